@@ -1,0 +1,94 @@
+"""Every environment variable and folder that the ground half reads or writes, in one place.
+
+| variable | what it sets |
+|---|---|
+| `TARMAC_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/tarmac`, `~/.local/state/tarmac`) |
+| `TARMAC_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/tarmac`, `~/.cache/tarmac`) |
+| `NO_COLOR` | no colours (https://no-color.org) |
+| `CI` | no progress line: logs and results only |
+"""
+
+import os
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from tarmac.errors import TarmacError
+
+
+def state_dir() -> Path:
+    """The folder of runs, made if need be.
+
+    A home that cannot be written (a read-only mount, a container without one) is no reason to fail: then the folder
+    lies in the temporary directory, and Tarmac says so once.
+
+    Raises:
+        TarmacError: `TARMAC_STATE_DIR` is set and cannot be written.
+    """
+    return _made("TARMAC_STATE_DIR", "XDG_STATE_HOME", ".local/state", "Runs are kept")
+
+
+def cache_dir() -> Path:
+    """The folder of what can be made again at any time, made if need be; falls back as `state_dir` does."""
+    return _made("TARMAC_CACHE_DIR", "XDG_CACHE_HOME", ".cache", "The cache is kept")
+
+
+def colour(stream: object = None) -> bool:
+    """Whether to colour what goes to the stream (default: standard output)."""
+    if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+        return False
+    return interactive(stream)
+
+
+def interactive(stream: object = None) -> bool:
+    """Whether a person looks at the stream (default: standard output) through a terminal, outside CI."""
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        return False
+    isatty = getattr(stream or sys.stdout, "isatty", None)
+    return bool(isatty and isatty())
+
+
+@lru_cache
+def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
+    if value := os.environ.get(own):
+        folder = Path(value).expanduser().absolute()
+        if (problem := _cannot_write(folder)) is not None:
+            raise TarmacError(
+                f"{own}={value} cannot be written: {problem}.", remedy=f"Set {own} to a folder of yours."
+            )
+        return folder
+    folder = _standard(xdg, below_home)
+    problem = "there is no home folder" if folder is None else _cannot_write(folder)
+    if folder is not None and problem is None:
+        return folder
+    spare = Path(tempfile.gettempdir()) / f"tarmac-{os.getuid()}" / Path(below_home).name
+    if (spare_problem := _cannot_write(spare)) is not None:
+        raise TarmacError(
+            f"Neither {folder} ({problem}) nor {spare} ({spare_problem}) can be written.",
+            remedy=f"Set {own} to a folder of yours.",
+        )
+    print(f"tarmac: {folder or '~'} cannot be written ({problem}). {what} in {spare}.", file=sys.stderr)
+    return spare
+
+
+def _standard(xdg: str, below_home: str) -> Path | None:
+    # The XDG specification has relative values ignored: https://specifications.freedesktop.org/basedir-spec/
+    base = os.environ.get(xdg, "")
+    if Path(base).is_absolute():
+        return Path(base) / "tarmac"
+    try:
+        return Path.home() / below_home / "tarmac"
+    except RuntimeError:
+        return None
+
+
+def _cannot_write(folder: Path) -> str | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder.stat().st_uid not in (os.getuid(), 0):
+            return "it belongs to somebody else"
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
