@@ -1,0 +1,11 @@
+"""Dated facts about AWS GPUs: what each instance type is, where it is, what runs on it and what it costs.
+
+The facts lie in `data/*.csv`, each row with its source and date; `tarmac catalogue refresh` lays fresher ones over
+them in the user's cache folder. `Catalogue` answers questions about them; it never raises for a name that it does
+not know.
+"""
+
+from tarmac.catalogue.catalogue import Catalogue
+from tarmac.catalogue.model import Instance
+
+__all__ = ["Catalogue", "Instance"]
