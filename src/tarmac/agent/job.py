@@ -1,0 +1,138 @@
+"""What the ground half asks of the agent: `job.json`, read into plain values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping, Optional, Tuple
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of the host that the script shall see below `/opt/ml`.
+
+    Args:
+        source: absolute path on the host.
+        target: path below `/opt/ml`, without a leading slash.
+        read_only: whether the script may only read it.
+    """
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class ProcessingOutput:
+    """A folder that a processing job fills.
+
+    Args:
+        target: path below `/opt/ml`, without a leading slash.
+        destination: the host's folder that gets its content at the end; `None` keeps it in the run alone.
+    """
+
+    target: str
+    destination: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class UnusedGpuRule:
+    """What to do when a GPU that was asked for does no work.
+
+    Args:
+        action: `stop`, `fail` or `warn`.
+        grace: seconds after the script's start before the rule holds.
+    """
+
+    action: str
+    grace: float
+
+
+@dataclass(frozen=True)
+class AgentJob:
+    """One run's work, complete: nothing in it needs the catalogue, AWS or the user's files to be understood.
+
+    Args:
+        run_id: the run's id, unique on this machine; `TRAINING_JOB_NAME` for the script.
+        job_name: the job's name.
+        kind: `training` or `processing`.
+        entry_point: path of the script below the code folder.
+        arguments: what follows the hyperparameters on the script's command line.
+        hyperparameters: values as a person wrote them: text, numbers, booleans, lists, mappings or null.
+        channels: names of the input channels (training).
+        mounts: inputs, and anything else that is to be seen below `/opt/ml`.
+        outputs: folders that a processing job fills.
+        environment: variables for the script.
+        python: absolute path of the interpreter for the script.
+        framework: `tensorflow`, `pytorch` … or `None`.
+        instance_type: as the job gives it; `None` is this machine.
+        hosts: all hosts, in order; `current_host` is one of them.
+        expected_gpus: how many GPUs the job asks for; `None` when it says nothing.
+        expected_gpu_name: their model, such as `A10G`.
+        expected_because: what the expectation follows from, in words.
+        require_gpu: whether a GPU must work; `None` leaves it to the expectation.
+        if_gpu_unused: what to do when none does; `None` does nothing.
+        max_duration: seconds after which the script is stopped; `None` is no limit.
+        stop_grace: seconds between SIGTERM and SIGKILL.
+        isolation: `auto`, `namespace`, `proot` or `environment`.
+        checkpoints: the host's folder behind `/opt/ml/checkpoints`.
+        output: the host's folder that gets the artifacts; `None` keeps them in the run alone.
+    """
+
+    run_id: str
+    job_name: str
+    kind: str
+    entry_point: str
+    python: str
+    checkpoints: str
+    arguments: Tuple[str, ...] = ()
+    hyperparameters: Mapping[str, Any] = None  # type: ignore[assignment]
+    channels: Tuple[str, ...] = ()
+    mounts: Tuple[Mount, ...] = ()
+    outputs: Tuple[ProcessingOutput, ...] = ()
+    environment: Mapping[str, str] = None  # type: ignore[assignment]
+    framework: Optional[str] = None
+    instance_type: Optional[str] = None
+    hosts: Tuple[str, ...] = ("algo-1",)
+    current_host: str = "algo-1"
+    expected_gpus: Optional[int] = None
+    expected_gpu_name: Optional[str] = None
+    expected_because: str = ""
+    require_gpu: Optional[bool] = None
+    if_gpu_unused: Optional[UnusedGpuRule] = None
+    max_duration: Optional[float] = None
+    stop_grace: float = 120.0
+    isolation: str = "auto"
+    output: Optional[str] = None
+
+    def __post_init__(self) -> None:
+        for name in ("hyperparameters", "environment"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, {})
+
+    @classmethod
+    def read(cls, path: Path) -> AgentJob:
+        """The job in a `job.json`.
+
+        Raises:
+            ValueError: it is of a version that this agent does not know.
+        """
+        document = json.loads(path.read_text(encoding="utf-8"))
+        version = document.pop("version", None)
+        if version != VERSION:
+            raise ValueError(f"{path.name} is of version {version}; this agent knows version {VERSION}")
+        rule = document.get("if_gpu_unused")
+        return cls(
+            **{
+                **document,
+                "arguments": tuple(document.get("arguments", ())),
+                "channels": tuple(document.get("channels", ())),
+                "hosts": tuple(document.get("hosts", ("algo-1",))),
+                "mounts": tuple(Mount(**mount) for mount in document.get("mounts", ())),
+                "outputs": tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
+                "if_gpu_unused": UnusedGpuRule(**rule) if rule else None,
+            }
+        )

@@ -1,0 +1,89 @@
+"""`run.json`: what became of a run. Every change replaces the file in one step, even on a full disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any, Dict, Mapping
+
+VERSION = 1
+
+IN_PROGRESS = "InProgress"
+STOPPING = "Stopping"
+COMPLETED = "Completed"
+FAILED = "Failed"
+STOPPED = "Stopped"
+"""The words of SageMaker's `TrainingJobStatus`; see
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html"""
+
+ENDED = frozenset({COMPLETED, FAILED, STOPPED})
+
+_RESERVE_BYTES = 256 * 1024
+
+
+class RunState:
+    """The state of one run, as the agent knows it.
+
+    A file of some kilobytes is kept beside it as a reserve: when the disk is full, the reserve makes room for the
+    words that say so.
+
+    Args:
+        path: the `run.json` to keep; read first where it exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reserve = path.with_name(".reserve")
+        self._values: Dict[str, Any] = read_state(path) or {"version": VERSION}
+        self._keep_reserve()
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values.get(key)
+
+    def update(self, **changes: Any) -> None:
+        """Change some values and write them all."""
+        self._values.update(changes)
+        self.write_beside(self._path, self._values)
+
+    def write_beside(self, path: Path, document: Mapping[str, Any]) -> None:
+        """Write another file of the run in one step, giving up the reserve where the disk is full."""
+        try:
+            write_json(path, document)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._reserve.unlink(missing_ok=True)
+            write_json(path, document)
+
+    def release_reserve(self) -> None:
+        """Give the reserve back: the run has ended."""
+        self._reserve.unlink(missing_ok=True)
+
+    def _keep_reserve(self) -> None:
+        try:
+            # Real blocks, not a hole: a sparse file would hold no room.
+            self._reserve.write_bytes(b"\0" * _RESERVE_BYTES)
+        except OSError:
+            self._reserve.unlink(missing_ok=True)
+
+
+def read_state(path: Path) -> Dict[str, Any] | None:
+    """The values in a `run.json`; `None` where there is none or it is no JSON object."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON file so that a reader sees the old one or the new one, whole."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
