@@ -65,13 +65,12 @@ class Keeper:
         """
         ours, theirs = socket.socketpair()
         readable, writable = os.pipe()
-        agent = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
                 ours.close()
                 os.close(readable)
-                _Kept(theirs, writable, agent).run(ml, mounts)
+                _Kept(theirs, writable).run(ml, mounts)
             finally:
                 os._exit(0)
         theirs.close()
@@ -130,10 +129,9 @@ class Keeper:
 class _Kept:
     """The keeper's own side."""
 
-    def __init__(self, channel: socket.socket, output: int, agent: int) -> None:
+    def __init__(self, channel: socket.socket, output: int) -> None:
         self._channel = channel
         self._output = output
-        self._agent = agent
         self._script: Optional[int] = None
 
     def run(self, ml: Optional[Path], mounts: Sequence[Mount]) -> None:
