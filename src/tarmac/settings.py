@@ -88,7 +88,6 @@ def _cannot_write(folder: Path) -> str | None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if folder.stat().st_uid not in (os.getuid(), 0):
             return "it belongs to somebody else"
-        with tempfile.TemporaryFile(dir=folder):
-            return None
+        return None if os.access(folder, os.W_OK | os.X_OK) else "you may not write there"
     except OSError as error:
         return (error.strerror or str(error)).lower()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Optional, Tuple
 
+from tarmac.agent.contract import code_folder
 from tarmac.agent.job import AgentJob, Mount
 from tarmac.agent.keeper import Keeper
 from tarmac.agent.mounts import prepare_mount_point
@@ -74,7 +75,7 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     _link(paths.ml, mounts)
     keeper = Keeper.start(None, ())
     keeper.message()
-    return World(keeper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_environment_note(refused, paths.ml))
+    return World(keeper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job)))
 
 
 def literal_uses(code: Path, most: int = 3) -> List[str]:
@@ -124,10 +125,10 @@ def _link(ml: Path, mounts: List[Mount]) -> None:
         target.symlink_to(mount.source)
 
 
-def _environment_note(refused: str, ml: Path) -> str:
+def _note(refused: str, code: Path) -> str:
     why = f" ({refused})" if refused else ""
     note = f"no private {CONTRACT_ROOT} on this host{why}: the job's folders are in SM_* variables and SAGEMAKER_BASE_DIR"
-    places = literal_uses(ml)
+    places = literal_uses(code)
     if places:
         note += f"; {', '.join(places)} spells {CONTRACT_ROOT} out and will not find them"
     return note

@@ -1,0 +1,64 @@
+"""Which frameworks an interpreter has, read from its installed packages without importing one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Dict
+
+_DISTRIBUTIONS = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
+    "keras": ("keras",),
+    "torch": ("torch",),
+    "jax": ("jax",),
+}
+_SCRIPT = """
+import json, sys
+from importlib import metadata
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
+def installed_frameworks(python: str) -> Dict[str, str]:
+    """Versions of TensorFlow, Keras, PyTorch and JAX that an interpreter would import, by import name.
+
+    Args:
+        python: absolute path of the interpreter. The agent's own answers at once, another is started to ask it.
+    """
+    names = [name for distributions in _DISTRIBUTIONS.values() for name in distributions]
+    versions = _own_versions(names) if python == sys.executable else _asked_versions(python, names)
+    found: Dict[str, str] = {}
+    for framework, distributions in _DISTRIBUTIONS.items():
+        version = next((versions[name] for name in distributions if name in versions), None)
+        if version is not None:
+            found[framework] = version
+    return found
+
+
+def _own_versions(names: list[str]) -> Dict[str, str]:
+    from importlib import metadata  # costs the agent's start 10 ms
+
+    found: Dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _asked_versions(python: str, names: list[str]) -> Dict[str, str]:
+    asked = subprocess.run(
+        [python, "-c", _SCRIPT, *names], capture_output=True, text=True, timeout=60, check=False
+    )
+    try:
+        return json.loads(asked.stdout)
+    except ValueError:
+        return {}

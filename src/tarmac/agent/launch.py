@@ -1,0 +1,53 @@
+"""How the script is started: command, environment and working directory."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Dict, List, Mapping
+
+from tarmac.agent.contract import Machine, code_folder, script_arguments, script_environment
+from tarmac.agent.job import AgentJob
+from tarmac.agent.keeper import Launch
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.world import World
+
+
+def plan_launch(
+    job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
+) -> Launch:
+    """What the keeper shall start.
+
+    Args:
+        inherited: the environment that the script gets beside the contract's and the job's own variables.
+    """
+    folder = f"{world.contract.base}/{code_folder(job)}"
+    command = [*world.prefix, *(["-w", folder] if world.prefix else []), *_command(job)]
+    # proot sets the working directory itself: the folder may not be there outside of it.
+    return Launch(command, _environment(job, paths, world, machine, inherited), "/" if world.prefix else folder)
+
+
+def _command(job: AgentJob) -> List[str]:
+    arguments = script_arguments(job)
+    if job.entry_point.endswith(".py"):
+        return [job.python, job.entry_point, *arguments]
+    # As the training toolkit starts anything that is not Python.
+    return ["/bin/sh", "-c", shlex.join([f"./{job.entry_point}", *arguments])]
+
+
+def _environment(
+    job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
+) -> Dict[str, str]:
+    environment = {name: value for name, value in inherited.items() if not name.startswith(("SM_", "TARMAC_"))}
+    # As in AWS's images, so that a line is seen when it is printed; a user's own setting goes before it.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    environment.update(job.environment)
+    environment.update(script_environment(job, world.contract, machine))
+    folders = [f"{world.contract.base}/{code_folder(job)}"]
+    if paths.packages.is_dir():
+        folders.append(str(paths.packages))
+        environment["PATH"] = f"{paths.packages / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
+    if environment.get("PYTHONPATH"):
+        folders.append(environment["PYTHONPATH"])
+    environment["PYTHONPATH"] = os.pathsep.join(folders)
+    return environment
