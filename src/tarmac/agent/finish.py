@@ -1,0 +1,93 @@
+"""The end of a run: what the script left is packed, handed over and looked through."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional
+
+from tarmac.agent.artifacts import PackResult, models_left_behind, pack
+from tarmac.agent.contract import code_folder
+from tarmac.agent.job import AgentJob
+from tarmac.agent.paths import RunPaths
+
+
+@dataclass
+class Handover:
+    """What became of the script's results.
+
+    Args:
+        artifacts: archives that were made, by file name.
+        notes: what a person should know.
+        problem: why results could not be handed over; they still lie in the run's folder then.
+    """
+
+    artifacts: Dict[str, PackResult] = field(default_factory=dict)
+    notes: List[str] = field(default_factory=list)
+    problem: Optional[str] = None
+
+
+def hand_over(job: AgentJob, paths: RunPaths, code_before: object, succeeded: bool) -> Handover:
+    """Pack the artifacts and bring them where the job wants them.
+
+    Args:
+        code_before: a `snapshot` of the code folder from before the script.
+        succeeded: whether the script did; an empty model folder is worth a word only then.
+    """
+    handover = Handover()
+    try:
+        if job.kind == "training":
+            _pack_training(job, paths, handover)
+            if succeeded and paths.model_archive.name not in handover.artifacts:
+                handover.notes.append(_no_model(models_left_behind(paths.ml / code_folder(job), code_before)))
+        else:
+            _deliver_outputs(job, paths)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        handover.problem = f"the results could not be handed over: {error.strerror or error}{where}"
+    return handover
+
+
+def _pack_training(job: AgentJob, paths: RunPaths, handover: Handover) -> None:
+    for folder, archive in (
+        (paths.ml / "model", paths.model_archive),
+        (paths.ml / "output" / "data", paths.output_archive),
+    ):
+        if not _holds_anything(folder):
+            continue
+        archive.parent.mkdir(exist_ok=True)
+        result = pack(folder, archive)
+        handover.artifacts[archive.name] = result
+        handover.notes += [f"{archive.name}: {note}" for note in result.notes]
+        if job.output is not None:
+            # As SageMaker lays it out below S3OutputPath.
+            _copy(archive, Path(job.output) / job.run_id / "output" / archive.name)
+
+
+def _deliver_outputs(job: AgentJob, paths: RunPaths) -> None:
+    for output in job.outputs:
+        if output.destination is not None:
+            shutil.copytree(paths.ml / output.target, output.destination, symlinks=True, dirs_exist_ok=True)
+
+
+def _holds_anything(folder: Path) -> bool:
+    return any(path.is_symlink() or not path.is_dir() for path in folder.rglob("*"))
+
+
+def _copy(archive: Path, destination: Path) -> None:
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    beside = destination.with_name(f".{destination.name}.partial")
+    shutil.copyfile(archive, beside)
+    beside.replace(destination)
+
+
+def _no_model(left_behind: List[str]) -> str:
+    note = "/opt/ml/model is empty: this run saved no model"
+    if not left_behind:
+        return note
+    shown = ", ".join(left_behind[:3]) + (" …" if len(left_behind) > 3 else "")
+    return (
+        f"{note}, but {shown} in the working directory looks like one and would be lost on SageMaker. "
+        "Save to os.environ['SM_MODEL_DIR']."
+    )

@@ -1,0 +1,61 @@
+"""`python tarmac-agent.pyz RUN_FOLDER [--lock-fd N]`: carry the run in that folder out."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import List, Optional
+
+from tarmac.agent import state as states
+from tarmac.agent.descendants import adopt_orphans, end_descendants
+from tarmac.agent.job import AgentJob
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.run import Run
+from tarmac.agent.state import RunState
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """The agent's entry point; gives the script's exit code."""
+    parser = argparse.ArgumentParser(prog="tarmac-agent", description="Carry out the run in a folder.")
+    parser.add_argument("folder", type=Path, help="the run's folder, with job.json in it")
+    parser.add_argument("--lock-fd", type=int, help="an open file descriptor of the run's lock, already held")
+    arguments = parser.parse_args(argv)
+    paths = RunPaths(arguments.folder.absolute())
+    lock = _hold_lock(paths, arguments.lock_fd)
+    if lock is None:
+        print(f"tarmac-agent: {paths.root} is being carried out already", file=sys.stderr)
+        return 1
+    adopt_orphans()
+    state = RunState(paths.run)
+    try:
+        return Run(paths, AgentJob.read(paths.job), state).carry_out()
+    except BaseException as error:
+        traceback.print_exc()
+        state.update(
+            status=states.FAILED,
+            secondary_status=states.FAILED,
+            failure_reason=f"the agent itself failed: {type(error).__name__}: {error} (see {paths.agent_log.name})",
+            ended=time.time(),
+        )
+        return 1
+    finally:
+        end_descendants()
+
+
+def _hold_lock(paths: RunPaths, inherited: Optional[int]) -> Optional[int]:
+    """Hold the run's lock for as long as this process, or one that it forks, lives."""
+    if inherited is not None:
+        # It came through exec; from here on only a fork may take it along, never the script.
+        os.set_inheritable(inherited, False)
+        return inherited
+    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return lock

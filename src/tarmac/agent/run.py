@@ -1,0 +1,247 @@
+"""One run from its first file to its last: the order of things in the agent."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional
+
+from tarmac.agent import clock
+from tarmac.agent import state as states
+from tarmac.agent.artifacts import snapshot
+from tarmac.agent.contract import Machine, code_folder, write_config
+from tarmac.agent.failure import LIMIT, exit_code, failure_text, reason
+from tarmac.agent.finish import hand_over
+from tarmac.agent.frameworks import installed_frameworks
+from tarmac.agent.job import AgentJob
+from tarmac.agent.keeper import KeeperLost, Launch
+from tarmac.agent.launch import plan_launch
+from tarmac.agent.output import OutputLog
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.requirements import RequirementsConflict, RequirementsFailed, install_requirements
+from tarmac.agent.state import RunState
+from tarmac.agent.stopping import AT_ONCE, StopRequested, StopSignals
+from tarmac.agent.watcher import Watcher
+from tarmac.agent.world import NoSuchWorld, World, make_world
+from tarmac.gpu.nvml import count_gpus
+
+
+class NotStarted(Exception):
+    """The script could not be started; the message says why."""
+
+
+class Run:
+    """Carries one job out.
+
+    Args:
+        paths: the run's folder, with the source tree in place.
+        job: what to do.
+        state: where to keep what becomes of it.
+    """
+
+    def __init__(self, paths: RunPaths, job: AgentJob, state: RunState) -> None:
+        self._paths = paths
+        self._job = job
+        self._state = state
+        self._signals = StopSignals()
+        self._deadlines = clock.Deadlines()
+        self._notes: List[str] = []
+        self._ending = states.COMPLETED
+        self._secondary: Optional[str] = None
+        self._why: Optional[str] = None
+
+    def carry_out(self) -> int:
+        """Do it, whatever comes; gives the script's exit code (1 where it was never started)."""
+        self._signals.install()
+        self._state.update(
+            status=states.IN_PROGRESS, secondary_status="Starting", agent_pid=os.getpid(), started=time.time()
+        )
+        try:
+            with self._signals.interrupting():
+                world = self._prepare()
+        except StopRequested:
+            return self._never_started(states.STOPPED, "stopped before the script was started")
+        except (NotStarted, NoSuchWorld, RequirementsConflict, RequirementsFailed, KeeperLost, OSError) as error:
+            return self._never_started(states.FAILED, str(error) or type(error).__name__)
+        return self._run_script(world)
+
+    def _prepare(self) -> World:
+        # The keeper is forked first, while this process has one thread and little memory.
+        world = make_world(self._job, self._paths)
+        self._state.update(isolation=world.isolation)
+        if world.note:
+            self._notes.append(world.note)
+        write_config(self._job, self._paths.ml)
+        requirements = self._paths.ml / code_folder(self._job) / "requirements.txt"
+        if requirements.is_file():
+            self._state.update(secondary_status="Downloading")
+            with self._paths.log(self._job.current_host).open("ab") as log:
+                install_requirements(self._job.python, requirements, self._paths.packages, log)
+        return world
+
+    def _run_script(self, world: World) -> int:
+        machine = Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
+        launch = plan_launch(self._job, self._paths, world, machine, os.environ)
+        code_before = snapshot(self._paths.ml / code_folder(self._job))
+        output = OutputLog(world.keeper.output, self._paths.log(self._job.current_host))
+        watcher = Watcher(
+            self._job, world.keeper.pid, launch.environment.get("CUDA_VISIBLE_DEVICES"), self._show_sample
+        )
+        try:
+            code = self._wait_for_script(world, launch, output, watcher, machine)
+        except NotStarted as error:
+            return self._never_started(states.FAILED, str(error))
+        world.keeper.close()
+        verdict = watcher.stop()
+        output.join()
+        self._settle_exit(code, output)
+        if self._ending != states.COMPLETED:
+            self._write_failure(launch.command, code, output)
+        self._state.update(secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time())
+        handover = hand_over(self._job, self._paths, code_before, self._ending == states.COMPLETED)
+        self._notes += handover.notes
+        if handover.problem is not None:
+            self._end_as(states.FAILED, handover.problem)
+        self._state.write_beside(self._paths.verdict, verdict.to_json())
+        self._finish(
+            artifacts={
+                name: {"bytes": result.bytes, "files": result.files, "sha256": result.sha256}
+                for name, result in handover.artifacts.items()
+            },
+            verdict=verdict.outcome,
+            gpu_requirement_met=verdict.gpu_requirement_met,
+        )
+        return exit_code(code)
+
+    def _wait_for_script(
+        self, world: World, launch: Launch, output: OutputLog, watcher: Watcher, machine: Machine
+    ) -> int:
+        world.keeper.launch(launch)
+        answer = world.keeper.message()
+        if "refused" in answer:
+            raise NotStarted(f"the script could not be started: {answer['refused']}")
+        begun = time.monotonic()
+        output.start()
+        watcher.start()
+        self._state.update(
+            secondary_status="Training" if self._job.kind == "training" else "Processing",
+            script_started=time.time(),
+            script_pid=answer["started"],
+            command=launch.command,
+            gpus=machine.gpus,
+            frameworks=installed_frameworks(self._job.python),
+            notes=self._notes,
+        )
+        if self._job.max_duration is not None:
+            self._deadlines.set(clock.MAX_DURATION, begun + self._job.max_duration)
+        if self._job.if_gpu_unused is not None and self._job.expected_gpus:
+            self._deadlines.set(clock.GPU_GRACE, begun + self._job.if_gpu_unused.grace)
+        while True:
+            ready, _, _ = select.select(
+                [world.keeper, self._signals], [], [], self._deadlines.wait(time.monotonic())
+            )
+            if self._signals in ready:
+                self._asked_to_stop(world)
+            for name in self._deadlines.due(time.monotonic()):
+                self._deadline(name, world, watcher)
+            if world.keeper in ready:
+                try:
+                    message = world.keeper.message()
+                except KeeperLost:
+                    self._end_as(states.FAILED, "the process that kept the script was killed")
+                    return -signal.SIGKILL
+                if "ended" in message:
+                    return message["ended"]
+
+    def _asked_to_stop(self, world: World) -> None:
+        request = self._signals.taken()
+        if request == AT_ONCE:
+            self._end_as(states.STOPPED, "stopped at once, as asked")
+            world.keeper.kill()
+        elif request is not None:
+            self._stop(world, states.STOPPED, "stopped, as asked")
+
+    def _deadline(self, name: str, world: World, watcher: Watcher) -> None:
+        if name == clock.STOP_GRACE:
+            self._notes.append(f"SIGTERM did not end the script within {self._job.stop_grace:g} s: it was killed")
+            world.keeper.kill()
+        elif name == clock.MAX_DURATION:
+            self._stop(
+                world, states.STOPPED, f"max_duration of {self._job.max_duration:g} s is over", "MaxRuntimeExceeded"
+            )
+        elif name == clock.GPU_GRACE and not watcher.gpu_used():
+            self._gpu_unused(world)
+
+    def _gpu_unused(self, world: World) -> None:
+        rule = self._job.if_gpu_unused
+        assert rule is not None
+        why = f"no GPU did any work in the first {rule.grace:g} s, and the job asks for one (if_gpu_unused: {rule.action})"
+        if rule.action == "warn":
+            self._notes.append(why)
+            self._state.update(notes=self._notes)
+        else:
+            self._state.update(stopped_for_unused_gpu=True)
+            self._stop(world, states.STOPPED if rule.action == "stop" else states.FAILED, why)
+
+    def _stop(self, world: World, ending: str, why: str, secondary: Optional[str] = None) -> None:
+        self._end_as(ending, why, secondary)
+        self._state.update(status=states.STOPPING, secondary_status="Stopping")
+        world.keeper.signal(signal.SIGTERM)
+        self._deadlines.set(clock.STOP_GRACE, time.monotonic() + self._job.stop_grace)
+
+    def _settle_exit(self, code: int, output: OutputLog) -> None:
+        if output.lost_bytes:
+            self._notes.append(f"{output.lost_reason}: {output.lost_bytes:,} bytes of the script's output are lost")
+        if code != 0 and self._ending == states.COMPLETED:
+            self._end_as(states.FAILED, reason(self._job.entry_point, code, output.tail()))
+
+    def _write_failure(self, command: List[str], code: int, output: OutputLog) -> None:
+        failure = self._paths.ml / "output" / ("failure" if self._job.kind == "training" else "message")
+        try:
+            said = failure.read_text(encoding="utf-8", errors="replace")[:LIMIT].strip() if failure.exists() else ""
+            if said:
+                # The script's own words go before ours: that is what the file is for.
+                self._why = f"{self._why}; it left the message: {said}" if self._why else said
+                return
+            failure.write_text(failure_text(command, code, output.tail()), encoding="utf-8")
+        except OSError as error:
+            self._notes.append(f"{failure.name} could not be written: {error.strerror}")
+
+    def _never_started(self, ending: str, why: str) -> int:
+        self._end_as(ending, why)
+        self._finish()
+        return 1
+
+    def _end_as(self, ending: str, why: str, secondary: Optional[str] = None) -> None:
+        """Decide how the run ends; the first decision stands, but that it completed is none."""
+        if self._ending == states.COMPLETED:
+            self._ending, self._why, self._secondary = ending, why, secondary
+
+    def _finish(self, **results: Any) -> None:
+        self._state.update(
+            status=self._ending,
+            secondary_status=self._secondary or self._ending,
+            failure_reason=self._why,
+            ended=time.time(),
+            notes=self._notes,
+            **results,
+        )
+        self._state.release_reserve()
+
+    def _show_sample(self, sample: Dict[str, Any]) -> None:
+        try:
+            states.write_json(self._paths.live, sample)
+        except OSError:
+            # A full disk: the progress line stands still, the run goes on.
+            return
+
+
+def make_folders(paths: RunPaths, kind: str, outputs: Mapping[str, Path] | None = None) -> None:
+    """The folders that the contract promises, empty."""
+    below = ["model", "input/config", "input/data", "output/data"] if kind == "training" else ["config", "output"]
+    for folder in [*below, *(outputs or ())]:
+        (paths.ml / folder).mkdir(parents=True, exist_ok=True)
+    paths.logs.mkdir(exist_ok=True)

@@ -1,0 +1,67 @@
+"""What the agent measures while the script runs, and what it makes of it in the end."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional
+
+from tarmac.agent.job import AgentJob
+from tarmac.agent.verdict import Expectation, Verdict, judge, used_so_far
+from tarmac.gpu.sampler import Sample, Sampler
+
+
+class Watcher:
+    """Samples GPUs and processes beside the script and gives the verdict at the end.
+
+    Args:
+        job: says what is expected.
+        keeper: process id whose descendants are the script's processes.
+        visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
+        show: gets the newest sample in short, once a second.
+    """
+
+    def __init__(
+        self,
+        job: AgentJob,
+        keeper: int,
+        visible_devices: Optional[str],
+        show: Callable[[Dict[str, Any]], None],
+    ) -> None:
+        self._expectation = Expectation(
+            gpus=job.expected_gpus,
+            gpu_name=job.expected_gpu_name,
+            because=job.expected_because,
+            required=job.require_gpu,
+        )
+        self._show = show
+        self._sampler = Sampler(keeper, on_sample=self._sampled, visible_devices=visible_devices)
+
+    def start(self) -> None:
+        """Begin; the first sample is taken at once, in a thread of its own."""
+        self._sampler.start()
+
+    def gpu_used(self) -> bool:
+        """Whether a GPU has done work for the job so far."""
+        return used_so_far(self._sampler.evidence())
+
+    def stop(self) -> Verdict:
+        """Take a last sample and judge."""
+        return judge(self._expectation, self._sampler.stop())
+
+    def _sampled(self, sample: Sample) -> None:
+        tree = sample.tree
+        self._show(
+            {
+                "seconds": round(sample.t, 1),
+                "gpus": [
+                    {
+                        "index": gpu.index,
+                        "utilization": gpu.utilization,
+                        "memory_used": gpu.memory_used,
+                        "memory_total": gpu.memory_total,
+                    }
+                    for gpu in sample.gpus
+                ],
+                "cpu_seconds": tree.cpu_seconds if tree else None,
+                "rss": tree.rss if tree else None,
+            }
+        )
