@@ -1,6 +1,6 @@
 """Packing what a run leaves behind into `model.tar.gz` and `output.tar.gz`, as SageMaker does.
 
-The same content gives the same bytes: names are sorted, times, owners and all permissions but "executable" are left
+The same content gives the same bytes: names are sorted; times, owners and all permissions but "executable" are left
 out. `tarmac.agent.unpacking` is the way back.
 """
 
@@ -9,19 +9,18 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Iterator, List, Mapping, Sequence, Tuple
 
-# Weights are close to noise: zlib's level 6 makes them 1 % smaller than level 1 and takes several times as long.
+# Weights are close to noise: zlib's level 6 makes them about 1 % smaller than level 1 and takes far longer.
 COMPRESSION_LEVEL = 1
-_CHUNK = 1 << 20
-_MOST_LINKS = 40  # as many as Linux follows before it says ELOOP (path_resolution(7))
+_MOST_LINKS = 40  # as many as Linux follows before it says ELOOP: path_resolution(7)
 
 
 class ArtifactError(Exception):
@@ -42,7 +41,7 @@ class PackResult:
     files: int
     bytes: int
     sha256: str
-    notes: tuple[str, ...] = ()
+    notes: Tuple[str, ...] = ()
 
 
 def pack(
@@ -56,7 +55,7 @@ def pack(
 
     A symbolic link to something inside the folder stays a link; of one that leads out the content is packed, since
     the link would be dead elsewhere. A second hard link to a file becomes a hard link. Sockets, pipes, devices, dead
-    links and files that cannot be read are left out with a note.
+    links and files that cannot be opened are left out with a note.
 
     Args:
         folder: what to pack; the archive's names are relative to it.
@@ -70,111 +69,114 @@ def pack(
     """
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is not a folder, so it cannot be packed.")
-    resolve = _Resolver({name: os.fspath(path) for name, path in (seen_as or {}).items()})
+    resolver = _Resolver({Path(name): path.absolute() for name, path in (seen_as or {}).items()})
     with _appearing_whole(archive) as raw:
         sink = _HashingSink(raw, archive)
-        # No file name and no time in gzip's header, or every archive would differ.
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=sink, mtime=0) as zipped:
-            # GNU format keeps a name's bytes as they are, whatever their length and encoding.
-            with tarfile.open(
-                fileobj=zipped, mode="w|", format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
-            ) as tar:
-                packer = _Packer(tar, os.fspath(folder.absolute()), resolve)
-                packer.add_folder(packer.root, "", ())
+        # No file name and no time in gzip's header, or every archive would differ. GNU format keeps the bytes of a
+        # name as they are, whatever their length and encoding.
+        with (
+            gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=sink, mtime=0) as zipped,
+            tarfile.open(
+                fileobj=zipped,
+                mode="w|",
+                format=tarfile.GNU_FORMAT,
+                encoding="utf-8",
+                errors="surrogateescape",
+            ) as tar,
+        ):
+            packer = _Packer(tar, folder.absolute(), resolver)
+            packer.add_folder(packer.root, "", ())
     return PackResult(packer.files, packer.bytes, sink.digest.hexdigest(), tuple(packer.notes))
 
 
 class _Packer:
     """Walks one folder and writes it to a tar stream."""
 
-    def __init__(self, tar: tarfile.TarFile, root: str, resolve: _Resolver) -> None:
-        self.tar = tar
+    def __init__(self, tar: tarfile.TarFile, root: Path, resolver: _Resolver) -> None:
         self.root = root
-        self.resolve = resolve
         self.files = 0
         self.bytes = 0
-        self.notes: list[str] = []
-        self._names_by_inode: dict[tuple[int, int], str] = {}
+        self.notes: List[str] = []
+        self._tar = tar
+        self._resolver = resolver
+        self._names: dict[tuple[int, int], str] = {}
 
-    def add_folder(self, path: str, name: str, above: tuple[tuple[int, int], ...]) -> None:
-        """Adds a folder and what is in it; `above` are the folders on the way, to see a cycle of links."""
+    def add_folder(self, path: Path, name: str, above: Sequence[tuple[int, int]]) -> None:
+        """Adds a folder and what is in it; `above` are the folders on the way, to see a circle of links."""
         try:
-            status = os.stat(path)
-            entries = sorted(os.listdir(path), key=os.fsencode)
+            status = path.stat()
+            entries = sorted(path.iterdir(), key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
             self._leave_out(name or ".", _why(error))
             return
         here = (status.st_dev, status.st_ino)
         if here in above:
-            self._leave_out(name, "the link leads back to a folder around it")
+            self._leave_out(name, "it is a link that leads back to a folder around it")
             return
         if name:
-            self.tar.addfile(_member(name, tarfile.DIRTYPE, 0o755))
+            self._tar.addfile(_member(name, tarfile.DIRTYPE, 0o755))
         for entry in entries:
-            self._add(os.path.join(path, entry), f"{name}/{entry}" if name else entry, (*above, here))
+            self._add(entry, f"{name}/{entry.name}" if name else entry.name, (*above, here))
 
-    def _add(self, path: str, name: str, above: tuple[tuple[int, int], ...]) -> None:
+    def _add(self, path: Path, name: str, above: Sequence[tuple[int, int]]) -> None:
         try:
-            mode = os.lstat(path).st_mode
-            if stat.S_ISLNK(mode):
-                target = self.resolve(path)
-                if self._stays_inside(target) and self._stays_inside(path):
-                    self._add_link(path, name, target)
-                    return
-                path = self.resolve.fully(path)
-                mode = os.stat(path).st_mode
+            end = self._resolver.end_of(path) if path.is_symlink() else path
+            mode = end.stat().st_mode
+        except FileNotFoundError:
+            self._leave_out(name, "it is a link to something that is not there")
+            return
         except OSError as error:
             self._leave_out(name, _why(error))
             return
-        if stat.S_ISDIR(mode):
-            self.add_folder(path, name, above)
+        if end is not path and self._link_stays_inside(path):
+            self._add_link(path, name)
+        elif stat.S_ISDIR(mode):
+            self.add_folder(end, name, above)
         elif stat.S_ISREG(mode):
-            self._add_file(path, name)
+            self._add_file(end, name)
         else:
             self._leave_out(name, "it is a socket, a pipe or a device")
 
-    def _stays_inside(self, path: str) -> bool:
-        return path == self.root or path.startswith(self.root + os.sep)
+    def _link_stays_inside(self, path: Path) -> bool:
+        return _below(path, self.root) and _below(self._resolver.next_of(path), self.root)
 
-    def _add_link(self, path: str, name: str, target: str) -> None:
-        if not os.path.lexists(target):
-            self._leave_out(name, f"it is a link to {os.readlink(path)!r}, which is not there")
-            return
+    def _add_link(self, path: Path, name: str) -> None:
         member = _member(name, tarfile.SYMTYPE, 0o777)
-        member.linkname = os.path.relpath(target, os.path.dirname(path))
-        self.tar.addfile(member)
+        member.linkname = os.path.relpath(self._resolver.next_of(path), path.parent)
+        self._tar.addfile(member)
         self.files += 1
 
-    def _add_file(self, path: str, name: str) -> None:
+    def _add_file(self, path: Path, name: str) -> None:
         try:
-            # Not to hang, should a pipe have taken the file's place since it was looked at.
+            # Without waiting, should a pipe have taken the file's place since it was looked at.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self._leave_out(name, _why(error))
             return
-        with open(descriptor, "rb", buffering=0) as source:
+        with io.FileIO(descriptor) as source:
             before = os.fstat(descriptor)
             inode = (before.st_dev, before.st_ino)
-            if inode in self._names_by_inode:
+            self.files += 1
+            if inode in self._names:
                 member = _member(name, tarfile.LNKTYPE, 0o644)
-                member.linkname = self._names_by_inode[inode]
-                self.tar.addfile(member)
-                self.files += 1
+                member.linkname = self._names[inode]
+                self._tar.addfile(member)
                 return
+            if before.st_nlink > 1:
+                self._names[inode] = name
             member = _member(name, tarfile.REGTYPE, 0o755 if before.st_mode & 0o111 else 0o644)
             member.size = before.st_size
-            content = _ExactReader(source, before.st_size, path)
-            self.tar.addfile(member, content)
+            content = _ExactReader(source, before.st_size, name)
+            self._tar.addfile(member, content)
+            self.bytes += before.st_size
             after = os.fstat(descriptor)
-        if content.missing or (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            self.notes.append(f"{_shown(name)} changed while it was packed: the archive may hold half of each state")
-        if before.st_nlink > 1:
-            self._names_by_inode[inode] = name
-        self.files += 1
-        self.bytes += before.st_size
+        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            self.notes.append(
+                f"{shown(name)} changed while it was packed: the archive may hold half of each state."
+            )
 
     def _leave_out(self, name: str, why: str) -> None:
-        self.notes.append(f"{_shown(name)} was left out: {why}")
+        self.notes.append(f"{shown(name)} was left out: {why}.")
 
 
 class _Resolver:
@@ -184,49 +186,129 @@ class _Resolver:
         roots: paths of the script's world, and where they really are.
     """
 
-    def __init__(self, roots: Mapping[str, str]) -> None:
+    def __init__(self, roots: Mapping[Path, Path]) -> None:
         # The longest first: /opt/ml/checkpoints is mounted into /opt/ml.
-        self._roots = sorted(roots.items(), key=lambda item: len(item[0]), reverse=True)
+        inwards = sorted(roots.items(), key=lambda item: len(item[0].parts), reverse=True)
+        self._real_by_seen = inwards
+        self._seen_by_real = [(real, seen) for seen, real in inwards]
 
-    def __call__(self, link: str) -> str:
+    def next_of(self, link: Path) -> Path:
         """The path that a link names, one step on."""
-        seen_folder = _moved(os.path.dirname(link), [(real, seen) for seen, real in self._roots])
-        target = os.path.normpath(os.path.join(seen_folder, os.readlink(link)))
-        return _moved(target, self._roots)
+        folder = _moved(link.parent, self._seen_by_real)
+        return _moved(Path(os.path.normpath(folder / link.readlink())), self._real_by_seen)
 
-    def fully(self, path: str) -> str:
-        """The file or folder at the end of a chain of links; raises OSError when there is none."""
+    def end_of(self, path: Path) -> Path:
+        """What lies at the end of all links on a path; raises OSError where they run in a circle."""
         for _ in range(_MOST_LINKS):
-            if not os.path.islink(path):
+            link = next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None)
+            if link is None:
                 return path
-            path = self(path)
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            path = self.next_of(link) / path.relative_to(link)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
 
 
-def _moved(path: str, roots: list[tuple[str, str]]) -> str:
+def _moved(path: Path, roots: Sequence[tuple[Path, Path]]) -> Path:
     for old, new in roots:
-        if path == old or path.startswith(old + os.sep):
-            return new + path[len(old) :]
+        if _below(path, old):
+            return new / path.relative_to(old)
     return path
 
 
-class _ExactReader:
-    """Reads exactly as many bytes as the tar header has promised: zeros stand for what a shrunken file lost."""
+def _below(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
 
-    def __init__(self, source: BinaryIO | object, size: int, path: str) -> None:
+
+class _ExactReader(io.RawIOBase):
+    """Reads as many bytes as the tar header has promised: zeros stand for what a shrunken file has lost."""
+
+    def __init__(self, source: io.FileIO, size: int, name: str) -> None:
+        super().__init__()
         self._source = source
         self._left = size
-        self._path = path
-        self.missing = False
+        self._name = name
 
     def read(self, size: int = -1) -> bytes:
         wanted = self._left if size < 0 else min(size, self._left)
         try:
-            data: bytes = b"" if self.missing else self._source.read(wanted)  # type: ignore[union-attr]
+            data = self._source.read(wanted)
         except OSError as error:
-            raise ArtifactError(f"{_shown(self._path)} cannot be read: {_why(error)}.") from error
-        if len(data) == 0 and wanted:
-            self.missing = True
-            data = bytes(wanted)
-        self._left -= len(data)
+            raise ArtifactError(f"{shown(self._name)} cannot be read: {_why(error)}.") from error
+        data = data.ljust(wanted, b"\0")
+        self._left -= wanted
         return data
+
+
+class _HashingSink(io.RawIOBase):
+    """Writes to a file and knows the digest of all that was written."""
+
+    def __init__(self, raw: BinaryIO, archive: Path) -> None:
+        super().__init__()
+        self.digest = hashlib.sha256()
+        self._raw = raw
+        self._archive = archive
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.digest.update(data)
+        with _said_as_artifact_error(self._archive):
+            return self._raw.write(data)
+
+
+@contextmanager
+def _appearing_whole(archive: Path) -> Iterator[BinaryIO]:
+    """A file to write, renamed to `archive` once it is whole and on the disk; nothing stays of one that is not."""
+    part = archive.with_name(f".{archive.name[:200]}.{os.getpid()}.part")
+    with _said_as_artifact_error(archive):
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        raw = part.open("wb")
+    try:
+        with raw:
+            yield raw
+            with _said_as_artifact_error(archive):
+                raw.flush()
+                os.fsync(raw.fileno())
+        with _said_as_artifact_error(archive):
+            part.replace(archive)
+            _sync_folder(archive.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # some network file systems do not know how to; the content itself is safe by now
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _said_as_artifact_error(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"{shown(os.fspath(archive))} cannot be written: {_why(error)}."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            message += " Make room there; what was to be packed is still where the script left it."
+        raise ArtifactError(message) from error
+
+
+def _member(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)  # its owner is 0 without a name, and its time 0
+    member.type = kind
+    member.mode = mode
+    return member
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def shown(name: str) -> str:
+    """A file name as it can be printed: quoted where it holds what would break a line or a terminal."""
+    return name if name.isprintable() else ascii(name)

@@ -43,22 +43,25 @@ def code_folder(job: AgentJob) -> str:
     return "code" if job.kind == "training" else "processing/input/code"
 
 
-def write_config(job: AgentJob, ml: Path) -> None:
-    """Write the configuration files of the job's kind below the run's `ml` folder."""
+def lay_out(job: AgentJob, ml: Path) -> None:
+    """Make the folders that the contract promises and write its configuration files, below the run's `ml` folder."""
     if job.kind == "processing":
         config = ml / "config"
+        folders = ["output", *(output.target for output in job.outputs)]
         documents = {
             "processingjobconfig.json": processing_job_config(job),
             "resourceconfig.json": {"current_host": job.current_host, "hosts": sorted(job.hosts)},
         }
     else:
         config = ml / "input" / "config"
+        folders = ["model", "input/data", "output/data", "checkpoints"]
         documents = {
             "hyperparameters.json": hyperparameter_texts(job.hyperparameters),
             "inputdataconfig.json": input_data_config(job),
             "resourceconfig.json": resource_config(job),
         }
-    config.mkdir(parents=True, exist_ok=True)
+    for folder in (*folders, code_folder(job), config):
+        (ml / folder).mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         (config / name).write_text(json.dumps(document), encoding="utf-8")
 

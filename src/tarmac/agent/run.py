@@ -6,13 +6,12 @@ import os
 import select
 import signal
 import time
-from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Optional
 
 from tarmac.agent import clock
 from tarmac.agent import state as states
 from tarmac.agent.artifacts import snapshot
-from tarmac.agent.contract import Machine, code_folder, write_config
+from tarmac.agent.contract import Machine, code_folder, lay_out
 from tarmac.agent.failure import LIMIT, exit_code, failure_text, reason
 from tarmac.agent.finish import hand_over
 from tarmac.agent.frameworks import installed_frameworks
@@ -69,12 +68,12 @@ class Run:
         return self._run_script(world)
 
     def _prepare(self) -> World:
-        # The keeper is forked first, while this process has one thread and little memory.
+        lay_out(self._job, self._paths.ml)
+        # The keeper is forked before any thread is started.
         world = make_world(self._job, self._paths)
         self._state.update(isolation=world.isolation)
         if world.note:
             self._notes.append(world.note)
-        write_config(self._job, self._paths.ml)
         requirements = self._paths.ml / code_folder(self._job) / "requirements.txt"
         if requirements.is_file():
             self._state.update(secondary_status="Downloading")
@@ -238,10 +237,3 @@ class Run:
             # A full disk: the progress line stands still, the run goes on.
             return
 
-
-def make_folders(paths: RunPaths, kind: str, outputs: Mapping[str, Path] | None = None) -> None:
-    """The folders that the contract promises, empty."""
-    below = ["model", "input/config", "input/data", "output/data"] if kind == "training" else ["config", "output"]
-    for folder in [*below, *(outputs or ())]:
-        (paths.ml / folder).mkdir(parents=True, exist_ok=True)
-    paths.logs.mkdir(exist_ok=True)

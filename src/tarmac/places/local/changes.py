@@ -1,0 +1,64 @@
+"""Waiting until something changes in some folders, without looking again and again where the system can tell.
+
+Source: inotify(7). Where there is no inotify (macOS) the folders are looked at five times a second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+_IN_MODIFY = 0x2
+_IN_CLOSE_WRITE = 0x8
+_IN_MOVED_TO = 0x80
+_IN_CREATE = 0x100
+_IN_DELETE_SELF = 0x400
+_INTERESTING = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF
+_IN_CLOEXEC = 0o2000000
+_POLL_SECONDS = 0.2
+
+
+class Changes:
+    """Tells when files in some folders are made, written, replaced or closed.
+
+    Args:
+        folders: the folders to watch; what lies below them is not watched.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._descriptor = _watch(folders) if sys.platform.startswith("linux") else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Return when something changed since the last call, or that many seconds have passed."""
+        if self._descriptor is None:
+            time.sleep(_POLL_SECONDS if seconds is None else min(_POLL_SECONDS, seconds))
+            return
+        ready, _, _ = select.select([self._descriptor], [], [], seconds)
+        if ready:
+            os.read(self._descriptor, 1 << 16)
+
+
+def _watch(folders: Sequence[Path]) -> int | None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(_IN_CLOEXEC)
+    if descriptor < 0:
+        # The user's limit of inotify instances is reached: fs.inotify.max_user_instances.
+        return None
+    for folder in folders:
+        if libc.inotify_add_watch(descriptor, os.fsencode(folder), _INTERESTING) < 0:
+            os.close(descriptor)
+            return None
+    return descriptor

@@ -1,0 +1,160 @@
+"""The runs on this machine: folders below the state directory."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.state import ENDED, FAILED, read_state, write_json
+from tarmac.errors import RunNotFound, UsageError
+from tarmac.places.record import RunRecord
+
+_NAME_LIMIT = 63  # SageMaker's limit for a job name
+
+
+class RunStore:
+    """Finds, lists, settles and removes runs.
+
+    Args:
+        root: the folder that holds a folder for each run.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def create(self, job_name: str) -> RunPaths:
+        """Make the folder of a new run; its id is the job's name, the time and something unique."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        while True:
+            suffix = f"{stamp}-{secrets.token_hex(2)}"
+            run_id = f"{job_name[: _NAME_LIMIT - len(suffix) - 1].rstrip('-')}-{suffix}"
+            paths = self.paths(run_id)
+            try:
+                paths.root.mkdir(parents=True, mode=0o700)
+            except FileExistsError:
+                continue
+            return paths
+
+    def paths(self, run_id: str) -> RunPaths:
+        """The folder of the run with exactly that id, there or not."""
+        return RunPaths(self.root / run_id)
+
+    def records(self) -> Iterator[RunRecord]:
+        """All runs, newest first, each settled."""
+        found: list[tuple[float, str, dict[str, Any]]] = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
+            for entry in entries:
+                document = read_state(RunPaths(Path(entry.path)).run)
+                if document is not None and "created" in document:
+                    found.append((document["created"], entry.name, document))
+        for _, _, document in sorted(found, key=lambda item: item[:2], reverse=True):
+            yield self._settled(document)
+
+    def record(self, run_id: str) -> RunRecord:
+        """The run with exactly that id, settled.
+
+        Raises:
+            RunNotFound: there is none.
+        """
+        document = read_state(self.paths(run_id).run)
+        if document is None:
+            raise RunNotFound(f"No run is called {run_id}.", remedy="`tarmac ps` lists the runs on this machine.")
+        return self._settled(document)
+
+    def find(self, name: str | None) -> RunRecord:
+        """The run that a person means: by id, by the beginning or the end of an id, by the newest of a job's name,
+        or the newest of all when nothing is said.
+
+        Raises:
+            RunNotFound: no run is meant, or it cannot be told which.
+        """
+        if name is not None and re.fullmatch(r"[\w.-]+", name) and read_state(self.paths(name).run) is not None:
+            return self.record(name)
+        records = list(self.records())
+        if not records:
+            raise RunNotFound("There are no runs on this machine.", remedy="`tarmac run train.py` makes one.")
+        if name is None:
+            return records[0]
+        for record in records:
+            if record.job_name == name:
+                return record
+        near = [record for record in records if record.id.startswith(name) or record.id.endswith(name)]
+        if len(near) == 1:
+            return near[0]
+        if near:
+            listed = ", ".join(record.id for record in near[:5]) + (" …" if len(near) > 5 else "")
+            raise RunNotFound(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
+        raise RunNotFound(f"No run is called {name}.", remedy="`tarmac ps` lists the runs on this machine.")
+
+    def remove(self, record: RunRecord) -> None:
+        """Delete a run's folder and all that is in it.
+
+        Raises:
+            UsageError: it still runs.
+        """
+        if not record.has_ended:
+            raise UsageError(f"{record.id} still runs.", remedy=f"tarmac stop {record.id}")
+        root = self.paths(record.id).root
+        # Out of sight first: a half-removed folder must not look like a run.
+        doomed = root.with_name(f".{root.name}.removed")
+        root.rename(doomed)
+        shutil.rmtree(doomed, onerror=_make_removable)
+
+    def _settled(self, document: dict[str, Any]) -> RunRecord:
+        """A run that says it goes on while its agent is gone has failed: say so, and write it down."""
+        if document["status"] in ENDED:
+            return RunRecord.of(document)
+        paths = self.paths(document["id"])
+        if agent_alive(paths):
+            return RunRecord.of(document)
+        # The agent may have ended in good order since we read.
+        document = read_state(paths.run) or document
+        if document["status"] not in ENDED:
+            document |= {
+                "status": FAILED,
+                "secondary_status": FAILED,
+                "failure_reason": "the agent was killed, and the script with it",
+                "ended": _last_sign_of_life(paths),
+            }
+            with contextlib.suppress(OSError):
+                write_json(paths.run, document)
+        return RunRecord.of(document)
+
+
+def agent_alive(paths: RunPaths) -> bool:
+    """Whether the agent, or the keeper that ends the script's processes after it, still lives."""
+    try:
+        lock = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _last_sign_of_life(paths: RunPaths) -> float:
+    times = [
+        path.stat().st_mtime for path in (paths.live, paths.run, paths.log(), paths.agent_log) if path.exists()
+    ]
+    return max(times, default=time.time())
+
+
+def _make_removable(function: Any, path: str, _: object) -> None:
+    """A script may have left folders that not even their owner may write to."""
+    parent = Path(path).parent
+    parent.chmod(0o700)
+    Path(path).chmod(0o700)
+    function(path)
