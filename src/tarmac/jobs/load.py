@@ -1,0 +1,271 @@
+"""Reading jobs: from `tarmac.yaml`, from a folder that has one, or from a bare script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tarmac.errors import InvalidJob, UsageError
+from tarmac.jobs import rules, yamltext
+from tarmac.jobs.anchor import anchor
+from tarmac.jobs.problems import InvalidDescription, Problem, did_you_mean, dotted, shown
+from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
+from tarmac.jobs.yamltext import Document, Fault, Mark
+
+FILE_NAMES = ("tarmac.yaml", "tarmac.yml")
+
+_MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
+    "training": TrainingJob,
+    "processing": ProcessingJob,
+}
+_MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags")
+"""Mappings that `defaults` and a job share key by key; any other key of a job replaces the default whole."""
+_AS_WRITTEN = ("name", "framework_version", "image")
+_AS_WRITTEN_BELOW = ("environment", "tags", "arguments")
+"""Where a number is text as it was written: `framework_version: 2.10` is 2.10 and not 2.1."""
+
+
+def load(path: Path, name: str | None = None) -> Job:
+    """One job, with absolute paths.
+
+    Args:
+        path: a `tarmac.yaml`, a folder that has one, or a script.
+        name: which of the file's jobs; may be left out where there is one.
+
+    Raises:
+        UsageError: there is no such file or no such job, or the name is missing.
+        InvalidJob: the description is wrong; each line of the message names file, line and key.
+    """
+    if _is_script(path):
+        if name:
+            raise UsageError(f"'{name}' would choose a job of a tarmac.yaml, and {path} is a script")
+        return _job_of_script(path)
+    jobs = load_jobs(path)
+    if name is None and len(jobs) == 1:
+        return next(iter(jobs.values()))
+    if name is None:
+        raise UsageError(
+            f"{path} has several jobs: {', '.join(jobs)}", f"name one, as in: {path} {next(iter(jobs))}"
+        )
+    if name not in jobs:
+        near = did_you_mean(name, jobs)
+        raise UsageError(f"{path} has no job '{name}'{near}", f"its jobs are: {', '.join(jobs)}")
+    return jobs[name]
+
+
+def load_jobs(path: Path) -> dict[str, Job]:
+    """Every job of a `tarmac.yaml`, by its key (or its name, where the file is one job), with absolute paths.
+
+    Raises:
+        UsageError: there is no such file.
+        InvalidJob: one message with every problem of the file, sorted by line.
+    """
+    file = _description_file(path)
+    try:
+        document = yamltext.read(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    faults = list(document.faults)
+    jobs: dict[str, Job] = {}
+    if document.data is not None or not faults:
+        for section in _sections(document, faults):
+            job = _validate(section, faults)
+            if job is not None:
+                jobs[section.key or job.name] = anchor(job, file.parent.absolute())
+    if faults:
+        lines = sorted({(fault.line, fault.text) for fault in faults})
+        raise InvalidJob("\n".join(f"{file}:{line}: {text}" for line, text in lines))
+    return jobs
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One job of a file: its key (None where the file is the job), its data, and where each value stands."""
+
+    key: str | None
+    data: dict[str, Any]
+    marks: Mapping[yamltext.Path, Mark]
+    from_defaults: frozenset[yamltext.Path]
+
+    @property
+    def owner(self) -> str:
+        name = self.key if self.key is not None else self.data.get("name")
+        return f"job '{name}'" if name else ""
+
+    def line(self, path: yamltext.Path) -> int:
+        while path and path not in self.marks:
+            path = path[:-1]
+        return self.marks[path].line
+
+
+def _is_script(path: Path) -> bool:
+    return not path.is_dir() and path.suffix not in (".yaml", ".yml")
+
+
+def _job_of_script(path: Path) -> Job:
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist{_near_file(path)}")
+    if path.suffix == ".ipynb":
+        raise UsageError(f"{path} is a notebook", f"make it a script: jupyter nbconvert --to script '{path}'")
+    script = path.absolute()
+    return TrainingJob(entry_point=script.name, source_dir=str(script.parent))
+
+
+def _description_file(path: Path) -> Path:
+    if not path.is_dir():
+        if path.is_file():
+            return path
+        raise UsageError(f"{path} does not exist{_near_file(path)}")
+    for file_name in FILE_NAMES:
+        if (path / file_name).is_file():
+            return path / file_name
+    raise UsageError(f"there is no {FILE_NAMES[0]} in {path}", "name a script: tarmac run train.py")
+
+
+def _near_file(path: Path) -> str:
+    if not path.parent.is_dir():
+        return ""
+    return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir() if entry.is_file()])
+
+
+def _sections(document: Document, faults: list[Fault]) -> list[_Section]:
+    data = document.data
+    if data is None:
+        faults.append(Fault(1, "the file is empty: describe a job, at least as entry_point: train.py"))
+        return []
+    if not isinstance(data, dict):
+        faults.append(
+            Fault(document.marks[()].line, f"a description is a mapping of keys to values, not {shown(data)}")
+        )
+        return []
+    if "jobs" not in data and "defaults" not in data:
+        return [_Section(None, data, document.marks, frozenset())]
+    faults.extend(
+        Fault(
+            document.marks[(key,)].line,
+            f"unknown key '{key}' beside 'jobs'; move it into a job or 'defaults'",
+        )
+        for key in data
+        if key not in ("jobs", "defaults")
+    )
+    jobs, defaults = data.get("jobs"), data.get("defaults") or {}
+    if not isinstance(defaults, dict):
+        faults.append(
+            Fault(document.marks[("defaults",)].line, f"'defaults' must be a mapping, not {shown(defaults)}")
+        )
+        defaults = {}
+    if not isinstance(jobs, dict) or not jobs:
+        line = document.marks.get(("jobs",), document.marks[()]).line
+        faults.append(
+            Fault(
+                line,
+                "'jobs' must be a mapping of names to jobs, as in jobs: {train: {entry_point: train.py}}",
+            )
+        )
+        return []
+    return [
+        section for key in jobs if (section := _named_section(key, jobs[key], defaults, document, faults))
+    ]
+
+
+def _named_section(
+    key: str, own: Any, defaults: dict[str, Any], document: Document, faults: list[Fault]
+) -> _Section | None:
+    """A job under `jobs`, with `defaults` under it."""
+    own = {} if own is None else own
+    if not isinstance(own, dict):
+        faults.append(
+            Fault(document.marks[("jobs", key)].line, f"job '{key}' must be a mapping, not {shown(own)}")
+        )
+        return None
+    kind = own.get("kind", defaults.get("kind", "training"))
+    useful = {name: value for name, value in defaults.items() if not _only_of_other_kind(name, kind)}
+    marks = _below(document.marks, ("jobs", key))
+    inherited = {
+        path: mark
+        for path, mark in _below(document.marks, ("defaults",)).items()
+        if path not in marks and path and path[0] in useful and (path[0] not in own or path[0] in _MERGED)
+    }
+    data = {**useful, **own}
+    for name in _MERGED:
+        if isinstance(useful.get(name), dict) and (own.get(name) is None or isinstance(own.get(name), dict)):
+            data[name] = {**useful[name], **(own.get(name) or {})}
+    data.setdefault("name", rules.name_from(key))
+    return _Section(key, data, {**inherited, **marks}, frozenset(inherited))
+
+
+def _below(marks: Mapping[yamltext.Path, Mark], prefix: yamltext.Path) -> dict[yamltext.Path, Mark]:
+    return {path[len(prefix) :]: mark for path, mark in marks.items() if path[: len(prefix)] == prefix}
+
+
+def _only_of_other_kind(key: str, kind: Any) -> bool:
+    model = _MODELS.get(str(kind), TrainingJob)
+    return key not in model.model_fields and any(key in other.model_fields for other in _MODELS.values())
+
+
+def _validate(section: _Section, faults: list[Fault]) -> Job | None:
+    kind = section.data.get("kind", "training")
+    model = _MODELS.get(kind, TrainingJob) if isinstance(kind, str) else TrainingJob
+    data, kept = _as_written(section)
+    for path, mark in section.marks.items():
+        if mark.surprise and path not in kept:
+            faults.append(
+                Fault(mark.line, Problem(path, _subject(path), f": {mark.surprise}").sentence(section.owner))
+            )
+    try:
+        return model.model_validate(data)
+    except InvalidDescription as error:
+        surprised = {path for path, mark in section.marks.items() if mark.surprise and path not in kept}
+        faults.extend(
+            Fault(section.line(problem.path), _sentence(problem, section))
+            for problem in error.problems
+            if problem.path not in surprised
+        )
+    return None
+
+
+def _sentence(problem: Problem, section: _Section) -> str:
+    owner = "defaults" if problem.path in section.from_defaults else section.owner
+    mark = section.marks.get(problem.path)
+    sentence = problem.sentence(owner)
+    if (
+        mark
+        and mark.written
+        and mark.written.lower() in ("yes", "no", "on", "off")
+        and "must be text" in sentence
+    ):
+        return f"{sentence}: YAML reads {mark.written} so; put it in quotes"
+    return sentence
+
+
+def _as_written(section: _Section) -> tuple[dict[str, Any], set[yamltext.Path]]:
+    """The data with numbers as text where text is wanted, and the paths where that was done."""
+    kept: set[yamltext.Path] = set()
+    data = dict(section.data)
+    for path, mark in section.marks.items():
+        if mark.written is None or not path:
+            continue
+        if len(path) == 1 and path[0] in _AS_WRITTEN and _is_number(data.get(str(path[0])), mark):
+            data[str(path[0])] = mark.written
+            kept.add(path)
+        elif len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
+            key, within = str(path[0]), path[1]
+            holder: Any = data[key]
+            if _is_number(holder[within], mark):
+                data[key] = (
+                    {**holder, within: mark.written}
+                    if isinstance(holder, dict)
+                    else [mark.written if index == within else item for index, item in enumerate(holder)]
+                )
+                kept.add(path)
+    return data, kept
+
+
+def _is_number(value: Any, mark: Mark) -> bool:
+    return mark.surprise is not None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _subject(path: yamltext.Path) -> str:
+    return f"'{dotted(path)}'"

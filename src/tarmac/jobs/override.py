@@ -1,0 +1,138 @@
+"""Changing a job by the command line's flags, which win over the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tarmac.errors import UsageError
+from tarmac.jobs.anchor import absolute, anchor
+from tarmac.jobs.problems import InvalidDescription, Problem
+from tarmac.jobs.spec import Job, TrainingJob
+
+JobType = TypeVar("JobType", bound=Job)
+
+_FLAGS = {
+    "name": "--name",
+    "inputs": "--input",
+    "hyperparameters": "-p",
+    "environment": "--env",
+    "instance_type": "--instance-type",
+    "resources": "--gpu",
+    "max_duration": "--max-duration",
+    "require_gpu": "--require-gpu",
+    "arguments": "the arguments after --",
+}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the flags say; None and empty mean that a flag was not given.
+
+    Args:
+        name: the job's name.
+        inputs: each `CHANNEL=SOURCE`; for a processing job `PATH=SOURCE`.
+        hyperparameters: each `NAME=VALUE`; a value that is JSON is taken as JSON, else as text.
+        environment: each `NAME=VALUE`.
+        instance_type: takes the place of the GPU that the file asks for.
+        gpu: takes the place of the instance type that the file names.
+        max_duration: as in `8h`.
+        require_gpu: whether running without a GPU is an error.
+        arguments: take the place of the file's arguments.
+    """
+
+    name: str | None = None
+    inputs: Sequence[str] = ()
+    hyperparameters: Sequence[str] = ()
+    environment: Sequence[str] = ()
+    instance_type: str | None = None
+    gpu: str | None = None
+    max_duration: str | None = None
+    require_gpu: bool | None = None
+    arguments: Sequence[str] | None = None
+
+
+def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
+    """The job as the flags change it.
+
+    Args:
+        job: as it was read.
+        changes: the flags.
+        folder: the current directory, where the flags' relative paths begin.
+
+    Raises:
+        UsageError: a flag says something impossible; the message names the flag.
+    """
+    data = {**dict(job), **_plain_changes(changes)}
+    if changes.inputs:
+        data["inputs"] = {**job.inputs, **_sources(changes.inputs, folder)}
+    if changes.hyperparameters:
+        if not isinstance(job, TrainingJob):
+            raise UsageError(
+                "-p: a processing job has no hyperparameters", "pass arguments after --, as in -- --epochs 5"
+            )
+        given = _pairs("-p", changes.hyperparameters, "epochs=5")
+        data["hyperparameters"] = {
+            **job.hyperparameters,
+            **{key: _json_or_text(text) for key, text in given.items()},
+        }
+    if changes.environment:
+        data["environment"] = {
+            **job.environment,
+            **_pairs("--env", changes.environment, "TF_CPP_MIN_LOG_LEVEL=1"),
+        }
+    if changes.instance_type is not None:
+        data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
+    if changes.gpu is not None:
+        asked: dict[str, Any] = {**dict(data["resources"]), "gpu": changes.gpu}
+        data["resources"] = asked
+        data["instance_type"] = changes.instance_type
+    try:
+        return anchor(type(job).model_validate(data), folder)
+    except InvalidDescription as error:
+        raise UsageError("\n".join(_sentence(problem) for problem in error.problems)) from None
+
+
+def _plain_changes(changes: Changes) -> dict[str, Any]:
+    given = {
+        "name": changes.name,
+        "instance_type": changes.instance_type,
+        "max_duration": changes.max_duration,
+        "require_gpu": changes.require_gpu,
+        "arguments": None if changes.arguments is None else tuple(changes.arguments),
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _pairs(flag: str, texts: Sequence[str], example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} '{text}' is not NAME=VALUE", f"write, for example, {flag} {example}")
+        pairs[key] = value
+    return pairs
+
+
+def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
+    pairs = _pairs("--input", texts, "training=./data")
+    return {
+        key: absolute(place, folder) if place and "://" not in place else place
+        for key, place in pairs.items()
+    }
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _sentence(problem: Problem) -> str:
+    flag = _FLAGS.get(str(problem.path[0]), "") if problem.path else ""
+    inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in ("-p", "--env", "--input") else ""
+    return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
