@@ -13,10 +13,10 @@ import io
 import os
 import stat
 import tarfile
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Iterator, List, Mapping, Sequence, Tuple
 
 # Weights are close to noise: zlib's level 6 makes them about 1 % smaller than level 1 and takes far longer.
 COMPRESSION_LEVEL = 1
@@ -41,7 +41,7 @@ class PackResult:
     files: int
     bytes: int
     sha256: str
-    notes: Tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def pack(
@@ -78,7 +78,7 @@ def pack(
             gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=sink, mtime=0) as zipped,
             tarfile.open(
                 fileobj=zipped,
-                mode="w|",
+                mode="w",
                 format=tarfile.GNU_FORMAT,
                 encoding="utf-8",
                 errors="surrogateescape",
@@ -96,7 +96,7 @@ class _Packer:
         self.root = root
         self.files = 0
         self.bytes = 0
-        self.notes: List[str] = []
+        self.notes: list[str] = []
         self._tar = tar
         self._resolver = resolver
         self._names: dict[tuple[int, int], str] = {}
@@ -241,7 +241,7 @@ class _ExactReader(io.RawIOBase):
 class _HashingSink(io.RawIOBase):
     """Writes to a file and knows the digest of all that was written."""
 
-    def __init__(self, raw: BinaryIO, archive: Path) -> None:
+    def __init__(self, raw: io.FileIO, archive: Path) -> None:
         super().__init__()
         self.digest = hashlib.sha256()
         self._raw = raw
@@ -253,21 +253,23 @@ class _HashingSink(io.RawIOBase):
     def write(self, data: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.digest.update(data)
         with _said_as_artifact_error(self._archive):
-            return self._raw.write(data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._raw.write(rest) :]
+        return len(data)
 
 
 @contextmanager
-def _appearing_whole(archive: Path) -> Iterator[BinaryIO]:
+def _appearing_whole(archive: Path) -> Generator[io.FileIO]:
     """A file to write, renamed to `archive` once it is whole and on the disk; nothing stays of one that is not."""
     part = archive.with_name(f".{archive.name[:200]}.{os.getpid()}.part")
     with _said_as_artifact_error(archive):
         archive.parent.mkdir(parents=True, exist_ok=True)
-        raw = part.open("wb")
+        raw = io.FileIO(part, "w")
     try:
         with raw:
             yield raw
             with _said_as_artifact_error(archive):
-                raw.flush()
                 os.fsync(raw.fileno())
         with _said_as_artifact_error(archive):
             part.replace(archive)
@@ -288,7 +290,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _said_as_artifact_error(archive: Path) -> Iterator[None]:
+def _said_as_artifact_error(archive: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:

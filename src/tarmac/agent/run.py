@@ -47,7 +47,7 @@ class Run:
         self._state = state
         self._signals = StopSignals()
         self._deadlines = clock.Deadlines()
-        self._notes: List[str] = []
+        self._notes: List[str] = list(state["notes"] or ())
         self._ending = states.COMPLETED
         self._secondary: Optional[str] = None
         self._why: Optional[str] = None

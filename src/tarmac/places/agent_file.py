@@ -1,0 +1,81 @@
+"""Builds `tarmac-agent.pyz`: the agent, the GPU room and pynvml in one file that any Python from 3.9 on can run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib import machinery
+from pathlib import Path
+
+import tarmac
+
+ON_BOARD = ("agent", "gpu")
+_MAIN = b"import sys\n\nfrom tarmac.agent.main import main\n\nsys.exit(main())\n"
+# A fixed date keeps the file the same from build to build; zip knows none before 1980.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def agent_file(cache: Path) -> Path:
+    """The agent as one file, built now if the sources have changed since it was built last.
+
+    Args:
+        cache: folder to keep it in.
+    """
+    sources = list(_sources())
+    digest = hashlib.sha256(sys.version.encode())
+    for name, path in sources:
+        status = path.stat()
+        digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    built = cache / f"tarmac-agent-{digest.hexdigest()[:16]}.pyz"
+    if not built.exists():
+        build_agent(built, sources)
+    return built
+
+
+def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None) -> None:
+    """Write the agent's file; the same sources and the same Python give the same bytes.
+
+    Beside each source goes its bytecode for the Python that builds: that Python starts the agent in a fraction of the
+    time, every other one passes over it and compiles the source.
+    """
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    beside = destination.with_name(f".{destination.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            # An empty package: the ground half's own would import what is not on board.
+            for name, content in [("tarmac/__init__.py", b""), ("__main__.py", _MAIN)]:
+                _add(archive, name, content)
+            for name, path in sources if sources is not None else _sources():
+                _add(archive, name, path.read_bytes())
+    beside.chmod(0o755)
+    beside.replace(destination)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
+    bytecode = _bytecode(name, content)
+    archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), bytecode, zipfile.ZIP_STORED)
+
+
+def _bytecode(name: str, source: bytes) -> bytes:
+    import marshal
+
+    code = compile(source, f"tarmac-agent.pyz/{name}", "exec", dont_inherit=True)
+    # PEP 552: flags 1 means that the bytecode is valid without a look at the source.
+    return importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + b"\0" * 8 + marshal.dumps(code)
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    package = Path(tarmac.__file__).parent
+    for room in ON_BOARD:
+        for path in sorted((package / room).rglob("*.py")):
+            yield f"tarmac/{path.relative_to(package).as_posix()}", path
+    # Asked for by its place alone: importing it would cost more than all the rest.
+    found = machinery.PathFinder.find_spec("pynvml")
+    if found is not None and found.origin is not None:
+        yield "pynvml.py", Path(found.origin)

@@ -1,0 +1,207 @@
+"""Starting a run on this machine: its folder, its files, its agent."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.agent.contract import code_folder
+from tarmac.agent.job import AgentJob
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.state import IN_PROGRESS, VERSION, write_json
+from tarmac.catalogue import Catalogue
+from tarmac.errors import GpuRequired, InvalidJob, TarmacError
+from tarmac.gpu.nvml import count_gpus
+from tarmac.jobs.rules import is_s3
+from tarmac.jobs.source import SourceTree, collect, copy_to
+from tarmac.jobs.spec import Job, TrainingJob
+from tarmac.places.agent_file import agent_file
+from tarmac.places.expectation import ExpectedGpus, expected_gpus
+from tarmac.places.interpreter import find_interpreter
+from tarmac.places.local.checkpoints import previous_attempt, take_over
+from tarmac.places.local.order import local_order, notes_for, order_document
+from tarmac.places.local.store import RunStore
+
+
+@dataclass(frozen=True)
+class LocalPlan:
+    """What a run on this machine will do, decided before anything is made.
+
+    Args:
+        job: the job, its paths absolute.
+        python: the script's interpreter.
+        expected: the GPUs that the job asks for.
+        gpus_here: GPUs that this machine has.
+        sources: the folder or file behind each input.
+        tree: the files that go along.
+        isolation: `auto`, or one rung of the ladder by name.
+        fresh: begin without an earlier attempt's checkpoints.
+        notes: what a person should know.
+    """
+
+    job: Job
+    python: str
+    expected: ExpectedGpus
+    gpus_here: int
+    sources: Mapping[str, Path]
+    tree: SourceTree
+    isolation: str
+    fresh: bool
+    notes: tuple[str, ...]
+
+
+def plan(
+    job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False
+) -> LocalPlan:
+    """Decide everything that can be decided without making anything.
+
+    Raises:
+        InvalidJob: the job cannot run here, or a file that it names is not there.
+        UsageError: the interpreter is not there, or the source folder is too large.
+        GpuRequired: the job requires a GPU and this machine has none.
+    """
+    expected = expected_gpus(job, Catalogue.load())
+    here = count_gpus()
+    if job.require_gpu and here == 0:
+        raise GpuRequired(
+            f"'{job.name}' requires a GPU and this machine has none that the NVIDIA driver shows.",
+            remedy="Run it where there is one, or try it here with --no-require-gpu.",
+        )
+    if job.require_gpu and expected.count == 0:
+        raise InvalidJob(f"'{job.name}' requires a GPU, and {expected.because}.", remedy="tarmac gpus")
+    sources = {name: _source(job, name) for name in job.inputs}
+    tree = collect(Path(job.source_dir), job.entry_point, exclude=tuple(sources.values()))
+    chosen = LocalPlan(
+        job=job,
+        python=find_interpreter(python),
+        expected=expected,
+        gpus_here=here,
+        sources=sources,
+        tree=tree,
+        isolation=isolation,
+        fresh=fresh,
+        notes=tuple(notes_for(job, expected)),
+    )
+    order_for(chosen, RunPaths(Path("/")))
+    return chosen
+
+
+def order_for(chosen: LocalPlan, paths: RunPaths) -> AgentJob:
+    """The agent's orders for the run in that folder."""
+    return local_order(
+        chosen.job,
+        paths,
+        python=chosen.python,
+        expected=chosen.expected,
+        gpus_here=chosen.gpus_here,
+        checkpoints=_own_checkpoints(chosen.job) or paths.checkpoints,
+        sources=chosen.sources,
+        isolation=chosen.isolation,
+    )
+
+
+def start(chosen: LocalPlan, store: RunStore, cache: Path) -> RunPaths:
+    """Make the run's folder and start its agent, which goes on by itself from there.
+
+    Raises:
+        TarmacError: the folder could not be made; nothing of it is left.
+    """
+    paths = store.create(chosen.job.name)
+    try:
+        return _start(chosen, store, paths, cache)
+    except BaseException as error:
+        shutil.rmtree(paths.root, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise TarmacError(
+                f"The run's folder could not be made: {error.strerror}: {error.filename or paths.root}.",
+                remedy="Make room, or set TARMAC_STATE_DIR to a folder on another disk.",
+            ) from error
+        raise
+
+
+def _start(chosen: LocalPlan, store: RunStore, paths: RunPaths, cache: Path) -> RunPaths:
+    job = chosen.job
+    order = order_for(chosen, paths)
+    paths.logs.mkdir()
+    code = paths.ml / code_folder(order)
+    code.mkdir(parents=True)
+    copy_to(chosen.tree, code)
+    notes = list(chosen.notes)
+    notes += _lay_checkpoints(chosen, store, paths)
+    write_json(paths.job, order_document(order))
+    write_json(
+        paths.run,
+        {
+            "version": VERSION,
+            "id": paths.root.name,
+            "job_name": job.name,
+            "kind": job.kind,
+            "place": "local",
+            "status": IN_PROGRESS,
+            "secondary_status": "Starting",
+            "created": time.time(),
+            "source_dir": job.source_dir,
+            "notes": notes,
+        },
+    )
+    _spawn(order, paths, agent_file(cache))
+    return paths
+
+
+def _lay_checkpoints(chosen: LocalPlan, store: RunStore, paths: RunPaths) -> list[str]:
+    job = chosen.job
+    if not isinstance(job, TrainingJob):
+        return []
+    own = _own_checkpoints(job)
+    if own is not None:
+        own.mkdir(parents=True, exist_ok=True)
+        return []
+    previous = None if chosen.fresh else previous_attempt(store.records(), job.name, job.source_dir)
+    came = take_over(store, previous, paths)
+    if previous is None or came == 0:
+        return []
+    return [f"{came} checkpoint files of {previous.id} are in /opt/ml/checkpoints again (--fresh begins without)"]
+
+
+def _own_checkpoints(job: Job) -> Path | None:
+    if isinstance(job, TrainingJob) and job.checkpoint is not None and job.checkpoint.path is not None:
+        return Path(job.checkpoint.path)
+    return None
+
+
+def _spawn(order: AgentJob, paths: RunPaths, agent: Path) -> None:
+    # The lock is taken here and handed on, so that the run counts as alive from its first moment.
+    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        with paths.agent_log.open("ab") as log:
+            # -I: the agent must not trip over what the script's PYTHONPATH and working directory hold.
+            subprocess.Popen(
+                [order.python, "-I", str(agent), str(paths.root), "--lock-fd", str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(lock,),
+                start_new_session=True,
+                cwd=paths.root,
+            )
+    finally:
+        os.close(lock)
+
+
+def _source(job: Job, name: str) -> Path:
+    given = job.inputs[name]
+    text = given if isinstance(given, str) else given.source
+    if is_s3(text):
+        raise InvalidJob(f"Input '{name}' of '{job.name}' is on S3: {text}.", remedy=f"--input {name}=FOLDER")
+    path = Path(text)
+    if not path.exists():
+        raise InvalidJob(f"Input '{name}' of '{job.name}' is not there: {path}.", remedy=f"--input {name}=FOLDER")
+    return path.resolve()
+
