@@ -46,4 +46,4 @@ def absolute(place: str, folder: Path) -> str:
     """A local path from a folder, `~` expanded and `..` folded; an S3 address as it is."""
     if rules.is_s3(place):
         return place
-    return os.path.normpath(folder / Path(place).expanduser())
+    return os.path.normpath(folder / os.path.expanduser(place))  # noqa: PTH111 - leaves ~nobody as it is

@@ -10,9 +10,9 @@ from typing import Any
 from tarmac.errors import InvalidJob, UsageError
 from tarmac.jobs import rules, yamltext
 from tarmac.jobs.anchor import anchor
-from tarmac.jobs.problems import InvalidDescription, Problem, did_you_mean, dotted, shown
+from tarmac.jobs.problems import InvalidDescription, KeyPath, Problem, did_you_mean, dotted, shown
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
-from tarmac.jobs.yamltext import Document, Fault, Mark
+from tarmac.jobs.yamltext import MAX_BYTES, Document, Fault, Mark, leads
 
 FILE_NAMES = ("tarmac.yaml", "tarmac.yml")
 
@@ -64,16 +64,16 @@ def load_jobs(path: Path) -> dict[str, Job]:
     """
     file = _description_file(path)
     try:
-        document = yamltext.read(file.read_bytes())
+        with file.open("rb") as stream:
+            document = yamltext.read(stream.read(MAX_BYTES + 1))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     faults = list(document.faults)
     jobs: dict[str, Job] = {}
-    if document.data is not None or not faults:
-        for section in _sections(document, faults):
-            job = _validate(section, faults)
-            if job is not None:
-                jobs[section.key or job.name] = anchor(job, file.parent.absolute())
+    for section in [] if faults and document.data is None else _sections(document, faults):
+        job = _validate(section, file.parent.absolute(), faults)
+        if job is not None:
+            jobs[section.key or job.name] = job
     if faults:
         lines = sorted({(fault.line, fault.text) for fault in faults})
         raise InvalidJob("\n".join(f"{file}:{line}: {text}" for line, text in lines))
@@ -86,15 +86,15 @@ class _Section:
 
     key: str | None
     data: dict[str, Any]
-    marks: Mapping[yamltext.Path, Mark]
-    from_defaults: frozenset[yamltext.Path]
+    marks: Mapping[KeyPath, Mark]
+    from_defaults: frozenset[KeyPath]
 
     @property
     def owner(self) -> str:
         name = self.key if self.key is not None else self.data.get("name")
         return f"job '{name}'" if name else ""
 
-    def line(self, path: yamltext.Path) -> int:
+    def line(self, path: KeyPath) -> int:
         while path and path not in self.marks:
             path = path[:-1]
         return self.marks[path].line
@@ -182,21 +182,21 @@ def _named_section(
         return None
     kind = own.get("kind", defaults.get("kind", "training"))
     useful = {name: value for name, value in defaults.items() if not _only_of_other_kind(name, kind)}
+    data = {**useful, **own}
+    for name in _MERGED:
+        if isinstance(useful.get(name), dict) and isinstance(own.get(name) or {}, dict):
+            data[name] = {**useful[name], **(own.get(name) or {})}
+    data.setdefault("name", rules.name_from(key))
     marks = _below(document.marks, ("jobs", key))
     inherited = {
         path: mark
         for path, mark in _below(document.marks, ("defaults",)).items()
-        if path not in marks and path and path[0] in useful and (path[0] not in own or path[0] in _MERGED)
+        if path not in marks and leads(data, path) and (path[0] not in own or path[0] in _MERGED)
     }
-    data = {**useful, **own}
-    for name in _MERGED:
-        if isinstance(useful.get(name), dict) and (own.get(name) is None or isinstance(own.get(name), dict)):
-            data[name] = {**useful[name], **(own.get(name) or {})}
-    data.setdefault("name", rules.name_from(key))
     return _Section(key, data, {**inherited, **marks}, frozenset(inherited))
 
 
-def _below(marks: Mapping[yamltext.Path, Mark], prefix: yamltext.Path) -> dict[yamltext.Path, Mark]:
+def _below(marks: Mapping[KeyPath, Mark], prefix: KeyPath) -> dict[KeyPath, Mark]:
     return {path[len(prefix) :]: mark for path, mark in marks.items() if path[: len(prefix)] == prefix}
 
 
@@ -205,25 +205,46 @@ def _only_of_other_kind(key: str, kind: Any) -> bool:
     return key not in model.model_fields and any(key in other.model_fields for other in _MODELS.values())
 
 
-def _validate(section: _Section, faults: list[Fault]) -> Job | None:
+def _validate(section: _Section, folder: Path, faults: list[Fault]) -> Job | None:
+    """The job, its paths absolute, or None where something is wrong with it."""
+    before = len(faults)
     kind = section.data.get("kind", "training")
-    model = _MODELS.get(kind, TrainingJob) if isinstance(kind, str) else TrainingJob
-    data, kept = _as_written(section)
-    for path, mark in section.marks.items():
-        if mark.surprise and path not in kept:
-            faults.append(
-                Fault(mark.line, Problem(path, _subject(path), f": {mark.surprise}").sentence(section.owner))
-            )
-    try:
-        return model.model_validate(data)
-    except InvalidDescription as error:
-        surprised = {path for path, mark in section.marks.items() if mark.surprise and path not in kept}
-        faults.extend(
-            Fault(section.line(problem.path), _sentence(problem, section))
-            for problem in error.problems
-            if problem.path not in surprised
+    if kind not in tuple(_MODELS):
+        near = did_you_mean(str(kind), _MODELS)
+        problem = Problem(
+            ("kind",), "'kind'", f" must be 'training' or 'processing', not {shown(kind)}{near}"
         )
-    return None
+        faults.append(Fault(section.line(problem.path), _sentence(problem, section)))
+        return None
+    data, as_written = _as_written(section)
+    surprises = {
+        path: Problem(path, f"'{dotted(path)}'", f": {mark.surprise}")
+        for path, mark in section.marks.items()
+        if mark.surprise and path not in as_written
+    }
+    problems = list(surprises.values())
+    try:
+        job = anchor(_MODELS[kind].model_validate(data), folder)
+        problems += _missing_files(job)
+    except InvalidDescription as error:
+        job = None
+        problems += [problem for problem in error.problems if problem.path not in surprises]
+    faults.extend(Fault(section.line(problem.path), _sentence(problem, section)) for problem in problems)
+    return job if len(faults) == before else None
+
+
+def _missing_files(job: Job) -> list[Problem]:
+    """What the job cannot start without; its data is looked for later, since flags may name other data."""
+    source = Path(job.source_dir)
+    if not source.is_dir():
+        return [Problem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
+    script = source / job.entry_point
+    if script.is_file():
+        return []
+    near = _near_file(script)
+    return [
+        Problem(("entry_point",), "'entry_point'", f": there is no file {job.entry_point} in {source}{near}")
+    ]
 
 
 def _sentence(problem: Problem, section: _Section) -> str:
@@ -236,36 +257,34 @@ def _sentence(problem: Problem, section: _Section) -> str:
         and mark.written.lower() in ("yes", "no", "on", "off")
         and "must be text" in sentence
     ):
-        return f"{sentence}: YAML reads {mark.written} so; put it in quotes"
+        return f"{sentence}, which is what YAML makes of {mark.written}: put it in quotes"
     return sentence
 
 
-def _as_written(section: _Section) -> tuple[dict[str, Any], set[yamltext.Path]]:
+def _as_written(section: _Section) -> tuple[dict[str, Any], set[KeyPath]]:
     """The data with numbers as text where text is wanted, and the paths where that was done."""
-    kept: set[yamltext.Path] = set()
+    kept: set[KeyPath] = set()
     data = dict(section.data)
     for path, mark in section.marks.items():
-        if mark.written is None or not path:
+        if mark.written is None or not _is_number(section.data, path, mark):
             continue
-        if len(path) == 1 and path[0] in _AS_WRITTEN and _is_number(data.get(str(path[0])), mark):
+        if len(path) == 1 and path[0] in _AS_WRITTEN:
             data[str(path[0])] = mark.written
             kept.add(path)
-        elif len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
+        if len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
             key, within = str(path[0]), path[1]
-            holder: Any = data[key]
-            if _is_number(holder[within], mark):
-                data[key] = (
-                    {**holder, within: mark.written}
-                    if isinstance(holder, dict)
-                    else [mark.written if index == within else item for index, item in enumerate(holder)]
-                )
-                kept.add(path)
+            items: Any = data[key]
+            if isinstance(items, dict):
+                data[key] = {**items, within: mark.written}
+            else:
+                data[key] = [mark.written if index == within else item for index, item in enumerate(items)]
+            kept.add(path)
     return data, kept
 
 
-def _is_number(value: Any, mark: Mark) -> bool:
-    return mark.surprise is not None or (isinstance(value, int | float) and not isinstance(value, bool))
-
-
-def _subject(path: yamltext.Path) -> str:
-    return f"'{dotted(path)}'"
+def _is_number(data: Any, path: KeyPath, mark: Mark) -> bool:
+    if mark.surprise is not None:
+        return True
+    for key in path:
+        data = data[key]
+    return isinstance(data, int | float) and not isinstance(data, bool)

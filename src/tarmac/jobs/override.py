@@ -21,6 +21,7 @@ _FLAGS = {
     "hyperparameters": "-p",
     "environment": "--env",
     "instance_type": "--instance-type",
+    "instance_count": "--instance-count",
     "resources": "--gpu",
     "max_duration": "--max-duration",
     "require_gpu": "--require-gpu",
@@ -38,6 +39,7 @@ class Changes:
         hyperparameters: each `NAME=VALUE`; a value that is JSON is taken as JSON, else as text.
         environment: each `NAME=VALUE`.
         instance_type: takes the place of the GPU that the file asks for.
+        instance_count: how many hosts.
         gpu: takes the place of the instance type that the file names.
         max_duration: as in `8h`.
         require_gpu: whether running without a GPU is an error.
@@ -49,6 +51,7 @@ class Changes:
     hyperparameters: Sequence[str] = ()
     environment: Sequence[str] = ()
     instance_type: str | None = None
+    instance_count: int | None = None
     gpu: str | None = None
     max_duration: str | None = None
     require_gpu: bool | None = None
@@ -68,7 +71,7 @@ def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
     """
     data = {**dict(job), **_plain_changes(changes)}
     if changes.inputs:
-        data["inputs"] = {**job.inputs, **_sources(changes.inputs, folder)}
+        data["inputs"] = _inputs(job, _sources(changes.inputs, folder))
     if changes.hyperparameters:
         if not isinstance(job, TrainingJob):
             raise UsageError(
@@ -100,6 +103,7 @@ def _plain_changes(changes: Changes) -> dict[str, Any]:
     given = {
         "name": changes.name,
         "instance_type": changes.instance_type,
+        "instance_count": changes.instance_count,
         "max_duration": changes.max_duration,
         "require_gpu": changes.require_gpu,
         "arguments": None if changes.arguments is None else tuple(changes.arguments),
@@ -123,6 +127,14 @@ def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
         key: absolute(place, folder) if place and "://" not in place else place
         for key, place in pairs.items()
     }
+
+
+def _inputs(job: Job, sources: dict[str, str]) -> dict[str, Any]:
+    """The job's inputs with other sources; one that a processing job has already keeps its path."""
+    if isinstance(job, TrainingJob):
+        return {**job.inputs, **sources}
+    mounts = {key: mount.model_dump() for key, mount in job.inputs.items()}
+    return {**mounts, **{key: {**mounts.get(key, {}), "source": source} for key, source in sources.items()}}
 
 
 def _json_or_text(text: str) -> Any:

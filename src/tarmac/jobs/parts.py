@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -74,6 +74,11 @@ class Mpi(Switch):
 class Distribution(Part):
     """How one job becomes several processes; the keys are the SageMaker SDK's."""
 
+    foreign_keys: ClassVar[dict[str, str]] = {
+        "pytorchddp": "write torch_distributed",
+        "smdistributed": "write torch_distributed, or mpi",
+    }
+
     torch_distributed: Switch | None = Field(
         default=None, description="Launch with torchrun: one process for each GPU."
     )
@@ -140,7 +145,9 @@ class IfGpuUnused(Part):
         description="stop ends the job, fail ends it and counts it as failed, warn only says so."
     )
     grace: Duration = Field(
-        default=Duration(300), description="How long the job may go without touching its GPU."
+        default=Duration(300),
+        description="How long the job may go without touching its GPU.",
+        json_schema_extra={"default": "5min"},
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from tarmac.errors import InvalidJob
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """The keys that lead to a value, as in `("resources", "gpu")`; `()` is the job itself."""
 
 OTHER_NAMES = {
@@ -72,7 +72,7 @@ class Problem:
         rest: its end, punctuation included, as in `; did you mean 'instance_type'?`.
     """
 
-    path: Path
+    path: KeyPath
     subject: str
     rest: str
 
@@ -96,7 +96,7 @@ class InvalidDescription(InvalidJob):
 class FieldError(ValueError):
     """A rule about several keys is broken; says which key to blame."""
 
-    def __init__(self, path: Path, text: str) -> None:
+    def __init__(self, path: KeyPath, text: str) -> None:
         super().__init__(text)
         self.path = path
 
@@ -137,9 +137,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def dotted(path: Path) -> str:
-    """A path as one word, as in `resources.gpu` and `arguments[2]`."""
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+def dotted(path: KeyPath) -> str:
+    """A path as one word, as in `resources.gpu`, `arguments[2]` and `inputs['/opt/ml/processing/input']`."""
+    plain = (isinstance(key, str) and re.fullmatch(r"[\w-]+", key) for key in path)
+    return "".join(f".{key}" if word else f"[{key!r}]" for key, word in zip(path, plain, strict=True)).lstrip(
+        "."
+    )
 
 
 def _problem(details: Any, model: type[BaseModel]) -> Problem:
@@ -165,7 +168,7 @@ def _problem(details: Any, model: type[BaseModel]) -> Problem:
     )
 
 
-def _unknown_key(path: Path, model: type[BaseModel]) -> Problem:
+def _unknown_key(path: KeyPath, model: type[BaseModel]) -> Problem:
     *parents, key = path
     parent = _model_at(model, tuple(parents))
     place = f" in '{dotted(tuple(parents))}'" if parents else ""
@@ -175,8 +178,14 @@ def _unknown_key(path: Path, model: type[BaseModel]) -> Problem:
         home = _home(str(key), parent)
         if home:
             return Problem(path, subject, f"; it belongs under '{home}'")
-    near = did_you_mean(str(key), known) or f"; the keys there are {', '.join(known)}"
+    near = did_you_mean(str(key), known) or f"; {_all_keys(known)}"
     return Problem(path, subject, _other_kind(str(key), parent) or near)
+
+
+def _all_keys(known: list[str]) -> str:
+    if len(known) > 8:
+        return "see what there is with: tarmac schema"
+    return f"the keys there are {', '.join(known)}"
 
 
 def _home(key: str, model: type[BaseModel]) -> str:
@@ -194,11 +203,11 @@ def _other_kind(key: str, model: type[BaseModel]) -> str:
     return f"; {hints[key]}" if key in hints else ""
 
 
-def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
     return _nested(_annotation(model, path)) or model if path else model
 
 
-def _annotation(model: type[BaseModel], path: Path) -> Any:
+def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
     """The type of the value at a path; keys of free mappings lead to the type of their values."""
     here: Any = model
     for key in path:

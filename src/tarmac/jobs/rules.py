@@ -43,7 +43,7 @@ def is_s3(place: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    if not re.match(JOB_NAME, name):
+    if not re.fullmatch(JOB_NAME, name):
         raise ValueError(
             f"'{name}' cannot name a job on SageMaker: use up to 63 letters, digits and hyphens, "
             f"as in '{name_from(name)}'"
@@ -61,7 +61,7 @@ def check_entry_point(path: str) -> str:
     pure = PurePosixPath(path)
     if not path.strip() or path.endswith("/"):
         raise ValueError("must name a file below source_dir, as in train.py")
-    if pure.is_absolute() or path.startswith("~"):
+    if pure.is_absolute() or path.startswith("~/"):
         raise ValueError(
             f"'{path}' is absolute, and an entry point is relative to source_dir: "
             f"write source_dir: {pure.parent} and entry_point: {pure.name}"
@@ -77,8 +77,8 @@ def check_place(place: str) -> str:
         raise ValueError("is empty: write a folder, a file or an s3:// address")
     if place.startswith("file:///"):
         return place.removeprefix("file://")
-    if is_s3(place):
-        if not re.match(r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", place):
+    if place.startswith("s3:"):
+        if not re.match(r"s3://[^/]+", place):
             raise ValueError(f"'{place}' names no bucket: write s3://BUCKET/PREFIX")
         return place
     if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", place):
@@ -89,21 +89,21 @@ def check_place(place: str) -> str:
 
 
 def check_instance_type(name: str) -> str:
-    if re.match(INSTANCE_TYPE, name):
+    if re.fullmatch(INSTANCE_TYPE, name):
         return name
     lower = name.strip().lower()
-    example = lower if re.match(INSTANCE_TYPE, lower) else "ml.g5.xlarge or g5.xlarge"
+    example = lower if re.fullmatch(INSTANCE_TYPE, lower) else "ml.g5.xlarge or g5.xlarge"
     raise ValueError(f"'{name}' is not an instance type: write, for example, {example}")
 
 
 def check_region(name: str) -> str:
-    if not re.match(REGION, name):
+    if not re.fullmatch(REGION, name):
         raise ValueError(f"'{name}' is not an AWS region: write, for example, us-east-1")
     return name
 
 
 def check_channel(name: str) -> str:
-    if not re.match(CHANNEL_NAME, name):
+    if not re.fullmatch(CHANNEL_NAME, name):
         raise ValueError(
             f"'{name}' cannot name a channel: SageMaker takes up to 64 letters, digits, dots, hyphens and underscores"
         )
@@ -111,7 +111,7 @@ def check_channel(name: str) -> str:
 
 
 def check_variable(name: str) -> str:
-    if not re.match(VARIABLE_NAME, name):
+    if not re.fullmatch(VARIABLE_NAME, name):
         raise ValueError(
             f"'{name}' cannot name an environment variable: use letters, digits and underscores, not first a digit"
         )
@@ -124,7 +124,9 @@ def text_of_number(value: Any) -> Any:
 
 
 def texts(value: Any) -> Any:
-    """A list with its numbers as text; anything else as it is."""
+    """A list with its numbers as text, nothing as an empty list; anything else as it is."""
+    if value is None:
+        return ()
     return tuple(text_of_number(item) for item in value) if isinstance(value, list | tuple) else value
 
 

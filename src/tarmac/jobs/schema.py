@@ -8,7 +8,7 @@ from tarmac.jobs.parts import Checkpoint, IfGpuUnused, Mount, Outlet
 from tarmac.jobs.rules import CHANNEL_NAME, PROCESSING_ROOT
 from tarmac.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
 
-SCHEMA_ID = "https://json.schemastore.org/tarmac.json"
+SCHEMA_ID = "urn:tarmac:schema:tarmac.yaml:1"
 
 _TEXT = {"type": "string", "minLength": 1}
 _NUMBER_OR_TEXT = {"type": ["string", "number"]}
@@ -23,21 +23,21 @@ def json_schema() -> dict[str, Any]:
         "title": "tarmac.yaml",
         "description": "One job, or several under jobs, for Tarmac to run here, on EC2 or on SageMaker.",
         "type": "object",
+        "properties": {
+            "jobs": {
+                "description": "Several jobs, each under its name.",
+                "type": "object",
+                "minProperties": 1,
+            },
+            "defaults": {"$ref": "#/$defs/Defaults"},
+        },
         "if": {"anyOf": [{"required": ["jobs"]}, {"required": ["defaults"]}]},
         "then": {
-            "properties": {
-                "jobs": {
-                    "description": "Several jobs, each under its name.",
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": _either("TrainingJobUnderDefaults", "ProcessingJobUnderDefaults"),
-                },
-                "defaults": {"$ref": "#/$defs/Defaults"},
-            },
             "required": ["jobs"],
-            "additionalProperties": False,
+            "propertyNames": {"enum": ["jobs", "defaults"]},
+            **_default_says("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
         },
-        "else": _either("TrainingJob", "ProcessingJob"),
+        "else": _either("TrainingJob", "ProcessingJob", otherwise="training"),
         "$defs": definitions,
     }
 
@@ -138,9 +138,32 @@ def _also(schema: dict[str, Any], name: str, short: dict[str, Any]) -> dict[str,
     return {**kept, "anyOf": [short, {"$ref": f"#/$defs/{name}"}, {"type": "null"}]}
 
 
-def _either(training: str, processing: str) -> dict[str, Any]:
+def _jobs(suffix: str) -> dict[str, Any]:
+    """Every job under `jobs`, of the kind that it says, else that `defaults` says, else training."""
+    names = (f"TrainingJob{suffix}", f"ProcessingJob{suffix}")
+    kinds = {
+        kind: {"properties": {"jobs": {"additionalProperties": _either(*names, otherwise=kind)}}}
+        for kind in ("training", "processing")
+    }
+    return _default_says("kind", {"const": "processing"}, kinds["processing"], kinds["training"])
+
+
+def _default_says(
+    key: str, value: dict[str, Any], then: dict[str, Any], otherwise: dict[str, Any]
+) -> dict[str, Any]:
+    defaults = {"type": "object", "required": [key], "properties": {key: value}}
     return {
-        "if": {"properties": {"kind": {"const": "processing"}}, "required": ["kind"]},
-        "then": {"$ref": f"#/$defs/{processing}"},
-        "else": {"$ref": f"#/$defs/{training}"},
+        "if": {"required": ["defaults"], "properties": {"defaults": defaults}},
+        "then": then,
+        "else": otherwise,
+    }
+
+
+def _either(training: str, processing: str, otherwise: str) -> dict[str, Any]:
+    says, other = (training, processing) if otherwise == "processing" else (processing, training)
+    kind = "training" if otherwise == "processing" else "processing"
+    return {
+        "if": {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]},
+        "then": {"$ref": f"#/$defs/{says}"},
+        "else": {"$ref": f"#/$defs/{other}"},
     }

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-Path = tuple[str | int, ...]
+from tarmac.jobs.problems import KeyPath
 
 MAX_BYTES = 1_000_000
 MAX_VALUES = 20_000
@@ -57,7 +55,7 @@ class Document:
     """
 
     data: Any = None
-    marks: dict[Path, Mark] = field(default_factory=dict)
+    marks: dict[KeyPath, Mark] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -92,6 +90,16 @@ def read(raw: bytes) -> Document:
     return document
 
 
+def leads(data: Any, path: KeyPath) -> bool:
+    """Whether the path leads to something in the data."""
+    for key in path:
+        known = data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()
+        if key not in known:
+            return False
+        data = data[key]
+    return True
+
+
 class _TooBig(Exception):
     pass
 
@@ -109,8 +117,10 @@ class _Builder:
         except _TooBig as error:
             self._document.data = None
             self._document.faults.append(Fault(root.start_mark.line + 1, str(error)))
+        marks = self._document.marks.items()
+        self._document.marks = {path: mark for path, mark in marks if leads(self._document.data, path)}
 
-    def _value(self, node: yaml.Node, path: Path, where: yaml.Node) -> Any:
+    def _value(self, node: yaml.Node, path: KeyPath, where: yaml.Node) -> Any:
         self._values += 1
         if self._values > MAX_VALUES:
             raise _TooBig(f"the file says more than {MAX_VALUES:,} values: do its aliases (*name) multiply?")
@@ -123,17 +133,19 @@ class _Builder:
             return [self._value(item, (*path, index), item) for index, item in enumerate(node.value)]
         return self._scalar(node, path, where)
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
         first: dict[str, int] = {}
         merged: dict[str, Any] = {}
+        merges = [pair for pair in node.value if pair[0].tag == f"{_TAG}merge"]
+        for _, value_node in merges:
+            merged.update(self._merged(value_node, path))
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
+            if (key_node, value_node) in merges:
+                continue
             if not isinstance(key_node, yaml.ScalarNode):
                 self._document.faults.append(Fault(line, "a key must be a word, not a list or a mapping"))
-                continue
-            if key_node.tag == f"{_TAG}merge":
-                merged.update(self._merged(value_node, path))
                 continue
             key = str(key_node.value)
             if key in first:
@@ -142,22 +154,24 @@ class _Builder:
                 continue
             first[key] = line
             result[key] = self._value(value_node, (*path, key), key_node)
-        return {**{key: value for key, value in merged.items() if key not in result}, **result}
+        return {**merged, **result}
 
-    def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
+    def _merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
         """What `<<` brings in; of several mappings the first wins, as YAML has it."""
         parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: dict[str, Any] = {}
         for part in parts:
             if isinstance(part, yaml.MappingNode):
+                own = self._document.marks[path]
                 result = {**self._value(part, path, part), **result}
+                self._document.marks[path] = own
             else:
                 self._document.faults.append(
                     Fault(part.start_mark.line + 1, "<< takes a mapping, as in <<: *name")
                 )
         return result
 
-    def _scalar(self, node: yaml.Node, path: Path, where: yaml.Node) -> Any:
+    def _scalar(self, node: yaml.Node, path: KeyPath, where: yaml.Node) -> Any:
         text = str(node.value)
         kind = node.tag.removeprefix(_TAG)
         plain = not getattr(node, "style", None)
@@ -248,8 +262,3 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
 def _line_of_control(text: str) -> int:
     bad = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     return text.count("\n", 0, bad.start()) + 1 if bad else 1
-
-
-def nearest(word: str, known: Mapping[str, Any]) -> str | None:
-    """The known word that is nearest, if one is near."""
-    return next(iter(difflib.get_close_matches(word, known, n=1, cutoff=0.5)), None)
