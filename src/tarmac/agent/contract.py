@@ -8,9 +8,10 @@ itself answers (tests/agent/contract holds a recording).
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List
 
 from tarmac.agent.job import AgentJob
 from tarmac.agent.paths import ContractPaths
@@ -73,7 +74,11 @@ def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> Dict[str, str]:
 
 def input_data_config(job: AgentJob) -> Dict[str, Dict[str, str]]:
     """`inputdataconfig.json`."""
-    channel = {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
+    channel = {
+        "TrainingInputMode": "File",
+        "S3DistributionType": "FullyReplicated",
+        "RecordWrapperType": "None",
+    }
     return {name: dict(channel) for name in job.channels}
 
 
@@ -135,7 +140,10 @@ def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) ->
             "SM_NUM_GPUS": str(machine.gpus),
         }
     return {
-        **{f"SM_{name.upper()}": _as_variable(value) for name, value in _settings(job, paths, machine).items()},
+        **{
+            f"SM_{name.upper()}": _as_variable(value)
+            for name, value in _settings(job, paths, machine).items()
+        },
         "TRAINING_JOB_NAME": job.run_id,
         "SAGEMAKER_JOB_NAME": job.run_id,
         "SAGEMAKER_BASE_DIR": paths.base,

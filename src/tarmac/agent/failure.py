@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-from typing import Sequence
+from collections.abc import Sequence
 
 LIMIT = 1024
 """SageMaker keeps that many characters of the failure file as `FailureReason`."""

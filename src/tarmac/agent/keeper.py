@@ -13,9 +13,10 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from tarmac.agent.descendants import adopt_orphans, die_with_parent, end_descendants
 from tarmac.agent.job import Mount
@@ -205,7 +206,14 @@ class _Kept:
         try:
             die_with_parent()
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGPIPE):
+            for number in (
+                signal.SIGINT,
+                signal.SIGTERM,
+                signal.SIGHUP,
+                signal.SIGQUIT,
+                signal.SIGCHLD,
+                signal.SIGPIPE,
+            ):
                 signal.signal(number, signal.SIG_DFL)
             os.setpgid(0, 0)
             nothing = os.open(os.devnull, os.O_RDONLY)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Dict, List, Mapping
+from collections.abc import Mapping
+from typing import Dict, List
 
 from tarmac.agent.contract import Machine, code_folder, script_arguments, script_environment
 from tarmac.agent.job import AgentJob
@@ -24,7 +25,9 @@ def plan_launch(
     folder = f"{world.contract.base}/{code_folder(job)}"
     command = [*world.prefix, *(["-w", folder] if world.prefix else []), *_command(job)]
     # proot sets the working directory itself: the folder may not be there outside of it.
-    return Launch(command, _environment(job, paths, world, machine, inherited), "/" if world.prefix else folder)
+    return Launch(
+        command, _environment(job, paths, world, machine, inherited), "/" if world.prefix else folder
+    )
 
 
 def _command(job: AgentJob) -> List[str]:
@@ -38,7 +41,9 @@ def _command(job: AgentJob) -> List[str]:
 def _environment(
     job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
 ) -> Dict[str, str]:
-    environment = {name: value for name, value in inherited.items() if not name.startswith(("SM_", "TARMAC_"))}
+    environment = {
+        name: value for name, value in inherited.items() if not name.startswith(("SM_", "TARMAC_"))
+    }
     # As in AWS's images, so that a line is seen when it is printed; a user's own setting goes before it.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(job.environment)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from tarmac.agent.job import Mount
 from tarmac.agent.paths import CONTRACT_ROOT
@@ -68,7 +68,14 @@ def bind(libc: ctypes.CDLL, mount: Mount, ml: Path) -> None:
         return
     kept = os.statvfs(target).f_flag
     flags = sum(flag for seen, flag in _LOCKED_FLAGS if kept & seen)
-    _mount(libc, None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags, f"make {mount.source} read-only")
+    _mount(
+        libc,
+        None,
+        target,
+        None,
+        _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags,
+        f"make {mount.source} read-only",
+    )
 
 
 def _cover_contract_root(libc: ctypes.CDLL, ml: Path) -> None:

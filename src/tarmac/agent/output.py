@@ -58,7 +58,9 @@ class OutputLog(threading.Thread):
         return self._tail.decode("utf-8", errors="replace")
 
     def _keep(self, log: int, chunk: bytes) -> None:
-        self._tail = chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (self._tail + chunk)[-_TAIL_BYTES:]
+        self._tail = (
+            chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (self._tail + chunk)[-_TAIL_BYTES:]
+        )
         rest = memoryview(chunk)
         while rest:
             try:

@@ -63,7 +63,14 @@ class Run:
                 world = self._prepare()
         except StopRequested:
             return self._never_started(states.STOPPED, "stopped before the script was started")
-        except (NotStarted, NoSuchWorld, RequirementsConflict, RequirementsFailed, KeeperLost, OSError) as error:
+        except (
+            NotStarted,
+            NoSuchWorld,
+            RequirementsConflict,
+            RequirementsFailed,
+            KeeperLost,
+            OSError,
+        ) as error:
             return self._never_started(states.FAILED, str(error) or type(error).__name__)
         return self._run_script(world)
 
@@ -165,11 +172,16 @@ class Run:
 
     def _deadline(self, name: str, world: World, watcher: Watcher) -> None:
         if name == clock.STOP_GRACE:
-            self._notes.append(f"SIGTERM did not end the script within {self._job.stop_grace:g} s: it was killed")
+            self._notes.append(
+                f"SIGTERM did not end the script within {self._job.stop_grace:g} s: it was killed"
+            )
             world.keeper.kill()
         elif name == clock.MAX_DURATION:
             self._stop(
-                world, states.STOPPED, f"max_duration of {self._job.max_duration:g} s is over", "MaxRuntimeExceeded"
+                world,
+                states.STOPPED,
+                f"max_duration of {self._job.max_duration:g} s is over",
+                "MaxRuntimeExceeded",
             )
         elif name == clock.GPU_GRACE and not watcher.gpu_used():
             self._gpu_unused(world)
@@ -193,14 +205,20 @@ class Run:
 
     def _settle_exit(self, code: int, output: OutputLog) -> None:
         if output.lost_bytes:
-            self._notes.append(f"{output.lost_reason}: {output.lost_bytes:,} bytes of the script's output are lost")
+            self._notes.append(
+                f"{output.lost_reason}: {output.lost_bytes:,} bytes of the script's output are lost"
+            )
         if code != 0 and self._ending == states.COMPLETED:
             self._end_as(states.FAILED, reason(self._job.entry_point, code, output.tail()))
 
     def _write_failure(self, command: List[str], code: int, output: OutputLog) -> None:
         failure = self._paths.ml / "output" / ("failure" if self._job.kind == "training" else "message")
         try:
-            said = failure.read_text(encoding="utf-8", errors="replace")[:LIMIT].strip() if failure.exists() else ""
+            said = (
+                failure.read_text(encoding="utf-8", errors="replace")[:LIMIT].strip()
+                if failure.exists()
+                else ""
+            )
             if said:
                 # The script's own words go before ours: that is what the file is for.
                 self._why = f"{self._why}; it left the message: {said}" if self._why else said
@@ -236,4 +254,3 @@ class Run:
         except OSError:
             # A full disk: the progress line stands still, the run goes on.
             return
-

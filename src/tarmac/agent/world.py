@@ -75,7 +75,9 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     _link(paths.ml, mounts)
     keeper = Keeper.start(None, ())
     keeper.message()
-    return World(keeper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job)))
+    return World(
+        keeper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job))
+    )
 
 
 def literal_uses(code: Path, most: int = 3) -> List[str]:

@@ -43,9 +43,7 @@ def expected_gpus(job: Job, catalogue: Catalogue) -> ExpectedGpus:
 def _from_instance(name: str, catalogue: Catalogue) -> ExpectedGpus:
     instance = catalogue.instance(name)
     if instance is None:
-        return ExpectedGpus(
-            None, because=f"the catalogue does not know instance_type {name}", unknown=name
-        )
+        return ExpectedGpus(None, because=f"the catalogue does not know instance_type {name}", unknown=name)
     if instance.gpu_count == 0:
         return ExpectedGpus(0, None, f"instance_type {name} has no GPU")
     return ExpectedGpus(instance.gpu_count, instance.gpu_model, f"instance_type {name}")

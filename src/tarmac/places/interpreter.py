@@ -15,7 +15,10 @@ _TOOL_MARKS = ("uv-receipt.toml", "pipx_metadata.json")
 
 
 def find_interpreter(
-    asked: str | None, environment: Mapping[str, str] = os.environ, own: str = sys.executable, prefix: str = sys.prefix
+    asked: str | None,
+    environment: Mapping[str, str] = os.environ,
+    own: str = sys.executable,
+    prefix: str = sys.prefix,
 ) -> str:
     """Absolute path of the interpreter for the script.
 
@@ -44,6 +47,8 @@ def _asked(asked: str) -> str:
         path = path / "bin" / "python"
     found = shutil.which(str(path))
     if found is None:
-        raise UsageError(f"--python {asked}: there is no such interpreter.", remedy="Give its path or its environment.")
+        raise UsageError(
+            f"--python {asked}: there is no such interpreter.", remedy="Give its path or its environment."
+        )
     # Not resolved: a virtual environment's python is a link, and where the link lies tells which environment it is.
     return str(Path(found).absolute())

@@ -56,9 +56,7 @@ class LocalPlan:
     notes: tuple[str, ...]
 
 
-def plan(
-    job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False
-) -> LocalPlan:
+def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False) -> LocalPlan:
     """Decide everything that can be decided without making anything.
 
     Raises:
@@ -166,7 +164,9 @@ def _lay_checkpoints(chosen: LocalPlan, store: RunStore, paths: RunPaths) -> lis
     came = take_over(store, previous, paths)
     if previous is None or came == 0:
         return []
-    return [f"{came} checkpoint files of {previous.id} are in /opt/ml/checkpoints again (--fresh begins without)"]
+    return [
+        f"{came} checkpoint files of {previous.id} are in /opt/ml/checkpoints again (--fresh begins without)"
+    ]
 
 
 def _own_checkpoints(job: Job) -> Path | None:
@@ -202,6 +202,7 @@ def _source(job: Job, name: str) -> Path:
         raise InvalidJob(f"Input '{name}' of '{job.name}' is on S3: {text}.", remedy=f"--input {name}=FOLDER")
     path = Path(text)
     if not path.exists():
-        raise InvalidJob(f"Input '{name}' of '{job.name}' is not there: {path}.", remedy=f"--input {name}=FOLDER")
+        raise InvalidJob(
+            f"Input '{name}' of '{job.name}' is not there: {path}.", remedy=f"--input {name}=FOLDER"
+        )
     return path.resolve()
-

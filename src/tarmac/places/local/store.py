@@ -67,7 +67,9 @@ class RunStore:
         """
         document = read_state(self.paths(run_id).run)
         if document is None:
-            raise RunNotFound(f"No run is called {run_id}.", remedy="`tarmac ps` lists the runs on this machine.")
+            raise RunNotFound(
+                f"No run is called {run_id}.", remedy="`tarmac ps` lists the runs on this machine."
+            )
         return self._settled(document)
 
     def find(self, name: str | None) -> RunRecord:
@@ -77,7 +79,11 @@ class RunStore:
         Raises:
             RunNotFound: no run is meant, or it cannot be told which.
         """
-        if name is not None and re.fullmatch(r"[\w.-]+", name) and read_state(self.paths(name).run) is not None:
+        if (
+            name is not None
+            and re.fullmatch(r"[\w.-]+", name)
+            and read_state(self.paths(name).run) is not None
+        ):
             return self.record(name)
         records = list(self.records())
         if not records:
@@ -147,7 +153,9 @@ def agent_alive(paths: RunPaths) -> bool:
 
 def _last_sign_of_life(paths: RunPaths) -> float:
     times = [
-        path.stat().st_mtime for path in (paths.live, paths.run, paths.log(), paths.agent_log) if path.exists()
+        path.stat().st_mtime
+        for path in (paths.live, paths.run, paths.log(), paths.agent_log)
+        if path.exists()
     ]
     return max(times, default=time.time())
 

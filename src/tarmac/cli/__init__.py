@@ -1,0 +1,1 @@
+"""The command line: one file a verb. Nothing is imported that the verb does not need."""

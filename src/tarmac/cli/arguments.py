@@ -1,0 +1,35 @@
+"""Arguments that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+
+RUN_HELP = "a run's id, its beginning or end, or a job's name (default: the newest run)"
+
+
+def verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    description: str | None,
+) -> argparse.ArgumentParser:
+    """A verb's parser in the house's form."""
+    return verbs.add_parser(
+        name,
+        help=summary,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """RUN, the newest if it is left out."""
+    parser.add_argument("run_name", nargs="?", metavar="RUN", help=RUN_HELP)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """--format text|json."""
+    parser.add_argument(
+        "--format", default="text", choices=["text", "json"], help="json is versioned and stable"
+    )

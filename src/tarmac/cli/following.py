@@ -1,0 +1,156 @@
+"""A run as it is seen from the command line: its output, a progress line, its end, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tarmac.cli.console import Console
+from tarmac.cli.verdict_text import render
+from tarmac.cli.words import counted, size, span
+from tarmac.errors import ExitCode
+from tarmac.places.local.control import LocalRun
+from tarmac.places.local.follow import Event, Live, Output
+from tarmac.places.record import RunRecord
+
+_ISOLATION = {
+    "namespace": "private, by a mount namespace",
+    "proot": "private, by proot",
+    "environment": "not private: the job's folders are in SM_* variables",
+}
+
+
+def follow_to_the_end(
+    run: LocalRun, console: Console, *, offset: int = 0, stop_on_interrupt: bool = True
+) -> int:
+    """Show a run until it has ended, then its verdict.
+
+    Args:
+        offset: bytes of its output to leave out.
+        stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once; else it only stops the looking.
+
+    Returns:
+        The exit code that says how it ended.
+    """
+    view = _View(console)
+    interrupts = 0
+    events = run.follow(offset=offset, live=console.live)
+    while True:
+        try:
+            for event in events:
+                view.show(event)
+            break
+        except KeyboardInterrupt:
+            if not stop_on_interrupt:
+                console.end_progress()
+                return ExitCode.INTERRUPTED
+            interrupts += 1
+            _stop(run, console, at_once=interrupts > 1)
+            events = _resumed(run, view.seen + offset, console)
+    console.end_progress()
+    record = run.record
+    show_end(run, record, console)
+    return ExitCode.INTERRUPTED if interrupts else record.outcome
+
+
+def show_end(run: LocalRun, record: RunRecord, console: Console) -> None:
+    """What is to be said of a run that has ended."""
+    console.say()
+    if (verdict := run.verdict) is not None:
+        console.say(render(verdict, width=100, colour=console.colour))
+    console.label("run", _ending(record))
+    for note in record.notes:
+        console.label("note", note)
+    for name, artifact in record.document.get("artifacts", {}).items():
+        files = counted(artifact["files"], "file")
+        console.label("artifact", f"{run.paths.artifacts / name} ({files}, {size(artifact['bytes'])})")
+
+
+def final_document(run: LocalRun) -> str:
+    """The run and its verdict as JSON, version 1."""
+    record = run.record
+    return json.dumps(
+        {
+            "version": 1,
+            "run": dict(record.document),
+            "folder": str(run.paths.root),
+            "exit_code": int(record.outcome),
+            "verdict": run.verdict,
+        },
+        indent=2,
+    )
+
+
+class _View:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._record: RunRecord | None = None
+        self._before: tuple[float, float] | None = None
+        self._notes_shown: set[str] = set()
+        self.seen = 0
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self.seen += len(event.content)
+            self._console.write(event.content)
+        elif isinstance(event, Live):
+            self._console.progress(self._progress(event.sample))
+        else:
+            self._state(event)
+
+    def _state(self, record: RunRecord) -> None:
+        before, self._record = self._record, record
+        if record.has_ended:
+            return
+        self._console.progress(f"{record.secondary_status} …")
+        if record.started is not None and (before is None or before.started is None):
+            self._started(record)
+
+    def _started(self, record: RunRecord) -> None:
+        document = record.document
+        self._console.label("/opt/ml", _ISOLATION.get(document.get("isolation", ""), "unknown"))
+        frameworks = document.get("frameworks")
+        if frameworks:
+            self._console.label(
+                "framework", ", ".join(f"{name} {version}" for name, version in frameworks.items())
+            )
+        self._console.say()
+
+    def _progress(self, sample: dict[str, Any]) -> str:
+        parts = [self._record.secondary_status or "" if self._record else "", span(sample["seconds"])]
+        for gpu in sample["gpus"]:
+            used, total = gpu["memory_used"], gpu["memory_total"]
+            memory = f", {size(used)} of {size(total)}" if used is not None and total else ""
+            parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
+        if (cpu := sample["cpu_seconds"]) is not None:
+            if self._before is not None and sample["seconds"] > self._before[0]:
+                share = (cpu - self._before[1]) / (sample["seconds"] - self._before[0])
+                parts.append(f"CPU {100 * max(0.0, share):.0f} %")
+            self._before = (sample["seconds"], cpu)
+        if sample["rss"] is not None:
+            parts.append(size(sample["rss"]))
+        return " · ".join(part for part in parts if part)
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f} %"
+
+
+def _stop(run: LocalRun, console: Console, *, at_once: bool) -> None:
+    console.end_progress()
+    if at_once:
+        console.say("tarmac: stopping at once")
+    else:
+        console.say(f"tarmac: stopping {run.id}; Ctrl-C again stops it at once")
+    run.stop(at_once=at_once)
+
+
+def _resumed(run: LocalRun, offset: int, console: Console) -> Iterator[Event]:
+    return run.follow(offset=offset, live=console.live)
+
+
+def _ending(record: RunRecord) -> str:
+    took = span(record.seconds(record.ended or 0.0))
+    text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
+    return f"{text}\n{record.failure_reason}" if record.failure_reason else text

@@ -1,0 +1,44 @@
+"""Print what a run's script printed, byte for byte; -f goes on until the run has ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tarmac.cli.arguments import add_run, verb
+from tarmac.errors import ExitCode
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe `tarmac logs`."""
+    parser = verb(verbs, "logs", "print what a run's script printed", __doc__)
+    add_run(parser)
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on until the run has ended, then its verdict"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac logs` out."""
+    import shutil
+
+    from tarmac.places.local.control import LocalRun
+    from tarmac.places.local.runs import local_runs
+
+    store = local_runs()
+    record = store.find(arguments.run_name)
+    found = LocalRun(store, record.id)
+    if arguments.follow:
+        from tarmac.cli.console import Console
+        from tarmac.cli.following import follow_to_the_end
+
+        return follow_to_the_end(found, Console(), stop_on_interrupt=False)
+    if found.paths.log().exists():
+        with found.paths.log().open("rb") as log:
+            shutil.copyfileobj(log, sys.stdout.buffer, 1 << 20)
+    elif record.has_ended:
+        print(
+            f"tarmac: {record.id} printed nothing: {record.failure_reason or record.status}", file=sys.stderr
+        )
+    return ExitCode.OK

@@ -1,0 +1,73 @@
+"""`tarmac VERB …`: finds the verb's file and runs it; says errors in words and leaves with their exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+
+from tarmac import __version__
+from tarmac.errors import ExitCode, TarmacError
+
+VERBS = {
+    "run": "run a job and give a verdict on its GPU use",
+    "ps": "list runs",
+    "show": "show one run: its state, verdict and artifacts",
+    "logs": "print what a run's script printed; -f goes on until it ends",
+    "stop": "stop a run",
+    "wait": "wait until a run has ended",
+    "pull": "copy a run's artifacts, verdict and logs into a folder",
+    "rm": "remove runs that have ended",
+    "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
+    "catalogue": "refresh the facts about AWS GPUs from AWS itself",
+    "schema": "print the JSON schema of tarmac.yaml",
+}
+"""What each verb does; its file has the same name and holds `add_parser(verbs)` and `run(arguments) -> int`."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The console script's entry point; gives the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    # What follows `--` is the script's, whatever it looks like.
+    end = words.index("--") if "--" in words else len(words)
+    try:
+        arguments = _parser(words[:end]).parse_args(words[:end])
+        arguments.script_arguments = words[end + 1 :] if end < len(words) else None
+        code = arguments.run(arguments)
+        sys.stdout.flush()
+        return int(code)
+    except TarmacError as error:
+        return _say(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # `tarmac ps | head`: whoever read us has seen enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+
+
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tarmac",
+        description="Take a TensorFlow, Keras or PyTorch script to the right AWS GPU and prove that the GPU did the work.",
+        epilog="`tarmac VERB --help` tells more. Exit codes: 0 fine, 1 findings or a failed job, 2 wrong usage, "
+        "3 undecided, 4 the GPU was not used, 5 AWS refused, 130 interrupted.",
+    )
+    parser.add_argument("--version", action="version", version=f"tarmac {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    asked = next((word for word in words if not word.startswith("-")), None)
+    for verb, summary in VERBS.items():
+        if verb != asked:
+            verbs.add_parser(verb, help=summary, add_help=False)
+        else:
+            import_module(f"tarmac.cli.{verb}").add_parser(verbs)
+    return parser
+
+
+def _say(error: TarmacError) -> int:
+    sys.stdout.flush()
+    print(f"tarmac: {error.message}", file=sys.stderr)
+    if error.remedy:
+        print(f"        {error.remedy}", file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,34 @@
+"""Wait until a run has ended; the exit code says how it ended, as `tarmac run` does."""
+
+from __future__ import annotations
+
+import argparse
+
+from tarmac.cli.arguments import add_format, add_run, verb
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe `tarmac wait`."""
+    parser = verb(verbs, "wait", "wait until a run has ended", __doc__)
+    add_run(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac wait` out."""
+    from tarmac.places.local.control import LocalRun
+    from tarmac.places.local.runs import local_runs
+
+    store = local_runs()
+    found = LocalRun(store, store.find(arguments.run_name).id)
+    record = found.wait()
+    if arguments.format == "json":
+        from tarmac.cli.following import final_document
+
+        print(final_document(found))
+    else:
+        print(
+            f"{record.id}: {record.status}" + (f": {record.failure_reason}" if record.failure_reason else "")
+        )
+    return record.outcome

@@ -1,0 +1,125 @@
+"""A run on this machine as an object: look at it, follow it, stop it, take its results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tarmac.agent.paths import RunPaths
+from tarmac.agent.state import read_state
+from tarmac.agent.unpacking import UnsafeArchive, unpack
+from tarmac.errors import TarmacError, UsageError
+from tarmac.places.local.follow import Event, follow
+from tarmac.places.local.store import RunStore, agent_alive
+from tarmac.places.record import RunRecord
+
+
+class LocalRun:
+    """One run on this machine.
+
+    Args:
+        store: where its folder is.
+        run_id: its id.
+    """
+
+    def __init__(self, store: RunStore, run_id: str) -> None:
+        self._store = store
+        self.id = run_id
+
+    @property
+    def paths(self) -> RunPaths:
+        """The run's folder and what lies in it."""
+        return self._store.paths(self.id)
+
+    @property
+    def record(self) -> RunRecord:
+        """What is known of it now.
+
+        Raises:
+            RunNotFound: it was removed.
+        """
+        return self._store.record(self.id)
+
+    @property
+    def verdict(self) -> dict[str, Any] | None:
+        """The content of `verdict.json`; `None` while the script runs, or if it was never started."""
+        return read_state(self.paths.verdict)
+
+    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+        """Everything that it says until it has ended; see `tarmac.places.local.follow.follow`."""
+        return follow(self._store, self.id, offset=offset, live=live)
+
+    def wait(self) -> RunRecord:
+        """Return when it has ended."""
+        last: RunRecord | None = None
+        size = self.paths.log().stat().st_size if self.paths.log().exists() else 0
+        for event in self.follow(offset=size):
+            if isinstance(event, RunRecord):
+                last = event
+        assert last is not None
+        return last
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask it to end: SIGTERM to the script and, two minutes later, SIGKILL; at once if so asked.
+
+        The end itself is waited for with `wait` or `follow`.
+        """
+        agent = self.record.document.get("agent_pid")
+        if agent is None or not agent_alive(self.paths):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(agent, signal.SIGQUIT if at_once else signal.SIGTERM)
+
+    def pull(self, destination: Path, *, extract: bool = False) -> list[Path]:
+        """Copy the artifacts, the verdict and the logs into a folder.
+
+        Args:
+            destination: the folder, made if need be.
+            extract: unpack the archives, each into a folder of its name.
+
+        Returns:
+            What was made there.
+
+        Raises:
+            UsageError: the run has not ended.
+            TarmacError: an archive has members that would land outside the folder, or the disk is full.
+        """
+        if not self.record.has_ended:
+            raise UsageError(f"{self.id} still runs.", remedy=f"tarmac wait {self.id}")
+        try:
+            return list(self._pull(destination, extract))
+        except UnsafeArchive as error:
+            raise TarmacError(str(error), remedy=f"Its files lie in {self.paths.ml}.") from error
+        except OSError as error:
+            raise TarmacError(
+                f"{error.filename or destination} could not be written: {error.strerror}.",
+                remedy="Name another folder with --to.",
+            ) from error
+
+    def _pull(self, destination: Path, extract: bool) -> Iterator[Path]:
+        destination.mkdir(parents=True, exist_ok=True)
+        for archive in (self.paths.model_archive, self.paths.output_archive):
+            if not archive.exists():
+                continue
+            if extract:
+                target = destination / archive.name.removesuffix(".tar.gz")
+                unpack(archive, target)
+                yield target
+            else:
+                yield _copied(archive, destination / archive.name)
+        if self.paths.verdict.exists():
+            yield _copied(self.paths.verdict, destination / self.paths.verdict.name)
+        if self.paths.log().exists():
+            yield _copied(self.paths.log(), destination / self.paths.log().name)
+
+
+def _copied(source: Path, destination: Path) -> Path:
+    beside = destination.with_name(f".{destination.name}.partial")
+    shutil.copyfile(source, beside)
+    beside.replace(destination)
+    return destination
