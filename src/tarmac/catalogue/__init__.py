@@ -5,7 +5,9 @@ them in the user's cache folder. `Catalogue` answers questions about them; it ne
 not know.
 """
 
-from tarmac.catalogue.catalogue import Catalogue
-from tarmac.catalogue.model import Instance
+from tarmac.catalogue.binaries import Support
+from tarmac.catalogue.catalogue import JOB_KINDS, Catalogue
+from tarmac.catalogue.model import Build, Gpu, Instance, JobKind, Price
+from tarmac.catalogue.search import Request
 
-__all__ = ["Catalogue", "Instance"]
+__all__ = ["JOB_KINDS", "Build", "Catalogue", "Gpu", "Instance", "JobKind", "Price", "Request", "Support"]

@@ -1,33 +1,264 @@
 """The questions that the catalogue answers."""
 
-from dataclasses import replace
-from typing import Self
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Self, get_args
 
-from tarmac.catalogue.model import Instance
+from tarmac.catalogue import api_types, binaries, drivers, images, prices, quotas, replacements
+from tarmac.catalogue import search as searching
+from tarmac.catalogue.builds import find_build
+from tarmac.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
+from tarmac.catalogue.prices import DEFAULT_REGION
+from tarmac.catalogue.search import Request
 from tarmac.catalogue.tables import Tables
 
 
 class Catalogue:
     """Dated facts about AWS GPUs, and the questions that follow from them.
 
-    A name that is not known answers None, an empty tuple or `unknown`: nothing here raises for it.
+    A name that is not known answers None, an empty tuple or `unknown`: nothing here raises for it. Prices are in USD
+    per hour, sizes in bytes.
+
+    Args:
+        tables: the facts.
+        accepted: `ml.` types by job kind, as SageMaker's APIs accept them; empty where that is not known.
     """
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, accepted: Mapping[JobKind, frozenset[str]] | None = None) -> None:
+        self.tables = tables
+        self._given_accepted = accepted
+        self._prices: dict[tuple[str, str, JobKind | None, str], dict[str, float]] = {}
+        self._supports: dict[tuple[Build, str], binaries.Support] = {}
+        self._sagemaker: dict[str, Instance] = {}
 
     @classmethod
-    def load(cls) -> Self:
-        """The catalogue that ships with Tarmac. Files are read when a question needs them."""
-        return cls(Tables())
+    def load(cls, refreshed: Path | None = None) -> Self:
+        """The catalogue that ships with Tarmac, with what was refreshed laid over it.
+
+        Files are read when a question needs them.
+
+        Args:
+            refreshed: the folder of refreshed tables; None for the user's own.
+        """
+        if refreshed is None:
+            from tarmac.settings import cache_dir  # makes the folder: only where it is wanted
+
+            refreshed = cache_dir() / "catalogue"
+        return cls(Tables(refreshed=refreshed))
 
     def instance(self, name: str) -> Instance | None:
         """The instance type called `g5.xlarge` (EC2) or `ml.g5.xlarge` (SageMaker); None if it is not known.
 
-        A type without a GPU is known too: its `gpu_count` is 0.
+        A type without a GPU is known too: its `gpu_count` is 0. SageMaker has not every type of EC2: `ml.g5g.xlarge`
+        is None, since none of its APIs accepts it.
         """
+        if not name.startswith("ml."):
+            return self.tables.gpu_instances.get(name) or self.tables.other_instance(name)
+        found = self.instance(name.removeprefix("ml.")) if not name.startswith("ml.ml.") else None
+        if found is None or (found.status != "retired" and self._accepted and not self.accepted_for(name)):
+            return None
+        return self._on_sagemaker(found)
+
+    def accepted_for(self, name: str) -> tuple[JobKind, ...]:
+        """What SageMaker's APIs accept `ml.g5.xlarge` for, by the installed botocore; not whether it can be had."""
+        return tuple(kind for kind, types in self._accepted.items() if name in types)
+
+    def gpu(self, name: str) -> Gpu | None:
+        """The GPU model called `A10G`, or as a driver reports it: `NVIDIA A100-SXM4-80GB`.
+
+        None for an unknown name, and for one that means several models (`A100`).
+        """
+        found = searching.matching_gpus((name,), self.tables.gpus.values())
+        return self.tables.gpus[next(iter(found))] if len(found) == 1 else None
+
+    def search(self, request: Request) -> tuple[Instance, ...]:
+        """The types that answer the request, cheapest first; those of unknown price last.
+
+        With `place="sagemaker"` or a `use` they are named `ml.…`. Fractional types count as less than one GPU.
+        """
+        on_sagemaker = request.use is not None or request.place == "sagemaker"
+        region = request.region or DEFAULT_REGION
+        around = searching.Surroundings(
+            gpus=self.tables.gpus,
+            offered=self.tables.offerings.get(request.region) if request.region else None,
+            accepted=self._accepted_names(request.use) if on_sagemaker else None,
+            prices=self._price_column(on_sagemaker, region, request.use, request.market),
+            runs=self._supports_model,
+        )
+        found = searching.search(self.tables.gpu_instances.values(), request, around)
+        return tuple(map(self._on_sagemaker, found)) if on_sagemaker else tuple(found)
+
+    def price(
+        self,
+        name: str,
+        region: str = DEFAULT_REGION,
+        use: JobKind | None = None,
+        market: Market = "on-demand",
+    ) -> Price | None:
+        """What an hour costs; None where nobody knows. A price does not mean that the type can be had.
+
+        Args:
+            name: `g5.xlarge` or `ml.g5.xlarge`.
+            use: what SageMaker runs on it; None for whatever is known.
+        """
+        return prices.find_price(self.tables.prices, name, region, use, market)
+
+    def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
+        """Where EC2 offers the type, by region and zone id. SageMaker's own list is not public."""
         ec2_type = name.removeprefix("ml.")
-        found = self._tables.gpu_instances.get(ec2_type) or self._tables.other_instances.get(ec2_type)
-        if found is None or name == found.name:
-            return found
-        return replace(found, name=name)
+        regions = self.tables.offerings.items() if region is None else [(region, self.region(region))]
+        return tuple(types[ec2_type] for _, types in sorted(regions) if ec2_type in types)
+
+    def region(self, region: str) -> Mapping[str, Offering]:
+        """What one region offers, by type; empty for a region that nobody read."""
+        return self.tables.offerings.get(region, {})
+
+    def regions(self) -> tuple[str, ...]:
+        """Regions whose offerings were read."""
+        return tuple(sorted(self.tables.offerings))
+
+    def quota(
+        self,
+        name: str,
+        region: str = DEFAULT_REGION,
+        use: JobKind | None = None,
+        market: str = "on-demand",
+        instances: int = 1,
+    ) -> quotas.Quota | None:
+        """The quota that so many instances count against; None for an unknown type.
+
+        Args:
+            name: `g5.xlarge` counts vCPUs of EC2; `ml.g5.xlarge` counts instances of one use.
+            use: the job kind on SageMaker; training if None.
+            market: `on-demand`, `spot`, or SageMaker's `warm-pool`.
+        """
+        found = self.instance(name)
+        if found is None:
+            return None
+        kind: JobKind | None = (use or "training") if found.on_sagemaker else None
+        tables = self.tables
+        return quotas.find_quota(tables.quotas, tables.quota_limits, found, region, kind, market, instances)
+
+    def replacements(
+        self, name: str, use: JobKind | None = None, region: str | None = None
+    ) -> tuple[replacements.Replacement, ...]:
+        """What to take instead, nearest price first, with what each brings; empty for an unknown type.
+
+        Args:
+            name: a retired type, one without a GPU, or any other.
+            use: what SageMaker is to run; None for what it accepts the type for now, or any.
+            region: where it must be offered.
+        """
+        old = self.instance(name)
+        if old is None:
+            return ()
+        kinds = (use,) if use else self.accepted_for(name)
+        request = Request(region=region, place="sagemaker" if old.on_sagemaker else "ec2", use=use)
+        candidates = [
+            one
+            for one in self.search(request)
+            if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
+        ]
+        column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
+        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column))
+
+    def image(
+        self, framework: str, version: str | None, use: JobKind, instance: str, region: str
+    ) -> images.Image | None:
+        """AWS's own container image for a job; None where AWS has none or the region is unknown.
+
+        Args:
+            framework: `torch`, `pytorch`, `tensorflow` or `tf`.
+            version: `2.11` or `2.11.0`; None for the newest that AWS still patches.
+            use: the job kind; processing takes the training image.
+            instance: decides between GPU and CPU, the host architecture, and SageMaker or EC2 flavour.
+        """
+        found = self.instance(instance)
+        if found is None:
+            return None
+        tables = self.tables
+        return images.find_image(tables.images, tables.registries, framework, version, use, found, region)
+
+    def amis(self, instance: str, framework: str | None = None) -> tuple[Ami, ...]:
+        """Deep Learning AMIs whose host architecture, driver module and named families suit an EC2 type."""
+        found = self.instance(instance.removeprefix("ml."))
+        gpu = self.tables.gpus.get(found.gpu_model or "") if found else None
+        if found is None or gpu is None:
+            return ()
+        return tuple(
+            ami
+            for ami in self.tables.amis
+            if ami.arch == found.arch
+            and gpu.kernel_module in (ami.kernel_module, "either")
+            and (not ami.families or found.family in ami.families)
+            and (framework is None or ami.framework == framework)
+        )
+
+    def driver_floor(self, cuda: str) -> drivers.DriverFloor | None:
+        """The drivers that serve `12.9` or `cu129`; None for a version that nobody knows."""
+        return drivers.driver_floor(self.tables.cuda_drivers, cuda)
+
+    def build(self, requirement: str, arch: str = "x86_64") -> Build | None:
+        """The build that `torch==2.11` or `torch==2.11.0+cu126` means on a host architecture; None if unknown."""
+        return find_build(self.tables.builds, requirement, arch)
+
+    def runs_on(self, build: Build | str | None, gpu: Gpu | str | None) -> binaries.Support:
+        """Whether a framework's build runs on a GPU: native, by PTX (a slow first start), no, or unknown.
+
+        Args:
+            build: a row, or a requirement such as `torch==2.11`; the host architecture is then the one on which AWS
+                has this GPU.
+            gpu: a row, a key or any name of one model.
+        """
+        model = self.gpu(gpu) if isinstance(gpu, str) else gpu
+        if model is None:
+            return binaries.Support("unknown", f"Nothing is known about a GPU called {gpu}.")
+        binary = self.build(build, self._arch_of(model)) if isinstance(build, str) else build
+        if binary is None:
+            return binaries.Support("unknown", f"Nothing is known about {build} on {self._arch_of(model)}.")
+        return binaries.support(binary, model)
+
+    @cached_property
+    def _accepted(self) -> Mapping[JobKind, frozenset[str]]:
+        return api_types.accepted_types() if self._given_accepted is None else self._given_accepted
+
+    @cached_property
+    def _accepted_by_any(self) -> frozenset[str]:
+        return frozenset().union(*self._accepted.values())
+
+    def _accepted_names(self, use: JobKind | None) -> frozenset[str] | None:
+        # A job kind outside the model, or no model at all, filters nothing.
+        return (self._accepted.get(use) if use else self._accepted_by_any) or None
+
+    def _price_column(
+        self, on_sagemaker: bool, region: str, use: JobKind | None, market: str
+    ) -> dict[str, float]:
+        key = ("ml." if on_sagemaker else "", region, use, market)
+        if key not in self._prices:
+            found = (
+                (ec2_type, prices.find_price(self.tables.prices, key[0] + ec2_type, region, use, market))
+                for ec2_type in self.tables.gpu_instances
+            )
+            self._prices[key] = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
+        return self._prices[key]
+
+    def _supports_model(self, build: Build, model: str) -> binaries.Support:
+        key = (build, model)
+        if key not in self._supports:
+            self._supports[key] = self.runs_on(build, self.tables.gpus.get(model))
+        return self._supports[key]
+
+    def _arch_of(self, gpu: Gpu) -> str:
+        hosts = (one.arch for one in self.tables.gpu_instances.values() if one.gpu_model == gpu.name)
+        return next(hosts, "x86_64")
+
+    def _on_sagemaker(self, instance: Instance) -> Instance:
+        name = f"ml.{instance.ec2_type}"
+        if name not in self._sagemaker:
+            self._sagemaker[name] = instance._replace(name=name)
+        return self._sagemaker[name]
+
+
+JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
+"""Every job kind, in the order of their tables."""

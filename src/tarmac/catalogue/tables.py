@@ -1,107 +1,147 @@
-"""Reads the catalogue's CSV files into typed rows, each file only when a question needs it."""
+"""Reads the catalogue's CSV files into typed rows, each file only when a question needs it.
+
+Every table is the shipped file with the refreshed one, where there is one, laid over it.
+"""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import TypeVar
 
-from tarmac.catalogue.model import MIB, Instance, Status
+from tarmac.catalogue import model, rows
+from tarmac.catalogue.rows import Row
 
 SHIPPED = Path(__file__).parent / "data"
 """The facts that came with this version of Tarmac."""
 
-Row = dict[str, str]
+T = TypeVar("T")
 
 
 class Tables:
     """Every table of the catalogue, read at first use.
 
     Args:
-        shipped: the folder of CSV files.
+        shipped: the folder of CSV files that came with Tarmac.
+        refreshed: the folder that `tarmac catalogue refresh` writes; None or a missing folder for none.
     """
 
-    def __init__(self, shipped: Path = SHIPPED) -> None:
+    def __init__(self, shipped: Path = SHIPPED, refreshed: Path | None = None) -> None:
         self._shipped = shipped
+        self._refreshed = refreshed
 
     @cached_property
-    def gpu_instances(self) -> dict[str, Instance]:
+    def gpu_instances(self) -> dict[str, model.Instance]:
         """EC2 types with GPUs, by type."""
-        return {row["instance_type"]: _gpu_instance(row) for row in self._rows("instances")}
+        return {row.name: row for row in self._both("instances", rows.gpu_instance)}
 
     @cached_property
-    def other_instances(self) -> dict[str, Instance]:
-        """EC2 types without an NVIDIA or AMD GPU, by type."""
-        return {row["instance_type"]: _other_instance(row) for row in self._rows("other_types")}
+    def gpus(self) -> dict[str, model.Gpu]:
+        """GPU models, by key."""
+        return {row.name: row for row in self._shipped_rows("gpus", rows.gpu)}
 
-    def _rows(self, table: str) -> Iterator[Row]:
-        with (self._shipped / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-            yield from csv.DictReader(file)
+    @cached_property
+    def offerings(self) -> dict[str, dict[str, model.Offering]]:
+        """Offerings by region, then by type. A region that is missing was not read."""
+        found: dict[str, dict[str, model.Offering]] = {}
+        for row in self._shipped_rows("offerings", rows.offering):
+            found.setdefault(row.region, {})[row.instance_type] = row
+        fresh: dict[str, dict[str, model.Offering]] = {}
+        for row in self._refreshed_rows("offerings", rows.offering):
+            fresh.setdefault(row.region, {})[row.instance_type] = row
+        # A region that was read again is replaced whole: what it no longer offers must vanish.
+        return found | fresh
+
+    @cached_property
+    def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
+        """Prices by service, use, type, region and market."""
+        read = self._both("prices", rows.price)
+        return {(row.service, row.use, row.instance_type, row.region, row.market): row for row in read}
+
+    @cached_property
+    def builds(self) -> tuple[model.Build, ...]:
+        """Framework builds, newest first within a framework."""
+        return tuple(self._shipped_rows("builds", rows.build))
+
+    @cached_property
+    def cuda_drivers(self) -> tuple[model.CudaDriver, ...]:
+        """CUDA toolkits and their drivers, newest first."""
+        return tuple(self._shipped_rows("cuda_drivers", rows.cuda_driver))
+
+    @cached_property
+    def images(self) -> tuple[model.ImageRow, ...]:
+        """Deep Learning Containers."""
+        return tuple(self._shipped_rows("images", rows.image))
+
+    @cached_property
+    def registries(self) -> dict[str, model.Registry]:
+        """Accounts of the Deep Learning Containers, by region."""
+        return {row.region: row for row in self._shipped_rows("image_accounts", rows.registry)}
+
+    @cached_property
+    def amis(self) -> tuple[model.Ami, ...]:
+        """Lines of Deep Learning AMIs."""
+        return tuple(self._shipped_rows("amis", rows.ami))
+
+    @cached_property
+    def ami_ids(self) -> dict[tuple[str, str], str]:
+        """AMI ids by SSM parameter and region; only what was refreshed."""
+        read = self._refreshed_rows("ami_ids", lambda row: row)
+        return {(row["ssm_parameter"], row["region"]): row["ami_id"] for row in read}
+
+    @cached_property
+    def endpoint_amis(self) -> tuple[model.EndpointAmi, ...]:
+        """Host images of SageMaker endpoints."""
+        return tuple(self._shipped_rows("endpoint_amis", rows.endpoint_ami))
+
+    @cached_property
+    def quotas(self) -> tuple[model.QuotaRow, ...]:
+        """Quotas and patterns of their names."""
+        return tuple(self._shipped_rows("quotas", rows.quota))
+
+    @cached_property
+    def quota_limits(self) -> dict[tuple[str, str, str], model.QuotaLimit]:
+        """What the account may use, by service, region and quota name; only what was refreshed."""
+        read = self._refreshed_rows("quota_limits", rows.quota_limit)
+        return {(row.service, row.region, row.name): row for row in read}
+
+    @cached_property
+    def errors(self) -> tuple[model.KnownError, ...]:
+        """Known messages."""
+        return tuple(self._shipped_rows("errors", rows.known_error))
+
+    @cached_property
+    def sources(self) -> dict[str, model.Source]:
+        """Sources by key."""
+        return {row.source: row for row in self._shipped_rows("sources", rows.source)}
+
+    def other_instance(self, ec2_type: str) -> model.Instance | None:
+        """An EC2 type without an NVIDIA or AMD GPU."""
+        row = self._other_types.get(ec2_type)
+        return rows.other_instance(row) if row else None
+
+    @cached_property
+    def _other_types(self) -> dict[str, Row]:
+        # 1,300 types: typed one by one when somebody asks, which is seldom.
+        return {row["instance_type"]: row for row in _read(self._shipped / "other_types.csv")}
+
+    def _both(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
+        # Later rows win in the dictionaries above.
+        yield from self._shipped_rows(table, reader)
+        yield from self._refreshed_rows(table, reader)
+
+    def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
+        return map(reader, _read(self._shipped / f"{table}.csv"))
+
+    def _refreshed_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
+        if self._refreshed is None or not (path := self._refreshed / f"{table}.csv").exists():
+            return
+        yield from map(reader, _read(path))
 
 
-def _gpu_instance(row: Row) -> Instance:
-    return Instance(
-        name=row["instance_type"],
-        ec2_type=row["instance_type"],
-        status=cast("Status", row["status"]),
-        gpu_model=row["gpu"],
-        gpu_count=int(row["gpu_count"]),
-        fraction=float(row["gpu_fraction"]),
-        gpu_memory=int(row["gpu_memory_mib"] or 0) * MIB,
-        accelerator="gpu",
-        vcpus=_int(row["vcpus"]),
-        memory=_mib(row["memory_mib"]),
-        arch=row["arch"],
-        network=row["network"],
-        network_gbps=_float(row["network_gbps"]),
-        network_baseline_gbps=_float(row["network_baseline_gbps"]),
-        efa_interfaces=int(row["efa_interfaces"] or 0),
-        local_disk=int(row["local_disk_gb"] or 0) * 10**9,
-        usage=tuple(row["usage"].split()),
-        retires_on=row["retires_on"] or None,
-        last_seen=row["last_seen"] or None,
-        gone_by=row["gone_by"] or None,
-        note=row["note"],
-        source=row["source"],
-        as_of=row["as_of"],
-    )
-
-
-def _other_instance(row: Row) -> Instance:
-    return Instance(
-        name=row["instance_type"],
-        ec2_type=row["instance_type"],
-        status=cast("Status", row["status"]),
-        gpu_model=None,
-        gpu_count=0,
-        fraction=1.0,
-        gpu_memory=0,
-        accelerator=row["accelerator"],
-        vcpus=int(row["vcpus"]),
-        memory=int(row["memory_mib"]) * MIB,
-        arch=row["arch"],
-        network="",
-        network_gbps=None,
-        network_baseline_gbps=None,
-        efa_interfaces=0,
-        local_disk=0,
-        usage=("on-demand", "spot"),
-        retires_on=None,
-        last_seen=None,
-        gone_by=None,
-        note="",
-        source=row["source"],
-        as_of=row["as_of"],
-    )
-
-
-def _int(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _float(text: str) -> float | None:
-    return float(text) if text else None
-
-
-def _mib(text: str) -> int | None:
-    return int(text) * MIB if text else None
+def _read(path: Path) -> Iterator[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = csv.reader(file)
+        header = next(lines)
+        for line in lines:
+            yield dict(zip(header, line, strict=True))
