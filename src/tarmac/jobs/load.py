@@ -251,14 +251,11 @@ def _sentence(problem: Problem, section: _Section) -> str:
     owner = "defaults" if problem.path in section.from_defaults else section.owner
     mark = section.marks.get(problem.path)
     sentence = problem.sentence(owner)
-    if (
-        mark
-        and mark.written
-        and mark.written.lower() in ("yes", "no", "on", "off")
-        and "must be text" in sentence
-    ):
+    if mark is None or not mark.written or "must be text" not in sentence or "not nothing" in sentence:
+        return sentence
+    if mark.written.lower() in ("yes", "no", "on", "off"):
         return f"{sentence}, which is what YAML makes of {mark.written}: put it in quotes"
-    return sentence
+    return f"{sentence}: put it in quotes"
 
 
 def _as_written(section: _Section) -> tuple[dict[str, Any], set[KeyPath]]:

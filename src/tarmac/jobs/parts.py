@@ -130,7 +130,7 @@ class Checkpoint(Part):
         if self.s3 and not rules.is_s3(self.s3):
             raise FieldError(("s3",), f"'{self.s3}' is not on S3: write it under the key path")
         if not self.path and not self.s3:
-            raise ValueError("names no place: write a folder or an s3:// address")
+            raise ValueError("it names no place: write a folder or an s3:// address")
         return self
 
 

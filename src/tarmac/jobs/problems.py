@@ -171,7 +171,7 @@ def _problem(details: Any, model: type[BaseModel]) -> Problem:
 def _unknown_key(path: KeyPath, model: type[BaseModel]) -> Problem:
     *parents, key = path
     parent = _model_at(model, tuple(parents))
-    place = f" in '{dotted(tuple(parents))}'" if parents else ""
+    place = f" under '{dotted(tuple(parents))}'" if parents else ""
     known = list(parent.model_fields)
     subject = f"unknown key '{key}'{place}"
     if not parents:

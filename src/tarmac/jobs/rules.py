@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -60,7 +61,7 @@ def name_from(text: str) -> str:
 def check_entry_point(path: str) -> str:
     pure = PurePosixPath(path)
     if not path.strip() or path.endswith("/"):
-        raise ValueError("must name a file below source_dir, as in train.py")
+        raise ValueError("it must name a file below source_dir, as in train.py")
     if pure.is_absolute() or path.startswith("~/"):
         raise ValueError(
             f"'{path}' is absolute, and an entry point is relative to source_dir: "
@@ -74,7 +75,7 @@ def check_entry_point(path: str) -> str:
 def check_place(place: str) -> str:
     """A folder or file here, or an S3 address; `file://` becomes a path."""
     if not place.strip():
-        raise ValueError("is empty: write a folder, a file or an s3:// address")
+        raise ValueError("it is empty: write a folder, a file or an s3:// address")
     if place.startswith("file:///"):
         return place.removeprefix("file://")
     if place.startswith("s3:"):
@@ -131,7 +132,7 @@ def texts(value: Any) -> Any:
 
 
 def check_variable_value(value: str) -> str:
-    return _at_most(value, MAX_VARIABLE_VALUE, "the value of a variable")
+    return _no_longer_than(value, MAX_VARIABLE_VALUE, "the value of a variable")
 
 
 def check_tag_key(key: str) -> str:
@@ -139,24 +140,35 @@ def check_tag_key(key: str) -> str:
         raise ValueError("a tag needs a key")
     if key.lower().startswith("aws:"):
         raise ValueError(f"'{key}' begins with aws:, which AWS keeps for itself")
-    return _at_most(key, MAX_TAG_KEY, "the key of a tag")
+    return _no_longer_than(key, MAX_TAG_KEY, "the key of a tag")
 
 
 def check_tag_value(value: str) -> str:
-    return _at_most(value, MAX_TAG_VALUE, "the value of a tag")
+    return _no_longer_than(value, MAX_TAG_VALUE, "the value of a tag")
 
 
 def check_hyperparameter_name(name: str) -> str:
     if not name.strip():
         raise ValueError("a hyperparameter needs a name")
-    return _at_most(name, MAX_HYPERPARAMETER_NAME, "the name of a hyperparameter")
+    return _no_longer_than(name, MAX_HYPERPARAMETER_NAME, "the name of a hyperparameter")
 
 
 def check_hyperparameter(value: Any) -> Any:
     """A value that JSON can say; tuples become lists."""
     plain = _json_value(value)
-    _at_most(json.dumps(plain), MAX_HYPERPARAMETER_VALUE, "the value of a hyperparameter, as JSON,")
+    _no_longer_than(json.dumps(plain), MAX_HYPERPARAMETER_VALUE, "the value of a hyperparameter, as JSON,")
     return plain
+
+
+def at_most(most: int, what: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """A rule that a mapping has no more entries than SageMaker takes."""
+
+    def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(things) > most:
+            raise ValueError(f"it has {len(things)} {what}, and SageMaker's limit is {most}")
+        return things
+
+    return check
 
 
 def check_processing_path(path: str) -> str:
@@ -188,7 +200,7 @@ def _json_value(value: Any) -> Any:
     )
 
 
-def _at_most(text: str, most: int, what: str) -> str:
+def _no_longer_than(text: str, most: int, what: str) -> str:
     if len(text) > most:
         raise ValueError(f"{what} has {len(text)} characters, and SageMaker's limit is {most}")
     return text

@@ -15,6 +15,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     StrictBool,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -37,6 +38,8 @@ KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxn
 
 _EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 """A key with nothing after it, as in `hyperparameters:`, means an empty mapping."""
+
+_FEW_MOUNTS = AfterValidator(rules.at_most(rules.MAX_PROCESSING_MOUNTS, "mounts"))
 
 _Hyperparameters = dict[
     Annotated[str, AfterValidator(rules.check_hyperparameter_name)],
@@ -74,7 +77,9 @@ class _Described(BaseModel):
     arguments: Annotated[tuple[str, ...], BeforeValidator(rules.texts)] = Field(
         default=(), description="What the script gets on its command line, after any hyperparameters."
     )
-    environment: Annotated[_Environment, _EMPTY] = Field(
+    environment: Annotated[
+        _Environment, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "variables"))
+    ] = Field(
         default_factory=dict,
         description="Environment variables of the script.",
         json_schema_extra={
@@ -117,7 +122,7 @@ class _Described(BaseModel):
         default=None,
         description="What happens to a job that has a GPU and does not touch it; grace is 5min unless said.",
     )
-    tags: Annotated[_Tags, _EMPTY] = Field(
+    tags: Annotated[_Tags, _EMPTY, AfterValidator(rules.at_most(rules.MAX_TAGS, "tags"))] = Field(
         default_factory=dict,
         description="AWS tags.",
         json_schema_extra={"maxProperties": rules.MAX_TAGS},
@@ -131,15 +136,17 @@ class _Described(BaseModel):
         near = did_you_mean(self.framework, KNOWN_FRAMEWORKS)
         return (f"Tarmac knows nothing about the framework '{self.framework}'{near}",)
 
+    @field_validator("max_duration")
+    @classmethod
+    def _within_limits(cls, duration: Duration | None) -> Duration | None:
+        if duration is None or 1 <= duration.seconds <= cls.longest.seconds:
+            return duration
+        raise ValueError(
+            f"{duration} is not between 1s and {cls.longest}, SageMaker's limit for a job of this kind"
+        )
+
     def _check(self) -> None:
         """Raises ValueError or FieldError where keys contradict each other."""
-        if self.max_duration is not None and not 1 <= self.max_duration.seconds <= self.longest.seconds:
-            raise FieldError(
-                ("max_duration",),
-                f"{self.max_duration} is not between 1s and {self.longest}, SageMaker's limit for a job of this kind",
-            )
-        _limit("environment", self.environment, rules.MAX_ENTRIES, "variables")
-        _limit("tags", self.tags, rules.MAX_TAGS, "tags")
 
     @model_validator(mode="after")
     def _checked(self) -> _Described:
@@ -163,7 +170,9 @@ class TrainingJob(_Described):
     longest: ClassVar[Duration] = rules.MAX_TRAINING_DURATION
 
     kind: Literal["training"] = Field(default="training", description="What sort of job this is.")
-    hyperparameters: Annotated[_Hyperparameters, _EMPTY] = Field(
+    hyperparameters: Annotated[
+        _Hyperparameters, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "entries"))
+    ] = Field(
         default_factory=dict,
         description="What the script gets as --name value: text, numbers, true or false, null, lists, mappings.",
         examples=[{"epochs": 5, "learning-rate": 0.001}],
@@ -172,14 +181,16 @@ class TrainingJob(_Described):
             "maxProperties": rules.MAX_ENTRIES,
         },
     )
-    inputs: Annotated[_Channels, _EMPTY] = Field(
-        default_factory=dict,
-        description="Each channel and its data: a folder, a file or an s3:// address.",
-        examples=[{"training": "./data", "validation": "s3://bucket/validation"}],
-        json_schema_extra={
-            "propertyNames": {"pattern": rules.CHANNEL_NAME},
-            "maxProperties": rules.MAX_CHANNELS,
-        },
+    inputs: Annotated[_Channels, _EMPTY, AfterValidator(rules.at_most(rules.MAX_CHANNELS, "channels"))] = (
+        Field(
+            default_factory=dict,
+            description="Each channel and its data: a folder, a file or an s3:// address.",
+            examples=[{"training": "./data", "validation": "s3://bucket/validation"}],
+            json_schema_extra={
+                "propertyNames": {"pattern": rules.CHANNEL_NAME},
+                "maxProperties": rules.MAX_CHANNELS,
+            },
+        )
     )
     output: Place | None = Field(
         default=None,
@@ -196,11 +207,6 @@ class TrainingJob(_Described):
         description="Where checkpoints outlive the job: a folder, an s3:// address, or both as path and s3.",
     )
 
-    def _check(self) -> None:
-        super()._check()
-        _limit("hyperparameters", self.hyperparameters, rules.MAX_ENTRIES, "entries")
-        _limit("inputs", self.inputs, rules.MAX_CHANNELS, "channels")
-
 
 class ProcessingJob(_Described):
     """A script that prepares or examines data: folders in, folders out."""
@@ -214,13 +220,13 @@ class ProcessingJob(_Described):
     longest: ClassVar[Duration] = rules.MAX_PROCESSING_DURATION
 
     kind: Literal["processing"] = Field(default="processing", description="What sort of job this is.")
-    inputs: Annotated[dict[str, Mount], BeforeValidator(read_mounts), _EMPTY] = Field(
+    inputs: Annotated[dict[str, Mount], BeforeValidator(read_mounts), _EMPTY, _FEW_MOUNTS] = Field(
         default_factory=dict,
         description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
         examples=[{"/opt/ml/processing/input": "./data"}],
         json_schema_extra={"maxProperties": rules.MAX_PROCESSING_MOUNTS},
     )
-    outputs: Annotated[dict[str, Outlet], BeforeValidator(read_outlets), _EMPTY] = Field(
+    outputs: Annotated[dict[str, Outlet], BeforeValidator(read_outlets), _EMPTY, _FEW_MOUNTS] = Field(
         default_factory=dict,
         description="Each output: its path in the job, or a name, and where its files go.",
         examples=[{"/opt/ml/processing/output": "./out"}],
@@ -228,22 +234,15 @@ class ProcessingJob(_Described):
     )
 
     def _check(self) -> None:
-        super()._check()
-        _limit("inputs", self.inputs, rules.MAX_PROCESSING_MOUNTS, "inputs")
-        _limit("outputs", self.outputs, rules.MAX_PROCESSING_MOUNTS, "outputs")
         mounts = [(("inputs", key), mount.path) for key, mount in self.inputs.items()]
         mounts += [(("outputs", key), outlet.path) for key, outlet in self.outputs.items()]
         for (_, first), (path, second) in combinations(mounts, 2):
-            if (
-                PurePosixPath(first) in (PurePosixPath(second), *PurePosixPath(second).parents)
-                or PurePosixPath(second) in PurePosixPath(first).parents
-            ):
+            if _overlap(PurePosixPath(first), PurePosixPath(second)):
                 raise FieldError(path, f"{second} and {first} overlap: give each its own folder")
 
 
 Job = TrainingJob | ProcessingJob
 
 
-def _limit(key: str, things: dict[str, Any], most: int, what: str) -> None:
-    if len(things) > most:
-        raise FieldError((key,), f"has {len(things)} {what}, and SageMaker's limit is {most}")
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,13 @@ MAX_BYTES = 1_000_000
 MAX_VALUES = 20_000
 """A description has some dozens of values; aliases that multiply beyond this are an attack or a mistake."""
 MAX_DEPTH = 50
+
+_ADVICE = {
+    "mapping values are not allowed": "; text with a colon in it needs quotes",
+    "undefined alias": "; text that begins with * needs quotes",
+    "cannot start any token": "; text that begins so needs quotes",
+}
+"""What to do about the commonest words of libyaml and PyYAML."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
@@ -93,11 +101,16 @@ def read(raw: bytes) -> Document:
 def leads(data: Any, path: KeyPath) -> bool:
     """Whether the path leads to something in the data."""
     for key in path:
-        known = data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()
-        if key not in known:
+        if key not in _keys(data):
             return False
         data = data[key]
     return True
+
+
+def _keys(value: Any) -> Container[Any]:
+    if isinstance(value, list):
+        return range(len(value))
+    return value if isinstance(value, dict) else ()
 
 
 class _TooBig(Exception):
@@ -255,8 +268,11 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
         return Fault(line, "a tab indents this line: YAML indents with spaces")
     if "single document" in str(error.context or ""):
         return Fault(line, "a second document begins here (---): keep one, with several jobs under 'jobs:'")
+    if "quoted scalar" in str(error.context) and error.context_mark and "end of stream" in str(error.problem):
+        return Fault(error.context_mark.line + 1, "the quote that opens here is never closed")
     reason = " ".join(part for part in (error.context, error.problem) if part)
-    return Fault(line, f"this is not YAML: {reason}")
+    advice = next((advice for words, advice in _ADVICE.items() if words in reason), "")
+    return Fault(line, f"this is not YAML: {reason}{advice}")
 
 
 def _line_of_control(text: str) -> int:
