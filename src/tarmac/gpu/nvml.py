@@ -1,0 +1,308 @@
+"""NVML through pynvml, one thin typed layer: what cannot be read is `None`, what fails whole is said in words."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Callable
+
+LIBRARY = "libnvidia-ml.so.1"
+MIB = 1024 * 1024
+
+# Return codes and bits: https://docs.nvidia.com/deploy/nvml-api/ (nvmlReturn_t, nvmlClocksEventReasons).
+_NOT_FOUND = 6
+_PER_FUNCTION = frozenset({3, 4, 13, 25, 26})
+"""Not supported, no permission, function not found, version mismatch, deprecated: asking again is no use."""
+_PER_GPU = frozenset({1, 9, 15, 16, 18})
+"""Uninitialised, driver not loaded, GPU lost, reset required, driver and library differ: nothing else will answer."""
+_THROTTLE_WORDS = (
+    (0x002, "application clocks"),
+    (0x004, "power cap"),
+    (0x008, "hardware slowdown"),
+    (0x010, "sync boost"),
+    (0x020, "thermal slowdown (software)"),
+    (0x040, "thermal slowdown (hardware)"),
+    (0x080, "power brake"),
+    (0x100, "display clocks"),
+)
+_SM_CLOCK = 1
+
+
+class NvmlUnavailable(Exception):
+    """NVML cannot be used on this machine.
+
+    Args:
+        reason: why, in words for a person.
+        code: NVML's return code; 12 where the library itself is missing, `None` where pynvml is.
+    """
+
+    def __init__(self, reason: str, code: int | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+
+    @property
+    def library_missing(self) -> bool:
+        """Whether there is no NVIDIA driver here at all, rather than one that fails."""
+        return self.code == 12
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """What does not change about a GPU. Memory in bytes, power in watts; `None` where NVML does not say."""
+
+    index: int
+    uuid: str | None = None
+    name: str | None = None
+    memory_total: int | None = None
+    pci_bus_id: str | None = None
+    compute_capability: tuple[int, int] | None = None
+    power_limit_w: float | None = None
+    mig: bool | None = None
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One look at a GPU; `None` where NVML does not say.
+
+    Args:
+        utilization: percent of the last sample period (1/6 s to 1 s) in which a kernel ran.
+        memory_utilization: percent of that period in which device memory was read or written.
+        memory_used: bytes in use; without what the driver reserves, where `memory_reserved` is known.
+        processes: (process id, bytes or `None`) of every process with a compute context; process ids as the host
+            numbers them; `None` where they cannot be listed.
+        process_utilization: (process id, percent of the SMs); asked for only where a GPU is shared.
+        error: why nothing at all could be read.
+    """
+
+    index: int
+    utilization: int | None = None
+    memory_utilization: int | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    memory_reserved: int | None = None
+    power_w: float | None = None
+    sm_clock_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None
+    processes: tuple[tuple[int, int | None], ...] | None = None
+    process_utilization: tuple[tuple[int, int], ...] | None = None
+    error: str | None = None
+
+
+def library_present() -> bool:
+    """Whether the driver's NVML library can be loaded; does not import pynvml, which costs some 80 ms."""
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+def count_gpus() -> int:
+    """How many GPUs NVML sees, whatever `CUDA_VISIBLE_DEVICES` says; 0 where it sees none or cannot be used."""
+    if not library_present():
+        return 0
+    try:
+        with Nvml.open() as nvml:
+            return len(nvml.gpus())
+    except NvmlUnavailable:
+        return 0
+
+
+class Nvml:
+    """An open NVML; close it, or use it in a `with` statement. Made by `Nvml.open()`."""
+
+    def __init__(self, pynvml: Any) -> None:
+        self._pynvml = pynvml
+        self._handles = tuple(self._handle(index) for index in range(pynvml.nvmlDeviceGetCount()))
+        self._useless: set[tuple[int, str]] = set()
+
+    @classmethod
+    def open(cls) -> Nvml:
+        """Loads and initialises NVML.
+
+        Raises:
+            NvmlUnavailable: no driver, a driver that does not answer, or no pynvml.
+        """
+        try:
+            import pynvml  # slow to import, and of no use without a driver
+        except ImportError as error:
+            raise NvmlUnavailable(f"pynvml cannot be imported ({error})", None) from error
+        try:
+            pynvml.nvmlInit()
+        except Exception as error:
+            raise NvmlUnavailable(_init_reason(error), _code(error)) from error
+        try:
+            return cls(pynvml)
+        except Exception as error:
+            pynvml.nvmlShutdown()
+            raise NvmlUnavailable(f"NVML does not count its GPUs: {_words(error)}", _code(error)) from error
+
+    def close(self) -> None:
+        """Lets go of NVML; a driver that is already gone is no matter."""
+        try:
+            self._pynvml.nvmlShutdown()
+        except self._pynvml.NVMLError:
+            pass
+
+    def __enter__(self) -> Nvml:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def driver_version(self) -> str | None:
+        """The version of the NVIDIA driver, such as `550.54.15`."""
+        try:
+            return str(self._pynvml.nvmlSystemGetDriverVersion())
+        except self._pynvml.NVMLError:
+            return None
+
+    def gpus(self) -> tuple[GpuInfo, ...]:
+        """Every GPU of this machine in NVML's order, a lost one included with its index alone."""
+        return tuple(self._info(index) for index in range(len(self._handles)))
+
+    def read(self, index: int) -> GpuReading:
+        """Looks at one GPU; never raises. What cannot be read is `None`; `error` says when nothing could."""
+        handle = self._handles[index]
+        if isinstance(handle, str):
+            return GpuReading(index, error=handle)
+        p = self._pynvml
+        look = _Look(self._useless, index)
+        rates = look("utilization", lambda: p.nvmlDeviceGetUtilizationRates(handle))
+        memory = look("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle, p.nvmlMemory_v2))
+        if memory is None:
+            memory = look("memory 1", lambda: p.nvmlDeviceGetMemoryInfo(handle))
+        power = look("power", lambda: p.nvmlDeviceGetPowerUsage(handle))
+        clock = look("clock", lambda: p.nvmlDeviceGetClockInfo(handle, _SM_CLOCK))
+        throttle = look("throttle", lambda: p.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        processes = look("processes", lambda: p.nvmlDeviceGetComputeRunningProcesses_v3(handle))
+        if processes is None:
+            processes = look("processes 2", lambda: p.nvmlDeviceGetComputeRunningProcesses_v2(handle))
+        if look.fatal or (look.error and rates is None and memory is None):
+            return GpuReading(index, error=look.error)
+        return GpuReading(
+            index,
+            utilization=None if rates is None else int(rates.gpu),
+            memory_utilization=None if rates is None else int(rates.memory),
+            memory_used=None if memory is None else int(memory.used),
+            memory_total=None if memory is None else int(memory.total),
+            memory_reserved=None if memory is None else getattr(memory, "reserved", None),
+            power_w=None if power is None else power / 1000,
+            sm_clock_mhz=clock,
+            throttle=None if throttle is None else throttle_words(throttle),
+            processes=None if processes is None else tuple((p.pid, p.usedGpuMemory) for p in processes),
+        )
+
+    def with_process_utilization(self, reading: GpuReading, since_us: int) -> GpuReading:
+        """Adds what each process took of the SMs, for a GPU that several share.
+
+        Args:
+            since_us: count from this time on, in microseconds since the epoch.
+        """
+        handle = self._handles[reading.index]
+        if isinstance(handle, str) or (reading.index, "process utilization") in self._useless:
+            return reading
+        try:
+            samples = self._pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
+        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end the watch
+            if _code(error) in (0, _NOT_FOUND):
+                return replace(reading, process_utilization=())
+            if _code(error) in _PER_FUNCTION:
+                self._useless.add((reading.index, "process utilization"))
+            return reading
+        shares: dict[int, list[int]] = {}
+        for sample in samples:
+            # Some drivers leave stale rows in the buffer: of another time, or with percentages above 100.
+            if sample.timeStamp > since_us and sample.smUtil <= 100:
+                shares.setdefault(int(sample.pid), []).append(int(sample.smUtil))
+        means = tuple((pid, round(sum(values) / len(values))) for pid, values in sorted(shares.items()))
+        return replace(reading, process_utilization=means)
+
+    def _handle(self, index: int) -> Any:
+        """A GPU's handle, or the words why there is none: the other GPUs are still worth watching."""
+        try:
+            return self._pynvml.nvmlDeviceGetHandleByIndex(index)
+        except self._pynvml.NVMLError as error:
+            return _words(error)
+
+    def _info(self, index: int) -> GpuInfo:
+        handle = self._handles[index]
+        if isinstance(handle, str):
+            return GpuInfo(index)
+        p = self._pynvml
+        look = _Look(set(), index)
+        pci = look("pci", lambda: p.nvmlDeviceGetPciInfo(handle))
+        capability = look("capability", lambda: p.nvmlDeviceGetCudaComputeCapability(handle))
+        memory = look("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle))
+        limit = look("limit", lambda: p.nvmlDeviceGetEnforcedPowerLimit(handle))
+        mig = look("mig", lambda: p.nvmlDeviceGetMigMode(handle))
+        return GpuInfo(
+            index,
+            uuid=look("uuid", lambda: _text(p.nvmlDeviceGetUUID(handle))),
+            name=look("name", lambda: _text(p.nvmlDeviceGetName(handle))),
+            memory_total=None if memory is None else int(memory.total),
+            pci_bus_id=None if pci is None else _text(pci.busId),
+            compute_capability=None if capability is None else (int(capability[0]), int(capability[1])),
+            power_limit_w=None if limit is None else limit / 1000,
+            mig=None if mig is None else bool(mig[0]),
+        )
+
+
+class _Look:
+    """Calls NVML's functions for one GPU and remembers which of them are of no use there."""
+
+    def __init__(self, useless: set[tuple[int, str]], index: int) -> None:
+        self._useless = useless
+        self._index = index
+        self.error: str | None = None
+        self.fatal = False
+
+    def __call__(self, field: str, call: Callable[[], Any]) -> Any:
+        if self.fatal or (self._index, field) in self._useless:
+            return None
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end the watch
+            code = _code(error)
+            if code in _PER_FUNCTION:
+                self._useless.add((self._index, field))
+                return None
+            self.fatal = code in _PER_GPU
+            self.error = _words(error)
+            return None
+
+
+def throttle_words(mask: int) -> tuple[str, ...]:
+    """The reasons for lowered clocks in words; an idle GPU's low clocks are none."""
+    return tuple(word for bit, word in _THROTTLE_WORDS if mask & bit)
+
+
+def _code(error: Exception) -> int | None:
+    return getattr(error, "value", None)
+
+
+def _words(error: Exception) -> str:
+    code = _code(error)
+    return str(error) if code is None else f"{error} (NVML code {code})"
+
+
+def _init_reason(error: Exception) -> str:
+    code = _code(error)
+    if code == 12:
+        return f"there is no NVIDIA driver here ({LIBRARY} is not found)"
+    if code == 9:
+        return "the NVIDIA driver is installed but not loaded"
+    if code == 18:
+        return "the NVIDIA driver was updated and not loaded again: its library and kernel module differ; reboot"
+    return f"NVML does not start: {_words(error)}"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,262 @@
+"""What a tree of processes uses, from one pass over `/proc`; processes may vanish at any moment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Iterable
+
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"
+"""The kernel's own number for it: PROC_PID_INIT_INO in include/linux/proc_ns.h."""
+ONE_CORE = 0.85
+"""From this many cores on, a process counts as busy with a whole one; the rest goes to system noise and rounding."""
+_FORGET_AFTER = 60
+"""Looks after which processes known to be outside the tree are looked at again: ids are used again some day."""
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """One process.
+
+    Args:
+        name: the kernel's short name, at most 15 bytes.
+        cpu_seconds: user and system time since it began, without its children's.
+        waits_for_disk: it was in uninterruptible sleep, which nearly always is a disk or a network file system.
+    """
+
+    pid: int
+    name: str
+    cpu_seconds: float
+    waits_for_disk: bool = False
+
+
+@dataclass(frozen=True)
+class TreeReading:
+    """One look at a process and everything below it.
+
+    Args:
+        cpu_seconds: user and system time of the living and of those that ended and were waited for.
+        rss: resident bytes; memory that processes share counts once for each.
+        read_bytes: fetched from storage so far, not from the page cache; `None` where it may not be seen.
+        written_bytes: sent towards storage so far.
+    """
+
+    processes: tuple[ProcessReading, ...]
+    cpu_seconds: float
+    rss: int
+    read_bytes: int | None
+    written_bytes: int | None
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The ids of the tree's processes."""
+        return frozenset(process.pid for process in self.processes)
+
+    @property
+    def busiest(self) -> ProcessReading | None:
+        """The process with the most CPU time so far."""
+        return max(self.processes, key=lambda process: process.cpu_seconds, default=None)
+
+
+@dataclass(frozen=True)
+class BusyProcess:
+    """A process and how many cores it kept busy."""
+
+    pid: int
+    name: str
+    cores: float
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """What a tree took of the CPU between two looks.
+
+    Args:
+        cores: cores kept busy by the whole tree, 1.0 being one of them all the time.
+        busiest: the process that took most.
+        saturated: processes that took a whole core or more.
+        waits_for_disk: processes that were waiting for a disk at the second look.
+    """
+
+    cores: float
+    busiest: BusyProcess | None
+    saturated: int
+    waits_for_disk: int
+
+
+@dataclass(frozen=True)
+class ShmReading:
+    """`/dev/shm`, in bytes: where PyTorch's DataLoader workers hand over their batches."""
+
+    used: int
+    total: int
+
+
+def read_tree(root_pid: int, proc: str = "/proc") -> TreeReading | None:
+    """Looks at `root_pid` and its descendants once; `None` where there is no such process or no `/proc`."""
+    return ProcessTree(root_pid, proc).read()
+
+
+class ProcessTree:
+    """Looks at a process tree again and again, cheaply.
+
+    `/proc/PID/task/*/children` costs a read for each thread, and training processes have hundreds; so this reads
+    `stat` of each process instead, and remembers who does not belong to the tree. Whoever is outside stays outside:
+    an orphan is adopted by an ancestor, and the root is meant to be a subreaper.
+
+    Args:
+        root_pid: the process at the top.
+        proc: where the proc file system is mounted.
+    """
+
+    def __init__(self, root_pid: int, proc: str = "/proc") -> None:
+        self._root = root_pid
+        self._proc = proc
+        self._outside: set[int] = set()
+        self._looks = 0
+
+    def read(self) -> TreeReading | None:
+        """One look; `None` where the root is gone or there is no `/proc`."""
+        try:
+            listed = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
+        except OSError:
+            return None
+        if self._root not in listed:
+            return None
+        self._looks += 1
+        self._outside = set() if self._looks % _FORGET_AFTER == 0 else self._outside & listed
+        stats = {pid: stat for pid in listed - self._outside if (stat := self._stat(pid)) is not None}
+        if self._root not in stats:
+            return None
+        children = _children(stats.values())
+        tree = _below({self._root}, children)
+        # One whose parent ended between two reads hangs in the air: it is looked at again, not put outside.
+        self._outside |= _below({0, *self._outside}, children) & (stats.keys() - tree)
+        return self._sum([stats[pid] for pid in sorted(tree)])
+
+    def _sum(self, stats: list[_Stat]) -> TreeReading:
+        io = [counters for stat in stats if (counters := self._io(stat.pid)) is not None]
+        return TreeReading(
+            processes=tuple(ProcessReading(s.pid, s.name, s.own_seconds, s.state == "D") for s in stats),
+            cpu_seconds=sum(s.own_seconds + s.children_seconds for s in stats),
+            rss=sum(s.rss for s in stats),
+            read_bytes=sum(read for read, _ in io) if io else None,
+            written_bytes=sum(written for _, written in io) if io else None,
+        )
+
+    def _stat(self, pid: int) -> _Stat | None:
+        text = _read(f"{self._proc}/{pid}/stat")
+        return None if text is None else _parse_stat(pid, text)
+
+    def _io(self, pid: int) -> tuple[int, int] | None:
+        text = _read(f"{self._proc}/{pid}/io")
+        return None if text is None else _parse_io(text)
+
+
+def cpu_between(before: TreeReading, after: TreeReading, seconds: float) -> CpuUse | None:
+    """What the tree took of the CPU between two looks; `None` where no time has passed."""
+    if seconds <= 0:
+        return None
+    earlier = {process.pid: process.cpu_seconds for process in before.processes}
+    rates = [
+        BusyProcess(p.pid, p.name, max(p.cpu_seconds - earlier.get(p.pid, 0.0), 0.0) / seconds)
+        for p in after.processes
+    ]
+    return CpuUse(
+        cores=max(after.cpu_seconds - before.cpu_seconds, 0.0) / seconds,
+        busiest=max(rates, key=lambda rate: rate.cores, default=None),
+        saturated=sum(rate.cores >= ONE_CORE for rate in rates),
+        waits_for_disk=sum(process.waits_for_disk for process in after.processes),
+    )
+
+
+def sees_host_pids() -> bool:
+    """Whether process ids here are the host's, as NVML lists them; in a container they hardly ever are."""
+    try:
+        return os.readlink("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def dev_shm(path: str = "/dev/shm") -> ShmReading | None:  # noqa: S108 - looked at, never written
+    """How full `/dev/shm` is; `None` where there is none."""
+    try:
+        room = os.statvfs(path)
+    except (OSError, AttributeError):
+        return None
+    total = room.f_blocks * room.f_frsize
+    return ShmReading(total - room.f_bfree * room.f_frsize, total) if total else None
+
+
+@dataclass(frozen=True)
+class _Stat:
+    pid: int
+    parent: int
+    name: str
+    state: str
+    own_seconds: float
+    children_seconds: float
+    rss: int
+
+
+def _children(stats: Iterable[_Stat]) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for stat in stats:
+        children.setdefault(stat.parent, []).append(stat.pid)
+    return children
+
+
+def _below(roots: set[int], children: dict[int, list[int]]) -> set[int]:
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting.extend(children.get(pid, ()))
+    return found
+
+
+def _parse_stat(pid: int, text: bytes) -> _Stat | None:
+    """Reads /proc/PID/stat (proc_pid_stat(5)); the name in brackets may itself hold brackets and blanks."""
+    try:
+        name = text[text.index(b"(") + 1 : text.rindex(b")")].decode(errors="replace")
+        fields = text[text.rindex(b")") + 2 :].split()
+        own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        state, parent, pages = fields[0].decode(), int(fields[1]), int(fields[21])
+    except (ValueError, IndexError):
+        return None
+    return _Stat(pid, parent, name, state, own / _TICKS, children / _TICKS, max(pages, 0) * _PAGE)
+
+
+def _parse_io(text: bytes) -> tuple[int, int] | None:
+    """Reads read_bytes and write_bytes of /proc/PID/io (proc_pid_io(5)); like the CPU time, with waited-for children."""
+    values = dict(line.split(b": ", 1) for line in text.splitlines() if b": " in line)
+    try:
+        return int(values[b"read_bytes"]), int(values[b"write_bytes"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _sysconf(name: str, otherwise: int) -> int:
+    try:
+        return os.sysconf(name)
+    except (OSError, ValueError, AttributeError):
+        return otherwise
+
+
+_TICKS = _sysconf("SC_CLK_TCK", 100)
+_PAGE = _sysconf("SC_PAGE_SIZE", 4096)

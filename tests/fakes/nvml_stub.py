@@ -1,0 +1,187 @@
+"""A GPU machine without a GPU: builds the stub `libnvidia-ml.so.1` and writes the scenario that it shows.
+
+    library = build_library(tmp_path)                    # skips the test where there is no gcc
+    scenario = Scenario(tmp_path / "gpus.txt")
+    scenario.gpu(0, "NVIDIA A10G", memory_mib=23028)
+    scenario.at(0, gpu=0, util=0)
+    scenario.at(5, gpu=0, util=90, memory_mib=8000, processes={os.getpid(): 7900})
+    scenario.now(6)                                      # writes the file; the stub reads it again by itself
+    subprocess.run([...], env={**os.environ, **scenario.environment(library)})
+
+For a journey, `scenario.run_in_real_time()` lets the clock go, and `scenario.when_registered(pid_file, ...)` shows a
+busy GPU as long as a process lives whose id a script wrote into `pid_file`.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).with_name("nvml") / "nvml_stub.c"
+LIBRARY = "libnvidia-ml.so.1"
+SCENARIO_VARIABLE = "TARMAC_NVML_STUB"
+
+NOT_SUPPORTED = 3
+NO_PERMISSION = 4
+DRIVER_NOT_LOADED = 9
+GPU_IS_LOST = 15
+UNKNOWN = 999
+
+INVISIBLE: Mapping[int, int] = {}
+"""The process list as a container sees it: empty, whatever runs."""
+
+
+def build_library(folder: Path, *, without: Sequence[str] = ()) -> Path:
+    """Compiles the stub and gives the folder that `LD_LIBRARY_PATH` needs; built once for each `folder`.
+
+    Args:
+        folder: where to build, such as a session's temporary folder.
+        without: names of NVML functions that the library shall lack, as an older driver's does.
+    """
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("the NVML stub needs a C compiler, and there is none (apt-get install gcc)")
+    home = folder / ("nvml" + "".join(f"-{name}" for name in without))
+    if (home / LIBRARY).exists():
+        return home
+    home.mkdir(parents=True, exist_ok=True)
+    # A name of its own for each process, then a rename: test workers may build into one folder at once.
+    unfinished = home / f"{os.getpid()}.so"
+    command = [compiler, "-O1", "-shared", "-fPIC", "-fvisibility=hidden", f"-Wl,-soname,{LIBRARY}"]
+    command += [f"-D{name}=static_{name}" for name in without]
+    subprocess.run([*command, "-o", str(unfinished), str(SOURCE)], check=True, capture_output=True)
+    unfinished.replace(home / LIBRARY)
+    return home
+
+
+def load_library(home: Path) -> None:
+    """Loads the stub into this process, so that its SONAME satisfies whatever asks for NVML afterwards."""
+    ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
+
+
+@dataclass
+class Scenario:
+    """What the stub shows, now and later; `now()` and `write()` put it into the file.
+
+    Args:
+        path: the file that `TARMAC_NVML_STUB` names.
+    """
+
+    path: Path
+    driver: str = "550.54.15"
+    cuda: int = 12040
+    _clock: str = "fixed 0"
+    _gpus: dict[int, str] = field(default_factory=dict[int, str])
+    _rows: list[str] = field(default_factory=list[str])
+    _failures: list[str] = field(default_factory=list[str])
+
+    def gpu(
+        self,
+        index: int,
+        name: str = "NVIDIA A10G",
+        *,
+        memory_mib: int = 23028,
+        compute_capability: tuple[int, int] = (8, 6),
+        power_limit_w: int = 300,
+        mig: bool | None = None,
+    ) -> "Scenario":
+        """Puts a GPU into the machine."""
+        mode = -1 if mig is None else int(mig)
+        major, minor = compute_capability
+        identity = f"GPU-{index:08x}-0000-0000-0000-000000000000 00000000:{index + 16:02X}:00.0"
+        self._gpus[index] = f"gpu {index} {memory_mib} {major} {minor} {power_limit_w} {mode} {identity} {name}"
+        return self
+
+    def gpus(self, count: int, name: str = "NVIDIA A10G") -> "Scenario":
+        """Puts `count` equal GPUs into the machine."""
+        for index in range(count):
+            self.gpu(index, name)
+        return self
+
+    def at(
+        self,
+        seconds: float,
+        gpu: int = 0,
+        *,
+        util: int = 0,
+        memory_util: int = 0,
+        memory_mib: int = 0,
+        reserved_mib: int = 0,
+        power_w: float = 30,
+        clock_mhz: int = 300,
+        throttle: int = 0,
+        error: int = 0,
+        processes: Mapping[int, int | tuple[int, int]] = INVISIBLE,
+    ) -> "Scenario":
+        """From `seconds` on, `gpu` looks like this.
+
+        Args:
+            processes: for each process id its MiB (-1: not available), or MiB and percent of the SMs.
+        """
+        listed = ",".join(f"{pid}:{_process(use)}" for pid, use in processes.items())
+        self._rows.append(
+            f"at {seconds} {gpu} util={util} memutil={memory_util} mem={memory_mib} reserved={reserved_mib} "
+            f"power={power_w} clock={clock_mhz} throttle={throttle:#x} error={error} procs={listed}"
+        )
+        return self
+
+    def when_registered(
+        self,
+        pid_file: Path,
+        gpu: int = 0,
+        *,
+        util: int = 90,
+        memory_mib: int = 4000,
+        power_w: float = 200,
+        visible: bool = True,
+    ) -> "Scenario":
+        """While a process lives whose id stands in `pid_file`, it has `gpu` and works on it.
+
+        Args:
+            visible: whether NVML lists the process; in a container it does not.
+        """
+        listed = f"@:{memory_mib}:{util}" if visible else ""
+        self._rows.append(
+            f"at 0 {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed} when={pid_file}"
+        )
+        return self
+
+    def fail(self, function: str, code: int, *, at: float = 0, until: float = 1e12) -> "Scenario":
+        """Makes an NVML function (`nvmlInit`, `nvmlDeviceGetPowerUsage`, `*` for all but init) return an error."""
+        self._failures.append(f"fail {function} {code} {at} {until}")
+        return self
+
+    def now(self, seconds: float) -> "Scenario":
+        """Sets the scenario's clock and writes the file."""
+        self._clock = f"fixed {seconds}"
+        return self.write()
+
+    def run_in_real_time(self) -> "Scenario":
+        """Lets the clock run from 0, beginning now, and writes the file."""
+        self._clock = f"wall {time.time()}"
+        return self.write()
+
+    def write(self) -> "Scenario":
+        """Writes the file in one step, so that the stub never reads half of it."""
+        lines = [f"driver {self.driver}", f"cuda {self.cuda}", f"clock {self._clock}"]
+        lines += [*self._gpus.values(), *self._failures, *self._rows]
+        unfinished = self.path.with_name(self.path.name + ".new")
+        unfinished.write_text("\n".join(lines) + "\n")
+        unfinished.replace(self.path)
+        return self
+
+    def environment(self, library_folder: Path) -> dict[str, str]:
+        """The variables with which a child process sees these GPUs."""
+        inherited = os.environ.get("LD_LIBRARY_PATH")
+        path = f"{library_folder}:{inherited}" if inherited else str(library_folder)
+        return {SCENARIO_VARIABLE: str(self.path), "LD_LIBRARY_PATH": path}
+
+
+def _process(use: int | tuple[int, int]) -> str:
+    return str(use) if isinstance(use, int) else f"{use[0]}:{use[1]}"
