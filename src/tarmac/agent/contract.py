@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Dict, List
+from typing import Any
 
 from tarmac.agent.job import AgentJob
 from tarmac.agent.paths import ContractPaths
@@ -67,12 +67,12 @@ def lay_out(job: AgentJob, ml: Path) -> None:
         (config / name).write_text(json.dumps(document), encoding="utf-8")
 
 
-def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> Dict[str, str]:
+def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
     """`hyperparameters.json`: every value as text, such that the toolkit's `json.loads` gives the value back."""
     return {name: _as_text(value) for name, value in hyperparameters.items()}
 
 
-def input_data_config(job: AgentJob) -> Dict[str, Dict[str, str]]:
+def input_data_config(job: AgentJob) -> dict[str, dict[str, str]]:
     """`inputdataconfig.json`."""
     channel = {
         "TrainingInputMode": "File",
@@ -82,7 +82,7 @@ def input_data_config(job: AgentJob) -> Dict[str, Dict[str, str]]:
     return {name: dict(channel) for name in job.channels}
 
 
-def resource_config(job: AgentJob) -> Dict[str, Any]:
+def resource_config(job: AgentJob) -> dict[str, Any]:
     """`resourceconfig.json`."""
     hosts = sorted(job.hosts)
     instance_type = job.instance_type or "local"
@@ -98,7 +98,7 @@ def resource_config(job: AgentJob) -> Dict[str, Any]:
     }
 
 
-def processing_job_config(job: AgentJob) -> Dict[str, Any]:
+def processing_job_config(job: AgentJob) -> dict[str, Any]:
     """`processingjobconfig.json`, in the words of `DescribeProcessingJob`, with this run's folders as locations."""
     return {
         "ProcessingJobName": job.run_id,
@@ -123,12 +123,12 @@ def processing_job_config(job: AgentJob) -> Dict[str, Any]:
     }
 
 
-def script_arguments(job: AgentJob) -> List[str]:
+def script_arguments(job: AgentJob) -> list[str]:
     """The script's command line: hyperparameters in the toolkit's order and form, then the job's arguments."""
     return [*_hyperparameter_arguments(job), *job.arguments]
 
 
-def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) -> Dict[str, str]:
+def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, str]:
     """The variables that the contract gives to the script, without those that the job adds itself."""
     if job.kind == "processing":
         return {
@@ -151,12 +151,12 @@ def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) ->
     }
 
 
-def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> Dict[str, Any]:
+def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, Any]:
     hyperparameters = _script_hyperparameters(job)
     resources = resource_config(job)
     groups = resources["instance_groups"]
     channels = {name: paths.channel(name) for name in job.channels}
-    common: Dict[str, Any] = {
+    common: dict[str, Any] = {
         "hosts": resources["hosts"],
         "network_interface_name": _NETWORK_INTERFACE,
         "user_entry_point": job.entry_point,
@@ -226,7 +226,7 @@ _TOOLKITS_OWN = frozenset(
 )
 
 
-def _script_hyperparameters(job: AgentJob) -> Dict[str, Any]:
+def _script_hyperparameters(job: AgentJob) -> dict[str, Any]:
     return {
         name: value
         for name, value in job.hyperparameters.items()
@@ -234,7 +234,7 @@ def _script_hyperparameters(job: AgentJob) -> Dict[str, Any]:
     }
 
 
-def _framework_parameters(job: AgentJob) -> Dict[str, Any]:
+def _framework_parameters(job: AgentJob) -> dict[str, Any]:
     return {
         name: value
         for name, value in job.hyperparameters.items()
@@ -242,8 +242,8 @@ def _framework_parameters(job: AgentJob) -> Dict[str, Any]:
     }
 
 
-def _hyperparameter_arguments(job: AgentJob) -> List[str]:
-    arguments: List[str] = []
+def _hyperparameter_arguments(job: AgentJob) -> list[str]:
+    arguments: list[str] = []
     for name, value in sorted(_script_hyperparameters(job).items()):
         arguments += [f"--{name}" if len(name) > 1 else f"-{name}", _as_argument(value)]
     return arguments

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from typing import Dict, List
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -23,10 +22,10 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def descendants(pid: int) -> List[int]:
+def descendants(pid: int) -> list[int]:
     """Ids of all processes below one, nearest first; empty where there is no `/proc`."""
     children = _children_by_parent()
-    found: List[int] = []
+    found: list[int] = []
     queue = [pid]
     while queue:
         below = children.get(queue.pop(0), [])
@@ -50,10 +49,10 @@ def end_descendants() -> None:
             return
 
 
-def _children_by_parent() -> Dict[int, List[int]]:
-    children: Dict[int, List[int]] = defaultdict(list)
+def _children_by_parent() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = defaultdict(list)
     try:
-        names = os.listdir("/proc")
+        names = os.listdir("/proc")  # noqa: PTH208 - names, not paths: hundreds of them
     except OSError:
         return children
     for name in names:

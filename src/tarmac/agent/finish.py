@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional
 
-from tarmac.agent.artifacts import PackResult, models_left_behind, pack
+from tarmac.agent.artifacts import ArtifactError, PackResult, pack
 from tarmac.agent.contract import code_folder
 from tarmac.agent.job import AgentJob
-from tarmac.agent.paths import RunPaths
+from tarmac.agent.leftovers import Snapshot, models_left_behind
+from tarmac.agent.paths import CONTRACT_ROOT, RunPaths
 
 
 @dataclass
@@ -23,12 +23,12 @@ class Handover:
         problem: why results could not be handed over; they still lie in the run's folder then.
     """
 
-    artifacts: Dict[str, PackResult] = field(default_factory=dict)
-    notes: List[str] = field(default_factory=list)
-    problem: Optional[str] = None
+    artifacts: dict[str, PackResult] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problem: str | None = None
 
 
-def hand_over(job: AgentJob, paths: RunPaths, code_before: object, succeeded: bool) -> Handover:
+def hand_over(job: AgentJob, paths: RunPaths, code_before: Snapshot, succeeded: bool) -> Handover:
     """Pack the artifacts and bring them where the job wants them.
 
     Args:
@@ -43,6 +43,8 @@ def hand_over(job: AgentJob, paths: RunPaths, code_before: object, succeeded: bo
                 handover.notes.append(_no_model(models_left_behind(paths.ml / code_folder(job), code_before)))
         else:
             _deliver_outputs(job, paths)
+    except ArtifactError as error:
+        handover.problem = str(error)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         handover.problem = f"the results could not be handed over: {error.strerror or error}{where}"
@@ -57,7 +59,7 @@ def _pack_training(job: AgentJob, paths: RunPaths, handover: Handover) -> None:
         if not _holds_anything(folder):
             continue
         archive.parent.mkdir(exist_ok=True)
-        result = pack(folder, archive)
+        result = pack(folder, archive, seen_as={CONTRACT_ROOT: paths.ml})
         handover.artifacts[archive.name] = result
         handover.notes += [f"{archive.name}: {note}" for note in result.notes]
         if job.output is not None:
@@ -82,7 +84,7 @@ def _copy(archive: Path, destination: Path) -> None:
     beside.replace(destination)
 
 
-def _no_model(left_behind: List[str]) -> str:
+def _no_model(left_behind: list[str]) -> str:
     note = "/opt/ml/model is empty: this run saved no model"
     if not left_behind:
         return note

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Dict
 
 _DISTRIBUTIONS = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
@@ -26,7 +25,7 @@ print(json.dumps(found))
 """
 
 
-def installed_frameworks(python: str) -> Dict[str, str]:
+def installed_frameworks(python: str) -> dict[str, str]:
     """Versions of TensorFlow, Keras, PyTorch and JAX that an interpreter would import, by import name.
 
     Args:
@@ -34,7 +33,7 @@ def installed_frameworks(python: str) -> Dict[str, str]:
     """
     names = [name for distributions in _DISTRIBUTIONS.values() for name in distributions]
     versions = _own_versions(names) if python == sys.executable else _asked_versions(python, names)
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for framework, distributions in _DISTRIBUTIONS.items():
         version = next((versions[name] for name in distributions if name in versions), None)
         if version is not None:
@@ -42,19 +41,14 @@ def installed_frameworks(python: str) -> Dict[str, str]:
     return found
 
 
-def _own_versions(names: list[str]) -> Dict[str, str]:
+def _own_versions(names: list[str]) -> dict[str, str]:
     from importlib import metadata  # costs the agent's start 10 ms
 
-    found: Dict[str, str] = {}
-    for name in names:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    installed = {name: list(metadata.Distribution.discover(name=name)) for name in names}
+    return {name: distributions[0].version for name, distributions in installed.items() if distributions}
 
 
-def _asked_versions(python: str, names: list[str]) -> Dict[str, str]:
+def _asked_versions(python: str, names: list[str]) -> dict[str, str]:
     asked = subprocess.run(
         [python, "-c", _SCRIPT, *names], capture_output=True, text=True, timeout=60, check=False
     )

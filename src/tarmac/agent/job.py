@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional, Tuple
+from typing import Any
 
 VERSION = 1
 
@@ -36,7 +36,7 @@ class ProcessingOutput:
     """
 
     target: str
-    destination: Optional[str] = None
+    destination: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,25 +89,25 @@ class AgentJob:
     entry_point: str
     python: str
     checkpoints: str
-    arguments: Tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     hyperparameters: Mapping[str, Any] = None  # type: ignore[assignment]
-    channels: Tuple[str, ...] = ()
-    mounts: Tuple[Mount, ...] = ()
-    outputs: Tuple[ProcessingOutput, ...] = ()
+    channels: tuple[str, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    outputs: tuple[ProcessingOutput, ...] = ()
     environment: Mapping[str, str] = None  # type: ignore[assignment]
-    framework: Optional[str] = None
-    instance_type: Optional[str] = None
-    hosts: Tuple[str, ...] = ("algo-1",)
+    framework: str | None = None
+    instance_type: str | None = None
+    hosts: tuple[str, ...] = ("algo-1",)
     current_host: str = "algo-1"
-    expected_gpus: Optional[int] = None
-    expected_gpu_name: Optional[str] = None
+    expected_gpus: int | None = None
+    expected_gpu_name: str | None = None
     expected_because: str = ""
-    require_gpu: Optional[bool] = None
-    if_gpu_unused: Optional[UnusedGpuRule] = None
-    max_duration: Optional[float] = None
+    require_gpu: bool | None = None
+    if_gpu_unused: UnusedGpuRule | None = None
+    max_duration: float | None = None
     stop_grace: float = 120.0
     isolation: str = "auto"
-    output: Optional[str] = None
+    output: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("hyperparameters", "environment"):

@@ -16,7 +16,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from tarmac.agent.descendants import adopt_orphans, die_with_parent, end_descendants
 from tarmac.agent.job import Mount
@@ -33,8 +33,8 @@ class Launch:
         folder: working directory.
     """
 
-    command: List[str]
-    environment: Dict[str, str]
+    command: list[str]
+    environment: dict[str, str]
     folder: str
 
 
@@ -57,7 +57,7 @@ class Keeper:
         self._buffer = b""
 
     @classmethod
-    def start(cls, ml: Optional[Path], mounts: Sequence[Mount]) -> Keeper:
+    def start(cls, ml: Path | None, mounts: Sequence[Mount]) -> Keeper:
         """Fork the keeper.
 
         Args:
@@ -94,7 +94,7 @@ class Keeper:
         """End the script and everything it started, at once."""
         self._send({"kill": True})
 
-    def message(self) -> Dict[str, Any]:
+    def message(self) -> dict[str, Any]:
         """The keeper's next message, waiting for it.
 
         `{"entered": True}` or `{"entered": False, "reason": …}`; `{"started": PID}` or `{"refused": REASON}`;
@@ -119,7 +119,7 @@ class Keeper:
         except ChildProcessError:
             return
 
-    def _send(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             self._channel.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -133,9 +133,9 @@ class _Kept:
     def __init__(self, channel: socket.socket, output: int) -> None:
         self._channel = channel
         self._output = output
-        self._script: Optional[int] = None
+        self._script: int | None = None
 
-    def run(self, ml: Optional[Path], mounts: Sequence[Mount]) -> None:
+    def run(self, ml: Path | None, mounts: Sequence[Mount]) -> None:
         # It outlives the agent by a moment, to end the script's processes: a signal to the group must not stop it.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
@@ -147,7 +147,7 @@ class _Kept:
         finally:
             end_descendants()
 
-    def _enter(self, ml: Optional[Path], mounts: Sequence[Mount]) -> bool:
+    def _enter(self, ml: Path | None, mounts: Sequence[Mount]) -> bool:
         try:
             if ml is not None:
                 enter_private_contract(ml, mounts)
@@ -177,7 +177,7 @@ class _Kept:
                 for line in lines:
                     self._obey(json.loads(line))
 
-    def _obey(self, message: Dict[str, Any]) -> None:
+    def _obey(self, message: dict[str, Any]) -> None:
         if "launch" in message:
             self._launch(Launch(**message["launch"]))
         elif self._script is not None and "signal" in message:
@@ -230,7 +230,7 @@ class _Kept:
 
     def _collect(self) -> bool:
         """Collect children that have ended; whether the script was one of them."""
-        ended: List[Tuple[int, int]] = []
+        ended: list[tuple[int, int]] = []
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -247,7 +247,7 @@ class _Kept:
                 return True
         return False
 
-    def _tell(self, message: Dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, Any]) -> None:
         try:
             self._channel.sendall(json.dumps(message).encode() + b"\n")
         except OSError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from typing import Dict, List
 
 from tarmac.agent.contract import Machine, code_folder, script_arguments, script_environment
 from tarmac.agent.job import AgentJob
@@ -30,7 +29,7 @@ def plan_launch(
     )
 
 
-def _command(job: AgentJob) -> List[str]:
+def _command(job: AgentJob) -> list[str]:
     arguments = script_arguments(job)
     if job.entry_point.endswith(".py"):
         return [job.python, job.entry_point, *arguments]
@@ -40,7 +39,7 @@ def _command(job: AgentJob) -> List[str]:
 
 def _environment(
     job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
-) -> Dict[str, str]:
+) -> dict[str, str]:
     environment = {
         name: value for name, value in inherited.items() if not name.startswith(("SM_", "TARMAC_"))
     }

@@ -9,7 +9,6 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import List, Optional
 
 from tarmac.agent import state as states
 from tarmac.agent.descendants import adopt_orphans, end_descendants
@@ -19,7 +18,7 @@ from tarmac.agent.run import Run
 from tarmac.agent.state import RunState
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """The agent's entry point; gives the script's exit code."""
     parser = argparse.ArgumentParser(prog="tarmac-agent", description="Carry out the run in a folder.")
     parser.add_argument("folder", type=Path, help="the run's folder, with job.json in it")
@@ -34,7 +33,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     state = RunState(paths.run)
     try:
         return Run(paths, AgentJob.read(paths.job), state).carry_out()
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not seem to go on
         traceback.print_exc()
         state.update(
             status=states.FAILED,
@@ -47,7 +46,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         end_descendants()
 
 
-def _hold_lock(paths: RunPaths, inherited: Optional[int]) -> Optional[int]:
+def _hold_lock(paths: RunPaths, inherited: int | None) -> int | None:
     """Hold the run's lock for as long as this process, or one that it forks, lives."""
     if inherited is not None:
         # It came through exec; from here on only a fork may take it along, never the script.

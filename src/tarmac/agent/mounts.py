@@ -99,7 +99,7 @@ def _rebuild_parent(libc: ctypes.CDLL, root: Path, ml: Path) -> None:
     for entry in os.scandir(parent):
         copy = stage / entry.name
         if entry.is_symlink():
-            copy.symlink_to(os.readlink(entry.path))
+            copy.symlink_to(Path(entry.path).readlink())
         elif entry.is_dir():
             copy.mkdir()
             _mount(libc, entry.path, str(copy), None, _MS_BIND | _MS_REC, f"keep {entry.path}")

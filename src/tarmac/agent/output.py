@@ -65,7 +65,7 @@ class OutputLog(threading.Thread):
         while rest:
             try:
                 rest = rest[os.write(log, rest) :]
-            except OSError as error:
+            except OSError as error:  # noqa: PERF203 - a write that fails is rare, and ends the loop
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG):
                     raise
                 self.lost_bytes += len(rest)

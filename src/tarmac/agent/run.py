@@ -6,11 +6,10 @@ import os
 import select
 import signal
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from tarmac.agent import clock
 from tarmac.agent import state as states
-from tarmac.agent.artifacts import snapshot
 from tarmac.agent.contract import Machine, code_folder, lay_out
 from tarmac.agent.failure import LIMIT, exit_code, failure_text, reason
 from tarmac.agent.finish import hand_over
@@ -18,6 +17,7 @@ from tarmac.agent.frameworks import installed_frameworks
 from tarmac.agent.job import AgentJob
 from tarmac.agent.keeper import KeeperLost, Launch
 from tarmac.agent.launch import plan_launch
+from tarmac.agent.leftovers import snapshot
 from tarmac.agent.output import OutputLog
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.requirements import RequirementsConflict, RequirementsFailed, install_requirements
@@ -47,10 +47,10 @@ class Run:
         self._state = state
         self._signals = StopSignals()
         self._deadlines = clock.Deadlines()
-        self._notes: List[str] = list(state["notes"] or ())
+        self._notes: list[str] = list(state["notes"] or ())
         self._ending = states.COMPLETED
-        self._secondary: Optional[str] = None
-        self._why: Optional[str] = None
+        self._secondary: str | None = None
+        self._why: str | None = None
 
     def carry_out(self) -> int:
         """Do it, whatever comes; gives the script's exit code (1 where it was never started)."""
@@ -197,7 +197,7 @@ class Run:
             self._state.update(stopped_for_unused_gpu=True)
             self._stop(world, states.STOPPED if rule.action == "stop" else states.FAILED, why)
 
-    def _stop(self, world: World, ending: str, why: str, secondary: Optional[str] = None) -> None:
+    def _stop(self, world: World, ending: str, why: str, secondary: str | None = None) -> None:
         self._end_as(ending, why, secondary)
         self._state.update(status=states.STOPPING, secondary_status="Stopping")
         world.keeper.signal(signal.SIGTERM)
@@ -211,7 +211,7 @@ class Run:
         if code != 0 and self._ending == states.COMPLETED:
             self._end_as(states.FAILED, reason(self._job.entry_point, code, output.tail()))
 
-    def _write_failure(self, command: List[str], code: int, output: OutputLog) -> None:
+    def _write_failure(self, command: list[str], code: int, output: OutputLog) -> None:
         failure = self._paths.ml / "output" / ("failure" if self._job.kind == "training" else "message")
         try:
             said = (
@@ -232,7 +232,7 @@ class Run:
         self._finish()
         return 1
 
-    def _end_as(self, ending: str, why: str, secondary: Optional[str] = None) -> None:
+    def _end_as(self, ending: str, why: str, secondary: str | None = None) -> None:
         """Decide how the run ends; the first decision stands, but that it completed is none."""
         if self._ending == states.COMPLETED:
             self._ending, self._why, self._secondary = ending, why, secondary
@@ -248,7 +248,7 @@ class Run:
         )
         self._state.release_reserve()
 
-    def _show_sample(self, sample: Dict[str, Any]) -> None:
+    def _show_sample(self, sample: dict[str, Any]) -> None:
         try:
             states.write_json(self._paths.live, sample)
         except OSError:

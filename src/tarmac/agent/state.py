@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any
 
 VERSION = 1
 
@@ -37,7 +37,7 @@ class RunState:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._reserve = path.with_name(".reserve")
-        self._values: Dict[str, Any] = read_state(path) or {"version": VERSION}
+        self._values: dict[str, Any] = read_state(path) or {"version": VERSION}
         self._keep_reserve()
 
     def __getitem__(self, key: str) -> Any:
@@ -70,7 +70,7 @@ class RunState:
             self._reserve.unlink(missing_ok=True)
 
 
-def read_state(path: Path) -> Dict[str, Any] | None:
+def read_state(path: Path) -> dict[str, Any] | None:
     """The values in a `run.json`; `None` where there is none or it is no JSON object."""
     try:
         document = json.loads(path.read_bytes())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import List, Optional
 
 GRACEFUL = "stop"
 AT_ONCE = "stop now"
@@ -24,7 +23,7 @@ class StopSignals:
     def __init__(self) -> None:
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
-        self._pending: List[str] = []
+        self._pending: list[str] = []
         self._interrupt = False
 
     def install(self) -> None:
@@ -41,7 +40,7 @@ class StopSignals:
         """Becomes readable when a request came."""
         return self._readable
 
-    def taken(self) -> Optional[str]:
+    def taken(self) -> str | None:
         """The oldest request that was not taken yet: `stop`, `stop now` or `None`."""
         try:
             os.read(self._readable, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable
 
 from tarmac.agent.job import AgentJob
 from tarmac.agent.verdict import Expectation, Verdict, judge, used_so_far
@@ -23,8 +23,8 @@ class Watcher:
         self,
         job: AgentJob,
         keeper: int,
-        visible_devices: Optional[str],
-        show: Callable[[Dict[str, Any]], None],
+        visible_devices: str | None,
+        show: Callable[[dict[str, Any]], None],
     ) -> None:
         self._expectation = Expectation(
             gpus=job.expected_gpus,

@@ -13,7 +13,6 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional, Tuple
 
 from tarmac.agent.contract import code_folder
 from tarmac.agent.job import AgentJob, Mount
@@ -45,7 +44,7 @@ class World:
     keeper: Keeper
     isolation: str
     contract: ContractPaths
-    prefix: Tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
     note: str = ""
 
 
@@ -80,9 +79,9 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     )
 
 
-def literal_uses(code: Path, most: int = 3) -> List[str]:
+def literal_uses(code: Path, most: int = 3) -> list[str]:
     """Places in Python and shell files that spell `/opt/ml` out, as `file:line`."""
-    found: List[str] = []
+    found: list[str] = []
     pattern = re.compile(rb"/opt/ml\b")
     for path in sorted(code.rglob("*")):
         if path.suffix not in (".py", ".sh") or not path.is_file():
@@ -96,7 +95,7 @@ def literal_uses(code: Path, most: int = 3) -> List[str]:
     return found
 
 
-def _in_namespace(ml: Path, mounts: List[Mount]) -> Tuple[Optional[Keeper], str]:
+def _in_namespace(ml: Path, mounts: list[Mount]) -> tuple[Keeper | None, str]:
     if not sys.platform.startswith("linux"):
         return None, f"{sys.platform} has no mount namespaces"
     keeper = Keeper.start(ml, mounts)
@@ -108,7 +107,7 @@ def _in_namespace(ml: Path, mounts: List[Mount]) -> Tuple[Optional[Keeper], str]
     return None, answer["reason"]
 
 
-def _proot_prefix(proot: str, ml: Path, mounts: List[Mount]) -> Tuple[str, ...]:
+def _proot_prefix(proot: str, ml: Path, mounts: list[Mount]) -> tuple[str, ...]:
     binds = [f"{ml}:{CONTRACT_ROOT}"]
     for mount in mounts:
         prepare_mount_point(mount, ml)
@@ -117,7 +116,7 @@ def _proot_prefix(proot: str, ml: Path, mounts: List[Mount]) -> Tuple[str, ...]:
     return (proot, "--kill-on-exit", *flags)
 
 
-def _link(ml: Path, mounts: List[Mount]) -> None:
+def _link(ml: Path, mounts: list[Mount]) -> None:
     for mount in mounts:
         target = ml / mount.target
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Self, get_args
+from typing import NamedTuple, Self, get_args
 
 from tarmac.catalogue import api_types, binaries, drivers, images, prices, quotas, replacements
 from tarmac.catalogue import search as searching
@@ -28,8 +28,8 @@ class Catalogue:
     def __init__(self, tables: Tables, accepted: Mapping[JobKind, frozenset[str]] | None = None) -> None:
         self.tables = tables
         self._given_accepted = accepted
-        self._prices: dict[tuple[str, str, JobKind | None, str], dict[str, float]] = {}
-        self._supports: dict[tuple[Build, str], binaries.Support] = {}
+        self._columns: dict[tuple[bool, str, JobKind | None, str], _PriceColumn] = {}
+        self._running: dict[Build, frozenset[str]] = {}
         self._sagemaker: dict[str, Instance] = {}
 
     @classmethod
@@ -79,14 +79,15 @@ class Catalogue:
         """
         on_sagemaker = request.use is not None or request.place == "sagemaker"
         region = request.region or DEFAULT_REGION
+        column = self._price_column(on_sagemaker, region, request.use, request.market)
         around = searching.Surroundings(
             gpus=self.tables.gpus,
             offered=self.tables.offerings.get(request.region) if request.region else None,
             accepted=self._accepted_names(request.use) if on_sagemaker else None,
-            prices=self._price_column(on_sagemaker, region, request.use, request.market),
-            runs=self._supports_model,
+            prices=column.prices,
+            running=self._models_running(request.build) if request.build else None,
         )
-        found = searching.search(self.tables.gpu_instances.values(), request, around)
+        found = searching.search(column.cheapest_first, request, around)
         return tuple(map(self._on_sagemaker, found)) if on_sagemaker else tuple(found)
 
     def price(
@@ -161,7 +162,7 @@ class Catalogue:
             if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
         ]
         column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
-        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column))
+        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.prices))
 
     def image(
         self, framework: str, version: str | None, use: JobKind, instance: str, region: str
@@ -233,21 +234,23 @@ class Catalogue:
 
     def _price_column(
         self, on_sagemaker: bool, region: str, use: JobKind | None, market: str
-    ) -> dict[str, float]:
-        key = ("ml." if on_sagemaker else "", region, use, market)
-        if key not in self._prices:
+    ) -> "_PriceColumn":
+        key = (on_sagemaker, region, use, market)
+        if key not in self._columns:
+            prefix, instances = "ml." if on_sagemaker else "", self.tables.gpu_instances
             found = (
-                (ec2_type, prices.find_price(self.tables.prices, key[0] + ec2_type, region, use, market))
-                for ec2_type in self.tables.gpu_instances
+                (ec2_type, prices.find_price(self.tables.prices, prefix + ec2_type, region, use, market))
+                for ec2_type in instances
             )
-            self._prices[key] = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
-        return self._prices[key]
+            column = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
+            self._columns[key] = _PriceColumn(column, searching.by_price(instances.values(), column))
+        return self._columns[key]
 
-    def _supports_model(self, build: Build, model: str) -> binaries.Support:
-        key = (build, model)
-        if key not in self._supports:
-            self._supports[key] = self.runs_on(build, self.tables.gpus.get(model))
-        return self._supports[key]
+    def _models_running(self, build: Build) -> frozenset[str]:
+        if build not in self._running:
+            gpus = self.tables.gpus.values()
+            self._running[build] = frozenset(gpu.name for gpu in gpus if self.runs_on(build, gpu).runs)
+        return self._running[build]
 
     def _arch_of(self, gpu: Gpu) -> str:
         hosts = (one.arch for one in self.tables.gpu_instances.values() if one.gpu_model == gpu.name)
@@ -258,6 +261,11 @@ class Catalogue:
         if name not in self._sagemaker:
             self._sagemaker[name] = instance._replace(name=name)
         return self._sagemaker[name]
+
+
+class _PriceColumn(NamedTuple):
+    prices: dict[str, float]
+    cheapest_first: list[Instance]
 
 
 JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)

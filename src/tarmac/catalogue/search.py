@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tarmac.catalogue.binaries import Support
 from tarmac.catalogue.model import Build, Gpu, Instance, JobKind, Market, Place
 from tarmac.units import Memory, Range
 
@@ -57,18 +56,18 @@ class Surroundings(NamedTuple):
         offered: types that the region offers; None where nobody read it.
         accepted: `ml.` names that will do; None where that does not matter or is not known.
         prices: USD per hour by type, in the place, region and market asked for.
-        runs: whether the build runs on a model.
+        running: models that the build is known to run on; None where no build was asked for.
     """
 
     gpus: Mapping[str, Gpu]
     offered: Collection[str] | None
     accepted: Collection[str] | None
     prices: Mapping[str, float]
-    runs: Callable[[Build, str], Support]
+    running: Collection[str] | None
 
 
 def search(instances: Iterable[Instance], request: Request, around: Surroundings) -> list[Instance]:
-    """The types that answer the request, cheapest first; those of unknown price last, then by name."""
+    """The types that answer the request, in the order in which they were given."""
     wanted = matching_gpus(request.gpus, around.gpus.values()) if request.gpus else None
     found = [one for one in instances if wanted is None or one.gpu_model in wanted]
     if not request.include_retired:
@@ -100,12 +99,16 @@ def search(instances: Iterable[Instance], request: Request, around: Surroundings
     if request.max_price is not None:
         most = request.max_price
         found = [one for one in found if prices.get(one.ec2_type, float("inf")) <= most]
-    if request.build:
-        build = request.build
-        found = [
-            one for one in found if one.arch == build.arch and around.runs(build, one.gpu_model or "").runs
-        ]
-    return sorted(found, key=lambda one: (prices.get(one.ec2_type, float("inf")), natural(one.ec2_type)))
+    if request.build and around.running is not None:
+        arch, running = request.build.arch, around.running
+        found = [one for one in found if one.arch == arch and one.gpu_model in running]
+    return found
+
+
+def by_price(instances: Iterable[Instance], prices: Mapping[str, float]) -> list[Instance]:
+    """Cheapest first; those of unknown price last; then by name."""
+    unknown = float("inf")
+    return sorted(instances, key=lambda one: (prices.get(one.ec2_type, unknown), natural(one.ec2_type)))
 
 
 def matching_gpus(names: Iterable[str], gpus: Iterable[Gpu]) -> frozenset[str]:

@@ -203,10 +203,8 @@ def describe(chosen: LocalPlan) -> list[tuple[str, str]]:
         f"{counted(len(chosen.tree.files), 'file')}, {size(chosen.tree.total_bytes)} from {job.source_dir}"
     )
     lines = [("script", command), ("code", files), ("python", chosen.python)]
-    for mount in order.mounts:
-        lines.append(("input", f"/opt/ml/{mount.target} is {mount.source}, read-only"))
-    for output in order.outputs:
-        lines.append(("output", f"/opt/ml/{output.target} goes to {output.destination or 'the run'}"))
+    lines += [("input", f"/opt/ml/{one.target} is {one.source}, read-only") for one in order.mounts]
+    lines += [("output", f"/opt/ml/{one.target} goes to {one.destination or 'the run'}") for one in order.outputs]
     lines.append(("GPU", _gpu_line(chosen)))
     if order.max_duration is not None:
         lines.append(("limit", f"stopped after {job.max_duration}"))

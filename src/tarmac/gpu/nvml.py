@@ -300,7 +300,9 @@ def _init_reason(error: Exception) -> str:
     if code == 9:
         return "the NVIDIA driver is installed but not loaded"
     if code == 18:
-        return "the NVIDIA driver was updated and not loaded again: its library and kernel module differ; reboot"
+        return (
+            "the NVIDIA driver was updated and not loaded again: its library and kernel module differ; reboot"
+        )
     return f"NVML does not start: {_words(error)}"
 
 

@@ -240,7 +240,10 @@ class _WaitingRecord:
             return total
         (pid, name), (seconds, cores_seconds) = busiest
         return replace(
-            total, busiest_pid=pid, busiest_name=name, busiest_cores=cores_seconds / seconds if seconds else 0.0
+            total,
+            busiest_pid=pid,
+            busiest_name=name,
+            busiest_cores=cores_seconds / seconds if seconds else 0.0,
         )
 
     def add(self, sample: Sample, utilizations: list[int | None]) -> None:

@@ -75,7 +75,9 @@ class Sampler:
         if self._thread.ident is not None:
             self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
-            self._trouble(f"NVML did not answer within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing")
+            self._trouble(
+                f"NVML did not answer within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing"
+            )
         return self.evidence()
 
     def evidence(self) -> Evidence:

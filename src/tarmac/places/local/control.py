@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.artifacts import ArtifactError
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import read_state
-from tarmac.agent.unpacking import UnsafeArchive, unpack
+from tarmac.agent.unpacking import unpack
 from tarmac.errors import TarmacError, UsageError
 from tarmac.places.local.follow import Event, follow
 from tarmac.places.local.store import RunStore, agent_alive
@@ -93,7 +94,7 @@ class LocalRun:
             raise UsageError(f"{self.id} still runs.", remedy=f"tarmac wait {self.id}")
         try:
             return list(self._pull(destination, extract))
-        except UnsafeArchive as error:
+        except ArtifactError as error:
             raise TarmacError(str(error), remedy=f"Its files lie in {self.paths.ml}.") from error
         except OSError as error:
             raise TarmacError(
