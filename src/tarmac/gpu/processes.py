@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
+from pathlib import Path
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The kernel's own number for it: PROC_PID_INIT_INO in include/linux/proc_ns.h."""
@@ -118,9 +119,10 @@ class ProcessTree:
     def read(self) -> TreeReading | None:
         """One look; `None` where the root is gone or there is no `/proc`."""
         try:
-            listed = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
+            names = os.listdir(self._proc)  # noqa: PTH208 - once a second: text, not paths
         except OSError:
             return None
+        listed = {int(name) for name in names if name.isdigit()}
         if self._root not in listed:
             return None
         self._looks += 1
@@ -173,7 +175,7 @@ def cpu_between(before: TreeReading, after: TreeReading, seconds: float) -> CpuU
 def sees_host_pids() -> bool:
     """Whether process ids here are the host's, as NVML lists them; in a container they hardly ever are."""
     try:
-        return os.readlink("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
+        return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:
         return False
 

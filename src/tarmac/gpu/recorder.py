@@ -132,7 +132,7 @@ class _GpuRecord:
         if reading.error is not None:
             self._add_failure(t, dt, reading.error)
             return
-        listed = {pid: memory for pid, memory in reading.processes or ()}
+        listed = dict(reading.processes or ())
         # A process that has just ended may still be listed when it is no longer in the tree.
         own = frozenset(pid for pid in listed if pid in tree or pid in self._own_pids)
         others = listed.keys() - own

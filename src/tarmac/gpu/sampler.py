@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Callable
 
 from tarmac.gpu.evidence import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
@@ -195,7 +196,7 @@ def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: f
 def _strangers(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
     """Processes that hold a GPU, exist here, and are not the job's."""
     listed = {pid for reading in readings for pid, _ in reading.processes or ()}
-    return frozenset(pid for pid in listed - tree if os.path.exists(f"/proc/{pid}"))
+    return frozenset(pid for pid in listed - tree if Path(f"/proc/{pid}").exists())
 
 
 def _cpu_count() -> int:
