@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from tarmac.agent.output import OutputLog
+
+
+def copied(content: bytes, path: Path, piece: int = 1 << 16) -> OutputLog:
+    readable, writable = os.pipe()
+    log = OutputLog(readable, path)
+    log.start()
+    for start in range(0, len(content), piece):
+        os.write(writable, content[start : start + piece])
+    os.close(writable)
+    log.join(30)
+    assert not log.is_alive()
+    return log
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"one line\n",
+        b"no end",
+        bytes(range(256)) * 50,
+        b"x" * 5_000_000 + b"\n",
+        b"\r 1%\r 2%\r\n",
+    ],
+    ids=["nothing", "a line", "no newline", "every byte", "a line of 5 MB", "a progress bar"],
+)
+def test_every_byte_arrives_in_order(tmp_path: Path, content: bytes) -> None:
+    copied(content, tmp_path / "log")
+    assert (tmp_path / "log").read_bytes() == content
+
+
+def test_many_small_writes_arrive_in_order(tmp_path: Path) -> None:
+    content = b"".join(b"%d\n" % number for number in range(20_000))
+    copied(content, tmp_path / "log", piece=7)
+    assert (tmp_path / "log").read_bytes() == content
+
+
+def test_the_end_of_the_output_is_at_hand(tmp_path: Path) -> None:
+    log = copied(b"a" * 200_000 + b"\xffthe end", tmp_path / "log")
+    assert log.tail().endswith("\ufffdthe end")
+    assert len(log.tail()) == 64 * 1024
+
+
+def test_it_appends_to_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"installing\n")
+    copied(b"training\n", tmp_path / "log")
+    assert (tmp_path / "log").read_bytes() == b"installing\ntraining\n"
+
+
+def test_a_full_disk_cuts_the_log_and_never_the_script(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    log = copied(b"y" * 3_000_000, full)
+    assert log.lost_bytes == 3_000_000
+    assert log.lost_reason == "No space left on device"
+    assert log.tail().endswith("y")
+
+
+def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
+    readable, writable = os.pipe()
+    log = OutputLog(readable, tmp_path / "log")
+    log.start()
+    watcher = subprocess.Popen(["tail", "-n", "+1", "-F", tmp_path / "log"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        os.write(writable, b"hello\n")
+        assert watcher.stdout is not None
+        timer = threading.Timer(10, watcher.kill)
+        timer.start()
+        assert watcher.stdout.readline() == b"hello\n"
+        timer.cancel()
+    finally:
+        os.close(writable)
+        watcher.kill()
+        watcher.communicate()
+        log.join(10)
