@@ -95,7 +95,9 @@ class Scenario:
         mode = -1 if mig is None else int(mig)
         major, minor = compute_capability
         identity = f"GPU-{index:08x}-0000-0000-0000-000000000000 00000000:{index + 16:02X}:00.0"
-        self._gpus[index] = f"gpu {index} {memory_mib} {major} {minor} {power_limit_w} {mode} {identity} {name}"
+        self._gpus[index] = (
+            f"gpu {index} {memory_mib} {major} {minor} {power_limit_w} {mode} {identity} {name}"
+        )
         return self
 
     def gpus(self, count: int, name: str = "NVIDIA A10G") -> "Scenario":
