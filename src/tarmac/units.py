@@ -24,7 +24,7 @@ BINARY_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2
 DECIMAL_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 """Bytes in each unit, as IEC 80000-13 has it: `GiB` counts by 1024, `GB` by 1000."""
 
-_NUMBER = r"\d{1,15}(?:\.\d{1,9})?"
+_NUMBER = r"\d{1,20}(?:\.\d{1,9})?"
 _BYTES = {name.lower(): size for name, size in {"B": 1, **BINARY_UNITS, **DECIMAL_UNITS}.items()}
 _MEMORY = rf"{_NUMBER} ?(?:[KkMmGgTtPp][Ii]?)?[Bb]"
 _SECONDS = {
@@ -139,7 +139,7 @@ class Duration(_Written):
         """Read `8h`, `1h30m`, `5min`, or a plain number of seconds; raises UnitError."""
         if isinstance(text, cls):
             return text
-        if _match(r"\d{1,15}", text):
+        if _match(r"\d{1,20}", text):
             return cls(int(str(text)))
         if not _match(rf"(?:{_NUMBER}\s*[A-Za-z]+\s*)+", text):
             raise UnitError(f"{_shown(text)} is not a length of time", "write, for example, 8h, 1h30m or 45s")
@@ -269,7 +269,7 @@ class CountRange(Range[int]):
 
     @classmethod
     def _end(cls, text: str) -> int:
-        if not re.fullmatch(r"\s*\d{1,15}\s*", text, re.ASCII):
+        if not re.fullmatch(r"\s*\d{1,20}\s*", text, re.ASCII):
             raise UnitError(f"'{text}' is not a whole number", f"write, for example, {cls._example}")
         return int(text)
 

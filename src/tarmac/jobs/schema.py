@@ -62,8 +62,10 @@ def _definitions() -> dict[str, Any]:
         "properties": {
             **processing,
             **training,
-            "kind": {"enum": ["training", "processing"]},
-            "inputs": {"anyOf": [training["inputs"], processing["inputs"]]},
+            "inputs": {
+                "description": "As in each kind of job.",
+                "anyOf": [training["inputs"], processing["inputs"]],
+            },
         },
         "additionalProperties": False,
     }
@@ -105,6 +107,11 @@ def _add_what_files_may_say(properties: dict[str, Any]) -> None:
     for key in ("name", "framework_version"):
         types = properties[key]["type"]
         properties[key]["type"] = [*([types] if isinstance(types, str) else types), "number"]
+    properties["kind"] = {
+        "description": properties["kind"]["description"],
+        "default": properties["kind"]["default"],
+        "enum": ["training", "processing"],
+    }
     properties["framework"] = {
         "description": properties["framework"]["description"],
         "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],

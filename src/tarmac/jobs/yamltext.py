@@ -76,7 +76,7 @@ def read(raw: bytes) -> Document:
     document = Document()
     if len(raw) > MAX_BYTES:
         document.faults.append(
-            Fault(1, f"the file has {len(raw):,} bytes, more than any description: is it data?")
+            Fault(1, "the file is larger than 1 MB, more than any description: is it data?")
         )
         return document
     text = _decode(raw, document)
