@@ -29,7 +29,7 @@ class Catalogue:
         self.tables = tables
         self._given_accepted = accepted
         self._columns: dict[tuple[bool, str, JobKind | None, str], _PriceColumn] = {}
-        self._running: dict[Build, frozenset[str]] = {}
+        self._running: dict[tuple[Build, ...], frozenset[tuple[str, str]]] = {}
         self._sagemaker: dict[str, Instance] = {}
 
     @classmethod
@@ -85,7 +85,7 @@ class Catalogue:
             offered=self.tables.offerings.get(request.region) if request.region else None,
             accepted=self._accepted_names(request.use) if on_sagemaker else None,
             prices=column.prices,
-            running=self._models_running(request.build) if request.build else None,
+            running=self._models_running(request.builds) if request.builds else None,
         )
         found = searching.search(column.cheapest_first, request, around)
         return tuple(map(self._on_sagemaker, found)) if on_sagemaker else tuple(found)
@@ -246,11 +246,12 @@ class Catalogue:
             self._columns[key] = _PriceColumn(column, searching.by_price(instances.values(), column))
         return self._columns[key]
 
-    def _models_running(self, build: Build) -> frozenset[str]:
-        if build not in self._running:
-            gpus = self.tables.gpus.values()
-            self._running[build] = frozenset(gpu.name for gpu in gpus if self.runs_on(build, gpu).runs)
-        return self._running[build]
+    def _models_running(self, builds: tuple[Build, ...]) -> frozenset[tuple[str, str]]:
+        if builds not in self._running:
+            pairs = ((build, gpu) for build in builds for gpu in self.tables.gpus.values())
+            running = ((build.arch, gpu.name) for build, gpu in pairs if self.runs_on(build, gpu).runs)
+            self._running[builds] = frozenset(running)
+        return self._running[builds]
 
     def _arch_of(self, gpu: Gpu) -> str:
         hosts = (one.arch for one in self.tables.gpu_instances.values() if one.gpu_model == gpu.name)

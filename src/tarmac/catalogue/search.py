@@ -28,7 +28,7 @@ class Request:
         max_price: USD per hour and instance; types of unknown price are left out.
         market: whose price counts.
         arch: of the host.
-        build: a framework's build that must be known to run on the GPU.
+        builds: a framework's builds, one a host architecture; one must be known to run on the GPU.
         include_retired: types that can no longer be had, too.
     """
 
@@ -44,7 +44,7 @@ class Request:
     max_price: float | None = None
     market: Market = "on-demand"
     arch: str | None = None
-    build: Build | None = None
+    builds: tuple[Build, ...] = ()
     include_retired: bool = False
 
 
@@ -56,14 +56,14 @@ class Surroundings(NamedTuple):
         offered: types that the region offers; None where nobody read it.
         accepted: `ml.` names that will do; None where that does not matter or is not known.
         prices: USD per hour by type, in the place, region and market asked for.
-        running: models that the build is known to run on; None where no build was asked for.
+        running: host architectures with models that one of the builds runs on; None where none was asked for.
     """
 
     gpus: Mapping[str, Gpu]
     offered: Collection[str] | None
     accepted: Collection[str] | None
     prices: Mapping[str, float]
-    running: Collection[str] | None
+    running: Collection[tuple[str, str]] | None
 
 
 def search(instances: Iterable[Instance], request: Request, around: Surroundings) -> list[Instance]:
@@ -99,9 +99,9 @@ def search(instances: Iterable[Instance], request: Request, around: Surroundings
     if request.max_price is not None:
         most = request.max_price
         found = [one for one in found if prices.get(one.ec2_type, float("inf")) <= most]
-    if request.build and around.running is not None:
-        arch, running = request.build.arch, around.running
-        found = [one for one in found if one.arch == arch and one.gpu_model in running]
+    if around.running is not None:
+        running = around.running
+        found = [one for one in found if (one.arch, one.gpu_model) in running]
     return found
 
 

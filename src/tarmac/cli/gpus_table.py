@@ -1,0 +1,286 @@
+"""The table of `tarmac gpus`: its rows, its order, its formats."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tarmac.catalogue import Catalogue, Gpu, Instance, Price, Request
+from tarmac.catalogue.prices import DEFAULT_REGION
+from tarmac.catalogue.search import MIB, natural
+
+GIB = 2**30
+
+
+class Row(NamedTuple):
+    """One instance type with what it costs.
+
+    Attributes:
+        per_gpu: USD per hour and physical GPU, in the place that the list is for.
+        per_tflop: USD per hour and 10^12 dense bfloat16 operations a second; None where the GPU has no BF16.
+        support: `native` or `ptx` where a framework was asked for.
+    """
+
+    instance: Instance
+    gpu: Gpu | None
+    ec2: Price | None
+    sagemaker: Price | None
+    per_gpu: float | None
+    per_tflop: float | None
+    support: str
+
+
+def make_rows(catalogue: Catalogue, request: Request) -> list[Row]:
+    """What answers the request, with its prices."""
+    return [_row(catalogue, request, one) for one in catalogue.search(request)]
+
+
+def _row(catalogue: Catalogue, request: Request, instance: Instance) -> Row:
+    region = request.region or DEFAULT_REGION
+    gpu = catalogue.tables.gpus.get(instance.gpu_model or "")
+    ec2 = catalogue.price(instance.ec2_type, region, market=request.market)
+    sagemaker = None
+    if request.place != "ec2" and request.market == "on-demand":
+        sagemaker = catalogue.price(f"ml.{instance.ec2_type}", region, use=request.use)
+    counts = sagemaker if instance.on_sagemaker else ec2
+    per_gpu = counts.usd_per_hour / instance.whole_gpus if counts else None
+    tflops = gpu.bf16_tflops if gpu else None
+    build = next((build for build in request.builds if build.arch == instance.arch), None)
+    return Row(
+        instance=instance,
+        gpu=gpu,
+        ec2=ec2,
+        sagemaker=sagemaker,
+        per_gpu=per_gpu,
+        per_tflop=per_gpu / tflops if per_gpu and tflops else None,
+        support=catalogue.runs_on(build, gpu).kind if build else "",
+    )
+
+
+def _known(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+def _price_of(row: Row) -> float:
+    price = row.sagemaker if row.instance.on_sagemaker else row.ec2
+    return _known(price.usd_per_hour if price else None)
+
+
+SORT_KEYS: dict[str, Callable[[Row], Any]] = {
+    "price": lambda row: (_price_of(row), natural(row.instance.name)),
+    "per-gpu": lambda row: (_known(row.per_gpu), _price_of(row)),
+    "per-tflop": lambda row: (_known(row.per_tflop), _price_of(row)),
+    "memory": lambda row: (-row.instance.gpu_memory, _price_of(row)),
+    "total-memory": lambda row: (-row.instance.total_gpu_memory, _price_of(row)),
+    "gpus": lambda row: (-row.instance.whole_gpus, _price_of(row)),
+    "vcpus": lambda row: (-(row.instance.vcpus or 0), _price_of(row)),
+    "name": lambda row: natural(row.instance.name),
+}
+"""What each `--sort` orders by: prices and names upwards, sizes downwards, unknown last."""
+
+
+def _table(request: Request, rows: Sequence[Row]) -> str:
+    from tarmac.cli.table import render_table
+
+    if not rows:
+        return ""
+    with_support = bool(request.builds)
+    headers = [
+        "TYPE",
+        "GPUS",
+        "EACH",
+        "ARCH",
+        "VCPU",
+        "RAM",
+        "EC2 $/H",
+        "SAGEMAKER",
+        "$/GPU",
+        "$/TFLOP",
+        "STATUS",
+    ]
+    right = {2, 4, 5, 6, 7, 8, 9}
+    cells = [_cells(row) for row in rows]
+    if request.place == "ec2" or request.market == "spot":
+        headers.pop(7)
+        right = {2, 4, 5, 6, 7, 8}
+        for line in cells:
+            line.pop(7)
+    if with_support:
+        headers.append("RUNS")
+        for line, row in zip(cells, rows, strict=True):
+            line.append(row.support)
+    return f"{render_table(headers, cells, right)}\n\n{_legend(request, rows)}\n"
+
+
+def _cells(row: Row) -> list[str]:
+    instance, gpu = row.instance, row.gpu
+    capability = ".".join(map(str, gpu.compute_capability)) if gpu and gpu.compute_capability else ""
+    arch = f"{gpu.architecture} {capability}".strip() if gpu else "-"
+    return [
+        instance.name,
+        f"{fraction(instance)} {instance.gpu_model}",
+        gib(instance.gpu_memory),
+        arch if instance.arch == "x86_64" else f"{arch} {instance.arch}",
+        "-" if instance.vcpus is None else str(instance.vcpus),
+        "-" if instance.memory is None else f"{instance.memory / GIB:.0f} GiB",
+        money(row.ec2),
+        money(row.sagemaker),
+        "-" if row.per_gpu is None else f"{row.per_gpu:.2f}",
+        "-" if row.per_tflop is None else f"{row.per_tflop:.4f}",
+        instance.status,
+    ]
+
+
+def fraction(instance: Instance) -> str:
+    """How many GPUs: `4`, or `1/8` of one."""
+    if instance.fraction == 1.0 or instance.gpu_count != 1:
+        return str(instance.gpu_count)
+    return f"1/{round(1 / instance.fraction)}"
+
+
+def gib(size: int) -> str:
+    """GPU memory in GiB with one decimal; what EC2 reports is not the round number of the datasheet."""
+    return f"{size / GIB:.1f} GiB" if size else "-"
+
+
+def money(price: Price | None) -> str:
+    """USD with two decimals; `~` before a derived price; `-` where none is known."""
+    if price is None:
+        return "-"
+    return f"{'~' if price.kind == 'derived' else ''}{price.usd_per_hour:.2f}"
+
+
+def _legend(request: Request, rows: Sequence[Row]) -> str:
+    region = request.region or DEFAULT_REGION
+    market = "spot, the cheapest zone" if request.market == "spot" else "on demand"
+    dates = sorted({price.as_of for row in rows for price in (row.ec2, row.sagemaker) if price})
+    span = f", read {dates[0]} to {dates[-1]}" if dates else ""
+    place = "SageMaker's" if rows[0].instance.on_sagemaker else "EC2's"
+    lines = [
+        f"USD per hour in {region}, {market}{span}; ~ is derived. A price does not mean that the type can be had.",
+        f"$/GPU and $/TFLOP take {place} price; TFLOP: 10^12 dense bfloat16 operations a second, - without BF16.",
+        "`tarmac gpus show TYPE` tells all about one; `tarmac catalogue refresh` brings today's prices.",
+    ]
+    return "\n".join(lines)
+
+
+def _json(request: Request, rows: Sequence[Row]) -> str:
+    import json
+
+    document = {
+        "version": 1,
+        "region": request.region or DEFAULT_REGION,
+        "market": request.market,
+        "instances": [as_document(row) for row in rows],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def as_document(row: Row) -> dict[str, Any]:
+    """A row for programs: bytes, USD per hour, and where each price comes from."""
+    instance, gpu = row.instance, row.gpu
+    return {
+        "type": instance.name,
+        "ec2_type": instance.ec2_type,
+        "status": instance.status,
+        "gpu": instance.gpu_model,
+        "gpu_count": instance.gpu_count,
+        "gpu_fraction": instance.fraction,
+        "gpu_memory_bytes": instance.gpu_memory,
+        "gpu_architecture": gpu.architecture if gpu else None,
+        "compute_capability": ".".join(map(str, gpu.compute_capability))
+        if gpu and gpu.compute_capability
+        else None,
+        "arch": instance.arch,
+        "vcpus": instance.vcpus,
+        "memory_bytes": instance.memory,
+        "network_gbps": instance.network_gbps,
+        "efa_interfaces": instance.efa_interfaces,
+        "local_disk_bytes": instance.local_disk,
+        "ec2_price": price_document(row.ec2),
+        "sagemaker_price": price_document(row.sagemaker),
+        "usd_per_gpu_hour": row.per_gpu,
+        "usd_per_bf16_tflop_hour": row.per_tflop,
+        "framework_support": row.support or None,
+    }
+
+
+def price_document(price: Price | None) -> dict[str, Any] | None:
+    """A price for programs."""
+    if price is None:
+        return None
+    return {
+        "usd_per_hour": price.usd_per_hour,
+        "usd_per_hour_max": price.usd_per_hour_max,
+        "region": price.region,
+        "use": price.use,
+        "market": price.market,
+        "kind": price.kind,
+        "as_of": price.as_of,
+        "source": price.source,
+    }
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    import csv
+    import io
+
+    out = io.StringIO()
+    flat = [_flat(as_document(row)) for row in rows]
+    if flat:
+        writer = csv.DictWriter(out, fieldnames=list(flat[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(flat)
+    return out.getvalue()
+
+
+def _flat(document: dict[str, Any]) -> dict[str, Any]:
+    prices = ("ec2_price", "sagemaker_price")
+    flat = {key: value for key, value in document.items() if key not in prices}
+    for key in prices:
+        for part in ("usd_per_hour", "kind", "as_of"):
+            flat[f"{key}_{part}"] = (document[key] or {}).get(part)
+    return flat
+
+
+FORMATS: dict[str, Callable[[Request, Sequence[Row]], str]] = {
+    "table": _table,
+    "json": _json,
+    "csv": lambda _, rows: _csv(rows),
+}
+"""The formats of the list."""
+
+
+def hints(catalogue: Catalogue, request: Request) -> list[str]:
+    """What a person may have overlooked: GB against GiB, a region that nobody read, nothing found."""
+    found: list[str] = []
+    if request.region and not catalogue.region(request.region):
+        found.append(
+            f"Nobody has read what {request.region} offers, so nothing was left out for it: "
+            f"tarmac catalogue refresh --region {request.region}"
+        )
+    if request.gpu_memory and request.gpu_memory.low:
+        low = request.gpu_memory.low.bytes
+        short = sorted(
+            {
+                f"{gpu.name} ({one.gpu_memory // MIB} MiB)"
+                for one in catalogue.tables.gpu_instances.values()
+                if (gpu := catalogue.tables.gpus.get(one.gpu_model or ""))
+                and one.fraction == 1.0
+                and one.status == "offered"
+                and one.gpu_memory // MIB < low // MIB <= gpu.memory_gb * GIB // MIB
+            }
+        )
+        if short:
+            found.append(f"Sold with as many GB, but short of {request.gpu_memory.low}: {', '.join(short)}.")
+    if not catalogue.search(request):
+        found.append("No instance type answers this. Leave a filter out, or look at --include-retired.")
+    return found
+
+
+def say(warnings: Sequence[str]) -> None:
+    """Tell on standard error, so that the output stays clean."""
+    sys.stdout.flush()
+    for warning in warnings:
+        print(f"tarmac: {warning}", file=sys.stderr)
