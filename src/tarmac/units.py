@@ -370,4 +370,5 @@ def _decimal(value: Fraction) -> str:
 def _shown(text: object) -> str:
     if isinstance(text, bool) or text is None:
         return {True: "true", False: "false", None: "null"}[text]
-    return f"'{text}'"
+    written = str(text)
+    return f"'{written}'" if len(written) <= 60 else f"'{written[:57]}...'"

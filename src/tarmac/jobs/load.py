@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,11 +102,11 @@ class _Section:
 
 
 def _is_script(path: Path) -> bool:
-    return not path.is_dir() and path.suffix not in (".yaml", ".yml")
+    return not _is_folder(path) and path.suffix not in (".yaml", ".yml")
 
 
 def _job_of_script(path: Path) -> Job:
-    if not path.is_file():
+    if not _is_file(path):
         raise UsageError(f"{path} does not exist{_near_file(path)}")
     if path.suffix == ".ipynb":
         raise UsageError(f"{path} is a notebook", f"make it a script: jupyter nbconvert --to script '{path}'")
@@ -114,20 +115,30 @@ def _job_of_script(path: Path) -> Job:
 
 
 def _description_file(path: Path) -> Path:
-    if not path.is_dir():
-        if path.is_file():
+    if not _is_folder(path):
+        if _is_file(path):
             return path
         raise UsageError(f"{path} does not exist{_near_file(path)}")
     for file_name in FILE_NAMES:
-        if (path / file_name).is_file():
+        if _is_file(path / file_name):
             return path / file_name
     raise UsageError(f"there is no {FILE_NAMES[0]} in {path}", "name a script: tarmac run train.py")
 
 
 def _near_file(path: Path) -> str:
-    if not path.parent.is_dir():
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if _is_file(entry)]
+    except OSError:
         return ""
-    return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir() if entry.is_file()])
+    return did_you_mean(path.name, names)
+
+
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - a name too long for the disk is no file, and no error
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
 def _sections(document: Document, faults: list[Fault]) -> list[_Section]:
@@ -236,10 +247,10 @@ def _validate(section: _Section, folder: Path, faults: list[Fault]) -> Job | Non
 def _missing_files(job: Job) -> list[Problem]:
     """What the job cannot start without; its data is looked for later, since flags may name other data."""
     source = Path(job.source_dir)
-    if not source.is_dir():
+    if not _is_folder(source):
         return [Problem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
     script = source / job.entry_point
-    if script.is_file():
+    if _is_file(script):
         return []
     near = _near_file(script)
     return [

@@ -123,6 +123,7 @@ class _Builder:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._values = 0
+        self._depth = 0
 
     def build(self, root: yaml.Node) -> None:
         try:
@@ -137,14 +138,20 @@ class _Builder:
         self._values += 1
         if self._values > MAX_VALUES:
             raise _TooBig(f"the file says more than {MAX_VALUES:,} values: do its aliases (*name) multiply?")
-        if len(path) > MAX_DEPTH:
+        if self._depth > MAX_DEPTH:
             raise _TooBig("the file is nested too deeply: does an alias (*name) contain itself?")
         self._document.marks[path] = Mark(where.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(item, (*path, index), item) for index, item in enumerate(node.value)]
-        return self._scalar(node, path, where)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, where)
+        self._depth += 1
+        value = (
+            self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        )
+        self._depth -= 1
+        return value
+
+    def _sequence(self, node: yaml.Node, path: KeyPath) -> list[Any]:
+        return [self._value(item, (*path, index), item) for index, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
