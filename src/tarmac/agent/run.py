@@ -183,7 +183,7 @@ class Run:
                 f"max_duration of {self._job.max_duration:g} s is over",
                 "MaxRuntimeExceeded",
             )
-        elif name == clock.GPU_GRACE and not watcher.gpu_used():
+        elif name == clock.GPU_GRACE and watcher.gpu_used() is False:
             self._gpu_unused(world)
 
     def _gpu_unused(self, world: World) -> None:

@@ -30,7 +30,8 @@ class Watcher:
             gpus=job.expected_gpus,
             gpu_name=job.expected_gpu_name,
             because=job.expected_because,
-            required=job.require_gpu,
+            # A job that asks for a GPU means it, unless it says otherwise.
+            required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
         )
         self._show = show
         self._sampler = Sampler(keeper, on_sample=self._sampled, visible_devices=visible_devices)
@@ -39,8 +40,8 @@ class Watcher:
         """Begin; the first sample is taken at once, in a thread of its own."""
         self._sampler.start()
 
-    def gpu_used(self) -> bool:
-        """Whether a GPU has done work for the job so far."""
+    def gpu_used(self) -> bool | None:
+        """Whether a GPU has done work for the job so far; `None` where that cannot be told."""
         return used_so_far(self._sampler.evidence())
 
     def stop(self) -> Verdict:
@@ -61,7 +62,7 @@ class Watcher:
                     }
                     for gpu in sample.gpus
                 ],
-                "cpu_seconds": tree.cpu_seconds if tree else None,
+                "cores": round(sample.cpu.cores, 2) if sample.cpu else None,
                 "rss": tree.rss if tree else None,
             }
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from tarmac.cli.console import Console
@@ -47,7 +46,7 @@ def follow_to_the_end(
                 return ExitCode.INTERRUPTED
             interrupts += 1
             _stop(run, console, at_once=interrupts > 1)
-            events = _resumed(run, view.seen + offset, console)
+            events = run.follow(offset=offset + view.seen, live=console.live)
     console.end_progress()
     record = run.record
     show_end(run, record, console)
@@ -86,8 +85,6 @@ class _View:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._record: RunRecord | None = None
-        self._before: tuple[float, float] | None = None
-        self._notes_shown: set[str] = set()
         self.seen = 0
 
     def show(self, event: Event) -> None:
@@ -123,11 +120,8 @@ class _View:
             used, total = gpu["memory_used"], gpu["memory_total"]
             memory = f", {size(used)} of {size(total)}" if used is not None and total else ""
             parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
-        if (cpu := sample["cpu_seconds"]) is not None:
-            if self._before is not None and sample["seconds"] > self._before[0]:
-                share = (cpu - self._before[1]) / (sample["seconds"] - self._before[0])
-                parts.append(f"CPU {100 * max(0.0, share):.0f} %")
-            self._before = (sample["seconds"], cpu)
+        if sample["cores"] is not None:
+            parts.append(f"CPU {100 * sample['cores']:.0f} %")
         if sample["rss"] is not None:
             parts.append(size(sample["rss"]))
         return " · ".join(part for part in parts if part)
@@ -144,10 +138,6 @@ def _stop(run: LocalRun, console: Console, *, at_once: bool) -> None:
     else:
         console.say(f"tarmac: stopping {run.id}; Ctrl-C again stops it at once")
     run.stop(at_once=at_once)
-
-
-def _resumed(run: LocalRun, offset: int, console: Console) -> Iterator[Event]:
-    return run.follow(offset=offset, live=console.live)
 
 
 def _ending(record: RunRecord) -> str:

@@ -45,5 +45,5 @@ def _from_instance(name: str, catalogue: Catalogue) -> ExpectedGpus:
     if instance is None:
         return ExpectedGpus(None, because=f"the catalogue does not know instance_type {name}", unknown=name)
     if instance.gpu_count == 0:
-        return ExpectedGpus(0, None, f"instance_type {name} has no GPU")
-    return ExpectedGpus(instance.gpu_count, instance.gpu_model, f"instance_type {name}")
+        return ExpectedGpus(0, None, f"instance_type: {name} has no GPU")
+    return ExpectedGpus(instance.gpu_count, instance.gpu_model, f"instance_type: {name}")

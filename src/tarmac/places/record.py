@@ -27,7 +27,7 @@ class RunRecord:
         exit_code: the script's, 128 + n where signal n killed it.
         failure_reason: why it did not complete.
         verdict: the verdict's outcome.
-        gpu_requirement_met: `False` when a GPU that was required did no work.
+        gpu_requirement_met: `False` when a GPU that was required did no work, `None` when that cannot be told.
         notes: what a person should know.
         document: all of it, as the place keeps it.
     """
@@ -44,7 +44,7 @@ class RunRecord:
     exit_code: int | None
     failure_reason: str | None
     verdict: str | None
-    gpu_requirement_met: bool
+    gpu_requirement_met: bool | None
     notes: tuple[str, ...]
     document: Mapping[str, Any]
 
@@ -81,6 +81,8 @@ class RunRecord:
             return ExitCode.GPU_UNUSED
         if self.status != COMPLETED:
             return ExitCode.FAILED
+        if self.gpu_requirement_met is None:
+            return ExitCode.UNDECIDED
         return ExitCode.OK if self.gpu_requirement_met else ExitCode.GPU_UNUSED
 
     def seconds(self, now: float) -> float | None:

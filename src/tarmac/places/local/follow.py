@@ -29,7 +29,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Live:
-    """The newest sample in short: `seconds`, `gpus`, `cpu_seconds`, `rss` (bytes)."""
+    """The newest sample in short: `seconds`, `gpus`, `cores` (kept busy), `rss` (bytes)."""
 
     sample: dict[str, Any]
 

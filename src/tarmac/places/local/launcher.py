@@ -84,7 +84,7 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
         tree=tree,
         isolation=isolation,
         fresh=fresh,
-        notes=tuple(notes_for(job, expected)),
+        notes=(*notes_for(job, expected), *([tree.note] if tree.note else [])),
     )
     order_for(chosen, RunPaths(Path("/")))
     return chosen
