@@ -12,12 +12,15 @@ For a journey, `scenario.run_in_real_time()` lets the clock go, and `scenario.wh
 busy GPU as long as a process lives whose id a script wrote into `pid_file`.
 """
 
+import _ctypes
 import ctypes
 import os
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,9 +63,32 @@ def build_library(folder: Path, *, without: Sequence[str] = ()) -> Path:
     return home
 
 
-def load_library(home: Path) -> None:
-    """Loads the stub into this process, so that its SONAME satisfies whatever asks for NVML afterwards."""
-    ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
+@contextmanager
+def loaded(home: Path) -> Iterator[None]:
+    """Has the stub in this process, so that its SONAME satisfies whatever asks for NVML; takes it out again after."""
+    library = ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
+    try:
+        yield
+    finally:
+        _unload(library)
+
+
+def _unload(library: ctypes.CDLL) -> None:
+    if pynvml := sys.modules.get("pynvml"):
+        pynvml.nvmlLib = None
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+    # Everybody who loaded it counts once, and none of them ever lets go.
+    while _is_loaded():
+        _ctypes.dlclose(library._handle)
+
+
+def _is_loaded() -> bool:
+    try:
+        handle = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    _ctypes.dlclose(handle._handle)
+    return True
 
 
 @dataclass

@@ -11,6 +11,7 @@ LIBRARY = "libnvidia-ml.so.1"
 MIB = 1024 * 1024
 
 # Return codes and bits: https://docs.nvidia.com/deploy/nvml-api/ (nvmlReturn_t, nvmlClocksEventReasons).
+LIBRARY_NOT_FOUND = 12
 _NOT_FOUND = 6
 _PER_FUNCTION = frozenset({3, 4, 13, 25, 26})
 """Not supported, no permission, function not found, version mismatch, deprecated: asking again is no use."""
@@ -34,7 +35,7 @@ class NvmlUnavailable(Exception):
 
     Args:
         reason: why, in words for a person.
-        code: NVML's return code; 12 where the library itself is missing, `None` where pynvml is.
+        code: NVML's return code, `LIBRARY_NOT_FOUND` where there is no driver; `None` where pynvml is missing.
     """
 
     def __init__(self, reason: str, code: int | None) -> None:
@@ -45,7 +46,7 @@ class NvmlUnavailable(Exception):
     @property
     def library_missing(self) -> bool:
         """Whether there is no NVIDIA driver here at all, rather than one that fails."""
-        return self.code == 12
+        return self.code == LIBRARY_NOT_FOUND
 
 
 @dataclass(frozen=True)
@@ -295,7 +296,7 @@ def _words(error: Exception) -> str:
 
 def _init_reason(error: Exception) -> str:
     code = _code(error)
-    if code == 12:
+    if code == LIBRARY_NOT_FOUND:
         return f"there is no NVIDIA driver here ({LIBRARY} is not found)"
     if code == 9:
         return "the NVIDIA driver is installed but not loaded"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 from tarmac.gpu.evidence import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
-from tarmac.gpu.nvml import GpuReading, Nvml, NvmlUnavailable, library_present
+from tarmac.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
 from tarmac.gpu.processes import (
     ProcessTree,
     TreeReading,
@@ -103,7 +103,7 @@ class Sampler:
         gpus = ()
         try:
             if not library_present():
-                raise NvmlUnavailable("there is no NVIDIA driver on this machine", 12)
+                raise NvmlUnavailable(f"{LIBRARY} is not found", LIBRARY_NOT_FOUND)
             self._nvml = Nvml.open()
             gpus = self._nvml.gpus()
             driver = self._nvml.driver_version()

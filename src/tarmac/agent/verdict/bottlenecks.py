@@ -29,8 +29,10 @@ _TROUBLING = (
 def bottlenecks(
     waiting: Waiting, shm: ShmReading | None, gpus: Sequence[GpuVerdict]
 ) -> tuple[Bottleneck, ...]:
-    """What held the GPUs back, the weightiest first; empty where nothing did."""
-    found = [*_waits(waiting), _shm(shm) if any(gpu.touched for gpu in gpus) else None, _throttling(gpus)]
+    """What held back the GPUs that the job had, the weightiest first; empty where nothing did."""
+    if not any(gpu.touched for gpu in gpus):
+        return ()
+    found = [*_waits(waiting), _shm(shm), _throttling(gpus)]
     return tuple(one for one in found if one is not None)
 
 

@@ -129,7 +129,7 @@ def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
 
 def _absence(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
     if evidence.nvml == NVML_MISSING:
-        return f"This machine has no usable GPU ({evidence.nvml_reason})"
+        return "This machine has no usable GPU, for NVIDIA's driver is not installed"
     if not gpus:
         return "The NVIDIA driver is here but finds no GPU"
     others = [gpu.index for gpu in gpus if gpu.others_present]

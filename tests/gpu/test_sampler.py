@@ -1,0 +1,203 @@
+"""The sampler's thread, over the stub NVML with a clock that the test moves."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
+
+from tarmac.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
+from tarmac.gpu import nvml, sampler
+from tarmac.gpu.evidence import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
+from tarmac.gpu.sampler import Sampler, next_look
+
+ME = os.getpid()
+INIT = 1
+ONE = Expectation(1, "A10G", "--gpu A10G", required=True)
+
+
+class Time:
+    """Seconds that pass only while the sampler waits; the scenario's clock goes along with them."""
+
+    def __init__(self, seconds: float, scenario: Scenario | None = None) -> None:
+        self.now = 0.0
+        self._end = seconds
+        self._scenario = scenario
+        self._over = threading.Event()
+        self._stopped = threading.Event()
+
+    def clock(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        if self._scenario is not None:
+            self._scenario.now(self.now)
+        if self.now >= self._end - 1e-6:
+            self._over.set()
+            self._stopped.wait(10)
+
+    def run(self, watching: Sampler) -> Evidence:
+        """Lets the time pass to its end and stops."""
+        watching.start()
+        assert self._over.wait(10)
+        # The sampler sits in `wait` until the thread that stops it is about to join it.
+        threading.Timer(0.01, self._stopped.set).start()
+        return watching.stop()
+
+
+def watch(
+    scenario: Scenario | None,
+    seconds: float,
+    on_sample: Callable[[Sample], None] | None = None,
+    *,
+    sees_host_pids: bool = True,
+) -> Evidence:
+    if scenario is not None:
+        scenario.now(0)
+    time = Time(seconds, scenario)
+    watching = Sampler(
+        ME, on_sample, sees_host_pids=sees_host_pids, clock=time.clock, wait=time.wait, visible_devices=None
+    )
+    return time.run(watching)
+
+
+def test_a_gpu_that_the_tree_works_on_is_used(scenario: Scenario):
+    scenario.gpu(0).at(5, util=90, memory_mib=8000, power_w=250, processes={ME: 7900})
+    evidence = watch(scenario, 20)
+    verdict = judge(ONE, evidence)
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].judged_by == "processes"
+    assert verdict.gpus[0].first_use_s == 5
+    assert evidence.driver_version == "550.54.15"
+
+
+def test_a_gpu_of_somebody_else_is_not_the_trees(scenario: Scenario):
+    scenario.gpu(0).at(5, util=90, memory_mib=8000, processes={INIT: 7900})
+    assert judge(ONE, watch(scenario, 20)).outcome == CPU_ONLY
+
+
+def test_a_shared_gpu_is_told_apart_by_what_each_process_took(scenario: Scenario):
+    scenario.gpu(0).at(5, util=90, memory_mib=8000, processes={INIT: (4000, 90), ME: (4000, 0)})
+    assert judge(ONE, watch(scenario, 20)).outcome == IDLE
+
+
+def test_a_container_is_judged_by_the_device(scenario: Scenario):
+    scenario.gpu(0).at(5, util=90, memory_mib=8000)
+    verdict = judge(ONE, watch(scenario, 20, sees_host_pids=False))
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].judged_by == "device counters"
+
+
+def test_two_of_four(scenario: Scenario):
+    scenario.gpus(4)
+    for index in (0, 2):
+        scenario.at(3, index, util=80, memory_mib=5000, processes={ME: 4900})
+    verdict = judge(Expectation(4, required=True), watch(scenario, 20))
+    assert [gpu.worked for gpu in verdict.gpus] == [True, False, True, False]
+    assert verdict.gpu_requirement_met is False
+
+
+def test_a_gpu_lost_midway_keeps_what_was_seen_before(scenario: Scenario):
+    scenario.gpu(0).at(2, util=90, memory_mib=8000, processes={ME: 7900}).at(10, error=GPU_IS_LOST)
+    evidence = watch(scenario, 20)
+    assert judge(ONE, evidence).outcome == USED
+    assert evidence.gpus[0].lost_at_s == 10
+
+
+def test_a_driver_that_goes_before_the_job_began_to_work_leaves_it_unknown(scenario: Scenario):
+    scenario.gpu(0).at(8, util=90, memory_mib=8000, processes={ME: 7900}).fail("*", DRIVER_NOT_LOADED, at=5)
+    assert judge(ONE, watch(scenario, 20)).outcome == UNKNOWN
+
+
+def test_a_driver_that_is_not_loaded_leaves_it_unknown(scenario: Scenario):
+    scenario.fail("nvmlInit", DRIVER_NOT_LOADED)
+    evidence = watch(scenario, 5)
+    assert evidence.nvml == NVML_FAILED
+    assert judge(ONE, evidence).outcome == UNKNOWN
+
+
+def test_without_nvml_the_processes_are_still_watched(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sampler, "library_present", lambda: False)
+    evidence = watch(None, 5)
+    assert evidence.nvml == NVML_MISSING
+    assert judge(ONE, evidence).outcome == CPU_ONLY
+    assert evidence.gpus == ()
+    if Path("/proc").exists():
+        assert evidence.tree is not None
+        assert evidence.tree.peak_rss > 0
+
+
+def test_a_short_run_leaves_enough_samples(scenario: Scenario):
+    scenario.gpu(0).at(0.4, util=70, memory_mib=800, processes={ME: 700}).at(1.1)
+    evidence = watch(scenario, 2)
+    assert evidence.samples >= 8
+    assert judge(ONE, evidence).outcome == USED
+
+
+def test_a_function_that_nvml_lacks_costs_only_its_own_number(scenario: Scenario):
+    scenario.gpu(0).at(1, util=70, memory_mib=800, processes={ME: 700})
+    scenario.fail("nvmlDeviceGetPowerUsage", NOT_SUPPORTED)
+    verdict = judge(ONE, watch(scenario, 10))
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].mean_power_w is None
+
+
+def test_each_sample_is_handed_on(scenario: Scenario):
+    scenario.gpu(0)
+    seen: list[Sample] = []
+    evidence = watch(scenario, 10, seen.append)
+    assert len(seen) == evidence.samples
+    assert (seen[0].t, seen[0].dt) == (0, 0)
+    assert [sample.t for sample in seen] == sorted(sample.t for sample in seen)
+    assert all(len(sample.gpus) == 1 for sample in seen)
+
+
+def test_what_the_handing_on_raises_does_not_end_the_watch(scenario: Scenario):
+    def fail(sample: Sample) -> None:
+        raise OSError("disk full")
+
+    evidence = watch(scenario.gpu(0), 10, fail)
+    assert evidence.samples > 10
+    assert evidence.troubles == ("what follows a sample failed: OSError: disk full",)
+
+
+def test_evidence_so_far_can_be_had_from_the_sampler_s_own_thread(scenario: Scenario):
+    seen: list[int] = []
+    time = Time(5, scenario.gpu(0).now(0))
+    watching = Sampler(
+        ME, lambda _: seen.append(watching.evidence().samples), clock=time.clock, wait=time.wait
+    )
+    time.run(watching)
+    assert seen[:3] == [1, 2, 3]
+
+
+def test_stopping_before_the_start_and_twice_is_no_mistake(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sampler, "library_present", lambda: False)
+    assert Sampler(ME).stop().nvml == NVML_NOT_ASKED
+    watching = Sampler(ME)
+    watching.start()
+    assert watching.stop() == watching.stop()
+
+
+def test_pynvml_is_not_imported_where_there_is_no_driver(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sampler, "library_present", lambda: False)
+    monkeypatch.setattr(nvml.Nvml, "open", lambda: pytest.fail("NVML was opened"))
+    watching = Sampler(ME)
+    watching.start()
+    assert watching.stop().troubles == ()
+
+
+def test_looks_come_on_a_fixed_grid_and_four_times_as_often_at_first():
+    times = [0.0]
+    while times[-1] < 6:
+        # A little late each time: the grid must not move with it.
+        times.append(next_look(times[-1] + 0.03, 1.0))
+    assert times == [*(quarter / 4 for quarter in range(12)), 3, 4, 5, 6]
+
+
+def test_a_look_that_took_too_long_skips_what_it_missed():
+    assert next_look(17.4, 1.0) == 18
+    assert next_look(17.9999, 1.0) == 19
