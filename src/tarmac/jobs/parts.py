@@ -26,7 +26,8 @@ Place = Annotated[str, AfterValidator(rules.check_place)]
 class Part(BaseModel):
     """A mapping that takes no keys but its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Deferred: importing this room builds no model, and using one builds it alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Resources(Part):

@@ -59,7 +59,8 @@ _Tags = dict[
 class _Described(BaseModel):
     """What every job says. Raises InvalidDescription, an InvalidJob, that names each key that is wrong."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Deferred: importing this room builds no model, and using one builds it alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     foreign_keys: ClassVar[dict[str, str]]
     longest: ClassVar[Duration]
