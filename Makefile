@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # How many tests run at a time; each may hold a framework in half a gigabyte of memory.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
+# Some images forbid bytecode; without it every start would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick lint bench test-gpu constraints clean

@@ -38,7 +38,9 @@ def test_output_without_a_traceback_names_no_exception() -> None:
 
 
 def test_the_reason_names_script_code_and_exception() -> None:
-    assert reason("train.py", 1, TRACEBACK) == "train.py exited with code 1: ValueError: no rows in 'training'"
+    assert (
+        reason("train.py", 1, TRACEBACK) == "train.py exited with code 1: ValueError: no rows in 'training'"
+    )
 
 
 def test_a_kill_is_named_with_its_usual_cause() -> None:
@@ -55,7 +57,7 @@ def test_signals_become_the_codes_that_a_shell_gives() -> None:
 
 def test_the_failure_file_has_the_toolkits_form() -> None:
     text = failure_text(["/usr/bin/python3", "train.py", "--name", "a b"], 1, TRACEBACK)
-    assert text.startswith("ExecuteUserScriptError:\nExitCode 1\nErrorMessage \"Traceback (most")
+    assert text.startswith('ExecuteUserScriptError:\nExitCode 1\nErrorMessage "Traceback (most')
     assert "ValueError: no rows in 'training'" in text
     assert text.endswith("Command \"/usr/bin/python3 train.py --name 'a b'\"")
 

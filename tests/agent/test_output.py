@@ -71,7 +71,9 @@ def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
     readable, writable = os.pipe()
     log = OutputLog(readable, tmp_path / "log")
     log.start()
-    watcher = subprocess.Popen(["tail", "-n", "+1", "-F", tmp_path / "log"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    watcher = subprocess.Popen(
+        ["tail", "-n", "+1", "-F", tmp_path / "log"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     try:
         os.write(writable, b"hello\n")
         assert watcher.stdout is not None

@@ -40,7 +40,12 @@ def test_a_change_keeps_what_was_known(tmp_path: Path) -> None:
 def test_what_the_ground_half_wrote_is_kept(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"version": 1, "id": "a", "created": 5})
     RunState(tmp_path / "run.json").update(status="InProgress")
-    assert read_state(tmp_path / "run.json") == {"version": 1, "id": "a", "created": 5, "status": "InProgress"}
+    assert read_state(tmp_path / "run.json") == {
+        "version": 1,
+        "id": "a",
+        "created": 5,
+        "status": "InProgress",
+    }
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:

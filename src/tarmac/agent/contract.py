@@ -16,6 +16,9 @@ from typing import Any
 from tarmac.agent.job import AgentJob
 from tarmac.agent.paths import ContractPaths
 
+PROCESSING_CODE = "processing/input/code"
+"""Where a processing job's source tree lies, below `/opt/ml`, as SageMaker's own processors put it."""
+
 _INSTANCE_GROUP = "homogeneousCluster"
 _NETWORK_INTERFACE = "eth0"
 _LOG_LEVEL = 20
@@ -41,7 +44,7 @@ class Machine:
 
 def code_folder(job: AgentJob) -> str:
     """Where the source tree lies, below `/opt/ml`; the script starts in it."""
-    return "code" if job.kind == "training" else "processing/input/code"
+    return "code" if job.kind == "training" else PROCESSING_CODE
 
 
 def lay_out(job: AgentJob, ml: Path) -> None:

@@ -203,6 +203,7 @@ class _Kept:
             self._tell({"started": self._script})
 
     def _become(self, launch: Launch, failing: int) -> None:
+        about = launch.folder
         try:
             die_with_parent()
             signal.set_wakeup_fd(-1)
@@ -221,10 +222,11 @@ class _Kept:
             os.dup2(self._output, 1)
             os.dup2(self._output, 2)
             os.chdir(launch.folder)
+            about = launch.command[0]
             # Everything else was opened close-on-exec, the run's lock too (PEP 446).
             os.execvpe(launch.command[0], launch.command, launch.environment)  # noqa: S606
         except OSError as error:
-            os.write(failing, f"{launch.command[0]}: {error.strerror}".encode())
+            os.write(failing, f"{about}: {error.strerror}".encode())
         finally:
             os._exit(127)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tarmac.agent.contract import PROCESSING_CODE
 from tarmac.agent.job import VERSION, AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from tarmac.agent.paths import CONTRACT_ROOT, RunPaths
 from tarmac.errors import InvalidJob
@@ -97,8 +98,12 @@ def _mounts(job: Job, sources: Mapping[str, Path]) -> list[Mount]:
             target = f"input/data/{name}"
         if not source.is_dir():
             # As SageMaker does with one object: the channel is a folder that holds it.
-            target = f"{target}/{source.name}"
-        mounts.append(Mount(str(source), target))
+            mounts.append(Mount(str(source), f"{target}/{source.name}"))
+        elif PurePosixPath(PROCESSING_CODE).is_relative_to(target):
+            # The code lies below it, so the folder itself cannot be mounted: what is in it can.
+            mounts += [Mount(str(child), f"{target}/{child.name}") for child in sorted(source.iterdir())]
+        else:
+            mounts.append(Mount(str(source), target))
     return mounts
 
 

@@ -1,0 +1,166 @@
+"""What a script finds when `tarmac run` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from conftest import Desk
+
+pytestmark = pytest.mark.journey
+
+REPORT = """
+import json, os, sys
+print(json.dumps({
+    "argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ),
+    "tree": sorted(os.path.join(d, f) for d, _, fs in os.walk("/opt/ml") for f in fs),
+}))
+"""
+
+
+def test_a_bare_script_runs_and_its_arguments_arrive(desk: Desk) -> None:
+    desk.write("train.py", "import sys\nprint(sys.argv[1:])")
+    done = desk.tarmac("run", "train.py", "--", "--epochs", "5", "--name", "a b")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['--epochs', '5', '--name', 'a b']\n"
+    assert "no-gpu-expected" in done.stderr
+
+
+def test_the_script_stands_in_sagemakers_world(desk: Desk) -> None:
+    desk.write("code/train.py", REPORT)
+    desk.write("code/lib/__init__.py", "")
+    desk.write("rows/a.csv", "1,2")
+    desk.write(
+        "tarmac.yaml",
+        "name: digits\nentry_point: train.py\nsource_dir: code\nframework: pytorch\ninstance_type: ml.g5.xlarge\n"
+        "require_gpu: false\nhyperparameters: {epochs: 3, learning-rate: 0.1}\n"
+        "inputs: {training: ./rows}\nenvironment: {WHO: me}\n",
+    )
+    done = desk.tarmac("run", "-p", "epochs=5")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["argv"] == ["--epochs", "5", "--learning-rate", "0.1"]
+    assert seen["cwd"] == "/opt/ml/code"
+    assert seen["tree"] == [
+        "/opt/ml/code/lib/__init__.py",
+        "/opt/ml/code/train.py",
+        "/opt/ml/input/config/hyperparameters.json",
+        "/opt/ml/input/config/inputdataconfig.json",
+        "/opt/ml/input/config/resourceconfig.json",
+        "/opt/ml/input/data/training/a.csv",
+    ]
+    env = seen["env"]
+    assert env["SM_MODEL_DIR"] == "/opt/ml/model"
+    assert env["SM_CHANNEL_TRAINING"] == "/opt/ml/input/data/training"
+    assert env["SM_HPS"] == '{"epochs":5,"learning-rate":0.1}'
+    assert env["SM_CURRENT_INSTANCE_TYPE"] == "ml.g5.xlarge"
+    assert env["SM_FRAMEWORK_MODULE"] == "sagemaker_pytorch_container.training:main"
+    assert env["TRAINING_JOB_NAME"].startswith("digits-")
+    assert env["WHO"] == "me"
+
+
+def test_a_script_with_opt_ml_spelled_out_runs_unchanged(desk: Desk) -> None:
+    desk.write(
+        "train.py",
+        "open('/opt/ml/model/w.bin', 'w').write('w')\nopen('/opt/ml/output/data/m.txt', 'w').write('1')",
+    )
+    before = sorted(os.listdir("/opt"))
+    result = desk.run_json("train.py")
+    assert result["exit_code"] == 0
+    folder = Path(result["folder"]) / "artifacts"
+    with tarfile.open(folder / "model.tar.gz") as archive:
+        assert archive.getnames() == ["w.bin"]
+    with tarfile.open(folder / "output.tar.gz") as archive:
+        assert archive.getnames() == ["m.txt"]
+    assert sorted(os.listdir("/opt")) == before
+
+
+def test_inputs_are_not_copied_and_cannot_be_written(desk: Desk) -> None:
+    desk.write("data/rows.csv", "1")
+    desk.write("one.csv", "2")
+    desk.write(
+        "train.py",
+        "import os\nd='/opt/ml/input/data/'\nprint(open(d+'training/rows.csv').read(), open(d+'extra/one.csv').read())\n"
+        "try: open(d+'training/new','w')\nexcept OSError as e: print(e.strerror)",
+    )
+    done = desk.tarmac("run", "train.py", "--input", "training=data", "--input", "extra=one.csv")
+    assert done.stdout == "1 2\nRead-only file system\n", done.stderr
+    assert not (desk.project / "data" / "new").exists()
+
+
+def test_the_users_source_folder_stays_as_it_was(desk: Desk) -> None:
+    desk.write("train.py", "open('junk.txt', 'w').write('x'); import os; os.remove('train.py')")
+    assert desk.tarmac("run", "train.py").returncode == 0
+    assert sorted(path.name for path in desk.project.iterdir()) == ["train.py"]
+
+
+def test_a_processing_job_gets_its_inputs_and_delivers_its_outputs(desk: Desk) -> None:
+    desk.write("raw/a.txt", "hello")
+    desk.write(
+        "clean.py",
+        "import sys, os\nprint(os.getcwd(), sys.argv[1:])\n"
+        "text = open('/opt/ml/processing/input/a.txt').read()\n"
+        "open('/opt/ml/processing/output/b.txt', 'w').write(text.upper())",
+    )
+    desk.write(
+        "tarmac.yaml",
+        "kind: processing\nname: clean\nentry_point: clean.py\narguments: [--rows, '3']\n"
+        "inputs: {/opt/ml/processing/input: ./raw}\noutputs: {/opt/ml/processing/output: ./done}\n",
+    )
+    done = desk.tarmac("run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "/opt/ml/processing/input/code ['--rows', '3']\n"
+    assert (desk.project / "done" / "b.txt").read_text() == "HELLO"
+
+
+def test_a_shell_script_is_started_as_the_toolkit_starts_it(desk: Desk) -> None:
+    desk.write("train.sh", '#!/bin/sh\necho "$SM_MODEL_DIR" "$@"\n').chmod(0o755)
+    done = desk.tarmac("run", "train.sh", "-p", "epochs=5")
+    assert done.stdout == "/opt/ml/model --epochs 5\n", done.stderr
+
+
+def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_said(desk: Desk) -> None:
+    desk.write("data/rows.csv", "7")
+    desk.write(
+        "train.py",
+        "import os\nprint(open(os.environ['SM_CHANNEL_TRAINING'] + '/rows.csv').read())\n"
+        "open(os.environ['SM_MODEL_DIR'] + '/w', 'w').write('w')\nprint(os.environ['SM_MODEL_DIR'].startswith(os.environ['SAGEMAKER_BASE_DIR']))\n"
+        "x = '/opt/ml/model'",
+    )
+    done = desk.tarmac("run", "train.py", "--isolation", "environment", "--input", "training=data")
+    assert done.stdout == "7\nTrue\n", done.stderr
+    assert "train.py:5 spells /opt/ml out" in done.stderr
+    assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
+
+
+@pytest.mark.parametrize("name", ["with space", "qu'ote\"s", "new\nline", "ünïcödé", "$HOME;ls", "-dash"])
+def test_weird_paths_work(desk: Desk, name: str) -> None:
+    folder = desk.project / name
+    folder.mkdir()
+    (folder / "data").mkdir()
+    (folder / "data" / f"{name}.csv").write_text("1")
+    (folder / "train.py").write_text(
+        "import os; print(os.listdir(os.environ['SM_CHANNEL_TRAINING']) == [%r])" % f"{name}.csv"
+    )
+    desk.environment["XDG_STATE_HOME"] = str(folder / "state")
+    (folder / ".tarmacignore").write_text("state\n")
+    done = desk.tarmac("run", folder.absolute() / "train.py", "--input", f"training={folder / 'data'}")
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_a_model_saved_in_the_wrong_place_is_named(desk: Desk) -> None:
+    desk.write("train.py", "open('model.h5', 'wb').write(b'x' * 10)")
+    done = desk.tarmac("run", "train.py")
+    assert done.returncode == 0
+    assert "/opt/ml/model is empty" in done.stderr
+    assert "model.h5" in done.stderr
+
+
+def test_artifacts_also_go_where_the_job_says(desk: Desk) -> None:
+    desk.write("train.py", "open('/opt/ml/model/w', 'w').write('w')")
+    desk.write("tarmac.yaml", "entry_point: train.py\noutput: ./out\n")
+    result = desk.run_json()
+    assert (desk.project / "out" / result["run"]["id"] / "output" / "model.tar.gz").is_file()
