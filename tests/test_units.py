@@ -60,7 +60,15 @@ def test_a_duration_is_read_in_seconds(text: object, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "usd"),
-    [("$2.50", "2.5"), ("2.5", "2.5"), ("2.50 USD", "2.5"), (2.5, "2.5"), (7, "7"), ("$ 3", "3")],
+    [
+        ("$2.50", "2.5"),
+        ("2.5", "2.5"),
+        ("2.50 USD", "2.5"),
+        ("2.50 usd", "2.5"),
+        (2.5, "2.5"),
+        (7, "7"),
+        ("$ 3", "3"),
+    ],
 )
 def test_money_is_read_in_us_dollars(text: object, usd: str) -> None:
     assert Money.parse(text).usd == Decimal(usd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +127,14 @@ def test_an_entry_point_may_lie_deeper_and_be_called_anything(path: str) -> None
 
 def test_a_file_address_is_a_path() -> None:
     assert training(inputs={"training": "file:///data"}).inputs == {"training": "/data"}
+
+
+def test_a_path_may_be_a_pathlib_path() -> None:
+    job = training(
+        entry_point=Path("a/train.py"), source_dir=Path("/src"), inputs={"training": Path("/data")}
+    )
+    assert (job.entry_point, job.source_dir, job.inputs) == ("a/train.py", "/src", {"training": "/data"})
+    assert training(checkpoint=Path("/ck")) == training(checkpoint="/ck")
 
 
 def test_an_unknown_framework_warns_and_goes_on() -> None:

@@ -19,7 +19,10 @@ from tarmac.jobs import rules
 from tarmac.jobs.problems import FieldError
 from tarmac.units import CountRange, Duration, GpuRequest, MemoryRange, Money
 
-Place = Annotated[str, AfterValidator(rules.check_place)]
+PathText = Annotated[str, BeforeValidator(rules.text_of_path)]
+"""A local path, which Python may give as a `pathlib.Path`."""
+
+Place = Annotated[PathText, AfterValidator(rules.check_place)]
 """A local folder or file, or an `s3://` address."""
 
 
@@ -111,6 +114,7 @@ class Distribution(Part):
 
 
 def _read_checkpoint(value: Any) -> Any:
+    value = rules.text_of_path(value)
     if not isinstance(value, str):
         return value
     return {"s3": value} if rules.is_s3(value) else {"path": value}
@@ -190,6 +194,7 @@ def _read_each(value: Any, place: str, folder: str) -> Any:
 
 
 def _in_full(key: Any, item: Any, place: str, folder: str) -> Any:
+    item = rules.text_of_path(item)
     path = key if "/" in str(key) else str(PurePosixPath(rules.PROCESSING_ROOT, folder, str(key)))
     if item is None or isinstance(item, str):
         return {"path": path, place: item}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
@@ -117,6 +118,11 @@ def check_variable(name: str) -> str:
             f"'{name}' cannot name an environment variable: use letters, digits and underscores, not first a digit"
         )
     return name
+
+
+def text_of_path(value: Any) -> Any:
+    """A `pathlib.Path` as text; anything else as it is."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def text_of_number(value: Any) -> Any:

@@ -26,6 +26,7 @@ from tarmac.jobs.parts import (
     IfGpuUnusedField,
     Mount,
     Outlet,
+    PathText,
     Place,
     Resources,
     read_mounts,
@@ -65,7 +66,7 @@ class _Described(BaseModel):
     foreign_keys: ClassVar[dict[str, str]]
     longest: ClassVar[Duration]
 
-    entry_point: Annotated[str, AfterValidator(rules.check_entry_point)] = Field(
+    entry_point: Annotated[PathText, AfterValidator(rules.check_entry_point)] = Field(
         description="The script to run, relative to source_dir.", examples=["train.py"]
     )
     name: Annotated[str, AfterValidator(rules.check_name)] = Field(
@@ -74,7 +75,9 @@ class _Described(BaseModel):
         examples=["train-cifar"],
         json_schema_extra={"pattern": rules.JOB_NAME},
     )
-    source_dir: str = Field(default=".", description="The folder that travels with the job.", examples=["."])
+    source_dir: PathText = Field(
+        default=".", description="The folder that travels with the job.", examples=["."]
+    )
     arguments: Annotated[tuple[str, ...], BeforeValidator(rules.texts)] = Field(
         default=(), description="What the script gets on its command line, after any hyperparameters."
     )
