@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,7 +13,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
     StrictBool,
     ValidationError,
     field_validator,
@@ -159,7 +159,7 @@ class _Described(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explained(cls, data: Any, handler: ModelWrapValidatorHandler[_Described]) -> _Described:
+    def _explained(cls, data: Any, handler: Callable[[Any], _Described]) -> _Described:
         try:
             return handler(data)
         except ValidationError as error:
