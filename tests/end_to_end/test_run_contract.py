@@ -143,7 +143,7 @@ def test_weird_paths_work(desk: Desk, name: str) -> None:
     (folder / "data").mkdir()
     (folder / "data" / f"{name}.csv").write_text("1")
     (folder / "train.py").write_text(
-        "import os; print(os.listdir(os.environ['SM_CHANNEL_TRAINING']) == [%r])" % f"{name}.csv"
+        f"import os; print(os.listdir(os.environ['SM_CHANNEL_TRAINING']) == [{name + '.csv'!r}])"
     )
     desk.environment["XDG_STATE_HOME"] = str(folder / "state")
     (folder / ".tarmacignore").write_text("state\n")

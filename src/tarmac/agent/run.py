@@ -130,8 +130,8 @@ class Run:
         if "refused" in answer:
             raise NotStarted(f"the script could not be started: {answer['refused']}")
         begun = time.monotonic()
-        output.start()
         watcher.start()
+        # Told before the script's first line is passed on; meanwhile the pipe keeps it.
         self._state.update(
             secondary_status="Training" if self._job.kind == "training" else "Processing",
             script_started=time.time(),
@@ -141,6 +141,7 @@ class Run:
             frameworks=installed_frameworks(self._job.python),
             notes=self._notes,
         )
+        output.start()
         if self._job.max_duration is not None:
             self._deadlines.set(clock.MAX_DURATION, begun + self._job.max_duration)
         if self._job.if_gpu_unused is not None and self._job.expected_gpus:

@@ -75,8 +75,8 @@ class Console:
             print("\r\x1b[K", end="", file=self._own, flush=True)
 
     def _break_line(self) -> None:
-        # The script's last line may have no end; ours must not hang on to it.
-        if not self._at_line_start:
-            self._output.write(b"\n")
-            self._output.flush()
+        # On a terminal our line must not hang on to a line of the script's that has no end yet. The newline is ours:
+        # into a pipe or a file goes what the script said, and nothing else.
+        if not self._at_line_start and self.live:
+            print(file=self._own)
             self._at_line_start = True
