@@ -33,7 +33,13 @@ class Tables:
     @cached_property
     def gpu_instances(self) -> dict[str, model.Instance]:
         """EC2 types with GPUs, by type."""
-        return {row.name: row for row in self._both("instances", rows.gpu_instance)}
+        found = {row.name: row for row in self._shipped_rows("instances", rows.gpu_instance)}
+        for row in self._refreshed_rows("instances", rows.gpu_instance):
+            old = found.get(row.name)
+            # The API offers a type to its last day: that its end is announced must not be forgotten.
+            announced = old is not None and old.status == "legacy"
+            found[row.name] = row._replace(status="legacy", note=old.note) if old and announced else row
+        return found
 
     @cached_property
     def gpus(self) -> dict[str, model.Gpu]:
@@ -55,8 +61,14 @@ class Tables:
     @cached_property
     def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
         """Prices by service, use, type, region and market."""
-        read = self._both("prices", rows.price)
-        return {(row.service, row.use, row.instance_type, row.region, row.market): row for row in read}
+        fresh = list(self._refreshed_rows("prices", rows.price))
+        # What was read again is replaced whole, as with offerings.
+        again = {(row.service, row.region, row.market) for row in fresh}
+        shipped = self._shipped_rows("prices", rows.price)
+        kept = (row for row in shipped if (row.service, row.region, row.market) not in again)
+        return {
+            (row.service, row.use, row.instance_type, row.region, row.market): row for row in (*kept, *fresh)
+        }
 
     @cached_property
     def builds(self) -> tuple[model.Build, ...]:
@@ -124,11 +136,6 @@ class Tables:
     def _other_types(self) -> dict[str, Row]:
         # 1,300 types: typed one by one when somebody asks, which is seldom.
         return {row["instance_type"]: row for row in _read(self._shipped / "other_types.csv")}
-
-    def _both(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
-        # Later rows win in the dictionaries above.
-        yield from self._shipped_rows(table, reader)
-        yield from self._refreshed_rows(table, reader)
 
     def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
         return map(reader, _read(self._shipped / f"{table}.csv"))
