@@ -13,6 +13,7 @@ from tarmac.cli.words import size
 _LABEL_WIDTH = 11
 _GAP = "  "
 _SPARK_WIDTHS = range(8, 41)
+_SHORTEST_NAME = 12
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
 _BOLD, _DIM, _RED, _GREEN, _YELLOW = "1", "2", "31", "32", "33"
@@ -90,10 +91,13 @@ def _table(page: _Page, verdict: Verdict) -> list[str]:
     headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
     rows = [_cells(gpu) for gpu in verdict.gpus]
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
-    taken = _LABEL_WIDTH + sum(widths) + len(_GAP) * (len(headers) - 1)
-    longest = max(len(gpu.series.values) for gpu in verdict.gpus)
-    room = min(page.width - taken, longest, _SPARK_WIDTHS[-1])
-    widths[1] = room if room >= _SPARK_WIDTHS[0] or room == longest else 0
+    longest = min(max(len(gpu.series.values) for gpu in verdict.gpus), _SPARK_WIDTHS[-1])
+    wanted = min(longest, _SPARK_WIDTHS[0])
+    room = page.width - _LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
+    # A long name gives way to a sparkline; where there is no room even so, the sparkline goes.
+    cut = min(max(wanted - room, 0), max(widths[0] - _SHORTEST_NAME, 0))
+    widths[0] -= cut
+    widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
     over = f"over {_seconds(verdict.seconds)}"
     lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, _DIM)]
     for gpu, cells in zip(verdict.gpus, rows, strict=True):
@@ -147,11 +151,18 @@ def _seconds(value: float) -> str:
 def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:
     right = (2, 3)
     padded = [
-        cell.rjust(widths[column]) if column in right else cell.ljust(widths[column])
+        _fit(cell, widths[column], page, to_the_right=column in right)
         for column, cell in enumerate(cells)
         if widths[column]
     ]
     return " " * _LABEL_WIDTH + page.paint(_GAP.join(padded).rstrip(), code)
+
+
+def _fit(cell: str, width: int, page: _Page, *, to_the_right: bool) -> str:
+    if len(cell) > width:
+        mark = "…" if page.unicode else "~"
+        cell = cell[: width - 1] + mark
+    return cell.rjust(width) if to_the_right else cell.ljust(width)
 
 
 def _resampled(values: Sequence[float | None], columns: int) -> list[float | None]:
