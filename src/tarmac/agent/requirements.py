@@ -188,6 +188,7 @@ def _plan(interpreter: _Interpreter, requirements: Path, log: BinaryIO) -> list[
             ],
             requirements,
             log,
+            _stand_ins(interpreter, Path(scratch, "stand-ins")),
         )
         if output.failed:
             conflict = explain_conflict(output.lines, interpreter.frameworks, interpreter.bounds)
@@ -201,12 +202,12 @@ def _plan(interpreter: _Interpreter, requirements: Path, log: BinaryIO) -> list[
 
 
 def _constraints(interpreter: _Interpreter) -> Iterator[str]:
-    """What holds pip off the frameworks: their versions, what they stand on, and none of their twins."""
+    """What holds pip off the frameworks: their versions, those of their twins, and what they stand on."""
     for name, version in interpreter.frameworks.items():
         yield f"{name}=={version}"
         for twin in _twins(name):
             if twin not in interpreter.frameworks:
-                yield f"{twin}<0"
+                yield f"{twin}=={version}"
     for name, needs, _ in interpreter.bounds:
         if _normal(name) not in interpreter.frameworks:
             yield f"{name}{needs}"
@@ -215,6 +216,19 @@ def _constraints(interpreter: _Interpreter) -> Iterator[str]:
 def _twins(name: str) -> list[str]:
     """Distributions that bring the same module."""
     return [twin for family in FAMILIES.values() if name in family for twin in family if twin != name]
+
+
+def _stand_ins(interpreter: _Interpreter, folder: Path) -> Path:
+    """A folder that makes pip believe that an installed tensorflow-cpu is also a tensorflow of the same version."""
+    for name, version in interpreter.frameworks.items():
+        for twin in _twins(name):
+            if twin not in interpreter.frameworks:
+                metadata = folder / f"{twin.replace('-', '_')}-{version}.dist-info" / "METADATA"
+                metadata.parent.mkdir(parents=True)
+                metadata.write_text(
+                    f"Metadata-Version: 2.1\nName: {twin}\nVersion: {version}\n", encoding="utf-8"
+                )
+    return folder
 
 
 def explain_conflict(
@@ -247,10 +261,7 @@ def explain_conflict(
             return _conflict(name, frameworks[name], asked)
         for twin in _twins(name):
             if twin in frameworks:
-                return (
-                    f"{_conflict(twin, frameworks[twin], asked)} {name} and {twin} bring the same module: "
-                    f"write {twin} where it says {name}."
-                )
+                return _conflict(twin, f"{frameworks[twin]} (which counts as {name})", asked)
         for needed, specifier, who in bounds:
             if _normal(needed) == name and who in frameworks:
                 return _conflict(who, f"{frameworks[who]} (which needs {needed}{specifier})", asked)
@@ -319,12 +330,19 @@ class _Output:
     lines: Sequence[str]
 
 
-def _run_pip(command: Sequence[str], requirements: Path, log: BinaryIO) -> _Output:
+def _run_pip(
+    command: Sequence[str], requirements: Path, log: BinaryIO, stand_ins: Path | None = None
+) -> _Output:
     """Runs pip in the file's folder; its output goes to the log, but for what is there already."""
+    environment = _environment(os.environ)
+    if stand_ins is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(stand_ins), environment.get("PYTHONPATH")])
+        )
     process = subprocess.Popen(
         [*command, "--progress-bar", "off"],
         cwd=requirements.parent,
-        env=_environment(os.environ),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
