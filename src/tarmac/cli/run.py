@@ -58,6 +58,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     what.add_argument(
         "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
     )
+    what.add_argument("--instance-count", type=int, metavar="N", help="how many hosts; this machine runs one")
     what.add_argument("--gpu", metavar="REQUEST", help="GPUs that are expected to work, such as A10G:1 or 2")
     what.add_argument("--max-duration", metavar="TIME", help="stop the script after that time, such as 90m")
     what.add_argument(
@@ -134,6 +135,7 @@ def _read_job(arguments: argparse.Namespace) -> Job:
         hyperparameters=arguments.hyperparameter,
         environment=arguments.env,
         instance_type=arguments.instance_type,
+        instance_count=arguments.instance_count,
         gpu=arguments.gpu,
         max_duration=arguments.max_duration,
         require_gpu=arguments.require_gpu,

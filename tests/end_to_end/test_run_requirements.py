@@ -1,0 +1,120 @@
+"""`requirements.txt` is installed for the run alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import Desk, until
+
+pytestmark = [pytest.mark.journey, pytest.mark.slow]
+
+
+def make_wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
+    """A wheel with one module that knows its version."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    needs = f"Requires-Dist: {requires}\n" if requires else ""
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", f"VERSION = '{version}'\n")
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter of the user's, with a torch of its own."""
+    folder = tmp_path_factory.mktemp("env")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    make_wheel(folder / "wheels", "torch", "2.13.0")
+    python = folder / "venv" / "bin" / "python"
+    subprocess.run(
+        [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-index",
+            folder / "wheels" / "torch-2.13.0-py3-none-any.whl",
+        ],
+        check=True,
+    )
+    return python
+
+
+def require(desk: Desk, *lines: str) -> None:
+    desk.write(
+        "requirements.txt",
+        "\n".join(["--no-index", f"--find-links {desk.project.parent / 'wheels'}", *lines]) + "\n",
+    )
+
+
+def test_what_is_asked_for_is_there_for_the_run_and_nowhere_else(desk: Desk, python: Path) -> None:
+    make_wheel(desk.project.parent / "wheels", "runwayhelper", "1.5")
+    require(desk, "runwayhelper>=1")
+    desk.write("train.py", "import runwayhelper, torch; print(runwayhelper.VERSION, torch.VERSION)")
+    done = desk.tarmac("run", "train.py", "--python", python)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1.5 2.13.0\n")
+    after = subprocess.run([python, "-c", "import runwayhelper"], capture_output=True, text=True)
+    assert "ModuleNotFoundError" in after.stderr
+
+
+def test_a_file_that_would_replace_torch_stops_the_run(desk: Desk, python: Path) -> None:
+    make_wheel(desk.project.parent / "wheels", "torch", "2.99.0")
+    require(desk, "torch==2.99.0")
+    desk.write("train.py", "print('started')")
+    done = desk.tarmac("run", "train.py", "--python", python)
+    assert done.returncode == 1
+    assert "started" not in done.stdout.splitlines()
+    assert "torch" in done.stderr
+    assert "2.13.0" in done.stderr
+    assert "2.99.0" in done.stderr
+
+
+def test_a_package_that_does_not_exist_says_so_and_the_script_is_not_started(
+    desk: Desk, python: Path
+) -> None:
+    (desk.project.parent / "wheels").mkdir()
+    require(desk, "no-such-runway")
+    desk.write("train.py", "print('started')")
+    done = desk.tarmac("run", "train.py", "--python", python)
+    assert done.returncode == 1
+    assert "started" not in done.stdout.splitlines()
+    assert "no-such-runway" in done.stderr
+
+
+def test_a_stop_while_packages_are_installed_stops_that(desk: Desk, python: Path) -> None:
+    # A source package whose build does not come to an end.
+    package = desk.project.parent / "endless"
+    package.mkdir()
+    (package / "setup.py").write_text(
+        "import os, time\nopen(os.environ['ENDLESS_PID'], 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
+    )
+    (package / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+    )
+    (package / "backend.py").write_text("exec(open('setup.py').read())\n")
+    pid_file = desk.project.parent / "pid"
+    desk.environment["ENDLESS_PID"] = str(pid_file)
+    desk.write("requirements.txt", f"{package}\n")
+    desk.write("train.py", "print('started')")
+    following = desk.start("run", "train.py", "--python", python)
+    until(pid_file.exists, "the build")
+    following.send_signal(signal.SIGINT)
+    out, said = following.communicate(timeout=60)
+    assert following.returncode == 130
+    assert "started" not in out.splitlines()
+    assert "stopped before the script was started" in said
+    until(lambda: not os.path.exists(f"/proc/{pid_file.read_text()}"), "the end of the build")
