@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 VERSION = 1
+
+_NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused")
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ class AgentJob:
     python: str
     checkpoints: str
     arguments: tuple[str, ...] = ()
-    hyperparameters: Mapping[str, Any] = None  # type: ignore[assignment]
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
     outputs: tuple[ProcessingOutput, ...] = ()
-    environment: Mapping[str, str] = None  # type: ignore[assignment]
+    environment: Mapping[str, str] = field(default_factory=dict)
     framework: str | None = None
     instance_type: str | None = None
     hosts: tuple[str, ...] = ("algo-1",)
@@ -109,11 +111,6 @@ class AgentJob:
     isolation: str = "auto"
     output: str | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("hyperparameters", "environment"):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, {})
-
     @classmethod
     def read(cls, path: Path) -> AgentJob:
         """The job in a `job.json`.
@@ -125,15 +122,14 @@ class AgentJob:
         version = document.pop("version", None)
         if version != VERSION:
             raise ValueError(f"{path.name} is of version {version}; this agent knows version {VERSION}")
+        plain = {name: value for name, value in document.items() if name not in _NESTED}
         rule = document.get("if_gpu_unused")
         return cls(
-            **{
-                **document,
-                "arguments": tuple(document.get("arguments", ())),
-                "channels": tuple(document.get("channels", ())),
-                "hosts": tuple(document.get("hosts", ("algo-1",))),
-                "mounts": tuple(Mount(**mount) for mount in document.get("mounts", ())),
-                "outputs": tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
-                "if_gpu_unused": UnusedGpuRule(**rule) if rule else None,
-            }
+            **plain,
+            arguments=tuple(document.get("arguments", ())),
+            channels=tuple(document.get("channels", ())),
+            hosts=tuple(document.get("hosts", ("algo-1",))),
+            mounts=tuple(Mount(**mount) for mount in document.get("mounts", ())),
+            outputs=tuple(ProcessingOutput(**output) for output in document.get("outputs", ())),
+            if_gpu_unused=UnusedGpuRule(**rule) if rule else None,
         )

@@ -127,6 +127,10 @@ class Keeper:
             return
 
 
+def _wake(_number: int, _frame: object) -> None:
+    """A handler, so that the signal's number is written to the wake-up pipe."""
+
+
 class _Kept:
     """The keeper's own side."""
 
@@ -161,7 +165,7 @@ class _Kept:
         wake, woken = os.pipe()
         os.set_blocking(woken, False)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _wake)
         buffer = b""
         while True:
             ready, _, _ = select.select([self._channel, wake], [], [])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import signal
+from collections.abc import Generator
 
 GRACEFUL = "stop"
 AT_ONCE = "stop now"
@@ -33,7 +36,7 @@ class StopSignals:
             (signal.SIGINT, GRACEFUL),
             (signal.SIGQUIT, AT_ONCE),
         ):
-            signal.signal(number, lambda *_, word=word: self._arrived(word))
+            signal.signal(number, functools.partial(self._arrived, word))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def fileno(self) -> int:
@@ -48,30 +51,20 @@ class StopSignals:
             return None
         return self._pending.pop(0)
 
-    def interrupting(self) -> _Interrupting:
+    @contextlib.contextmanager
+    def interrupting(self) -> Generator[None, None, None]:
         """A context in which a request raises `StopRequested`."""
-        return _Interrupting(self)
+        if self._pending:
+            raise StopRequested
+        self._interrupt = True
+        try:
+            yield
+        finally:
+            self._interrupt = False
 
-    def _arrived(self, word: str) -> None:
+    def _arrived(self, word: str, _number: int, _frame: object) -> None:
         self._pending.append(word)
         os.write(self._writable, b".")
         if self._interrupt:
             self._interrupt = False
             raise StopRequested
-
-    def _set_interrupt(self, on: bool) -> None:
-        self._interrupt = on
-        if on and self._pending:
-            self._interrupt = False
-            raise StopRequested
-
-
-class _Interrupting:
-    def __init__(self, signals: StopSignals) -> None:
-        self._signals = signals
-
-    def __enter__(self) -> None:
-        self._signals._set_interrupt(True)  # noqa: SLF001 - two halves of one thing
-
-    def __exit__(self, *_: object) -> None:
-        self._signals._set_interrupt(False)  # noqa: SLF001

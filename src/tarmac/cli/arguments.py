@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # argparse gives no public name to what `add_subparsers` returns.
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 RUN_HELP = "a run's id, its beginning or end, or a job's name (default: the newest run)"
 
 
 def verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    verbs: Verbs,
     name: str,
     summary: str,
     description: str | None,

@@ -274,6 +274,10 @@ def hints(catalogue: Catalogue, request: Request) -> list[str]:
         )
         if short:
             found.append(f"Sold with as many GB, but short of {request.gpu_memory.low}: {', '.join(short)}.")
+    found += [
+        f"{path} cannot be read, so the shipped facts are used: tarmac catalogue refresh"
+        for path in catalogue.tables.ignored
+    ]
     if not catalogue.search(request):
         found.append("No instance type answers this. Leave a filter out, or look at --include-retired.")
     return found

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_run, verb
 from tarmac.errors import ExitCode
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac logs`."""
     parser = verb(verbs, "logs", "print what a run's script printed", __doc__)
     add_run(parser)

@@ -6,12 +6,16 @@ import argparse
 import json
 import time
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_format, verb
 from tarmac.errors import ExitCode
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac ps`."""
     parser = verb(verbs, "ps", "list runs", __doc__)
     parser.add_argument(

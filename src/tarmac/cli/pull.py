@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_run, verb
 from tarmac.errors import ExitCode
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac pull`."""
     parser = verb(verbs, "pull", "copy a run's artifacts into a folder", __doc__)
     add_run(parser)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import RUN_HELP, verb
 from tarmac.errors import ExitCode, UsageError
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac rm`."""
     parser = verb(verbs, "rm", "remove runs that have ended", __doc__)
     parser.add_argument("run_names", nargs="*", metavar="RUN", help=RUN_HELP.partition(" (")[0])

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from tarmac.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
     from tarmac.cli.console import Console
     from tarmac.jobs.spec import Job
     from tarmac.places.local.control import LocalRun
     from tarmac.places.local.launcher import LocalPlan
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac run`."""
     parser = verbs.add_parser(
         "run",
@@ -206,7 +207,9 @@ def describe(chosen: LocalPlan) -> list[tuple[str, str]]:
     )
     lines = [("script", command), ("code", files), ("python", chosen.python)]
     lines += [("input", f"/opt/ml/{one.target} is {one.source}, read-only") for one in order.mounts]
-    lines += [("output", f"/opt/ml/{one.target} goes to {one.destination or 'the run'}") for one in order.outputs]
+    lines += [
+        ("output", f"/opt/ml/{one.target} goes to {one.destination or 'the run'}") for one in order.outputs
+    ]
     lines.append(("GPU", _gpu_line(chosen)))
     if order.max_duration is not None:
         lines.append(("limit", f"stopped after {job.max_duration}"))

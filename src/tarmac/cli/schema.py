@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import verb
 from tarmac.errors import ExitCode
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac schema`."""
     verb(verbs, "schema", "print the JSON schema of tarmac.yaml", __doc__).set_defaults(run=run)
 

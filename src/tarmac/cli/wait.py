@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_format, add_run, verb
 
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac wait`."""
     parser = verb(verbs, "wait", "wait until a run has ended", __doc__)
     add_run(parser)

@@ -96,9 +96,10 @@ def _disk(waiting: Waiting) -> Bottleneck:
 def _unexplained(waiting: Waiting) -> Bottleneck:
     return Bottleneck(
         "unexplained",
-        f"{_waited(waiting)}, and neither the CPU nor the disks were busy: look at sleeps, network reads, tiny batches "
-        "and synchronous logging.",
-        _numbers(waiting, 0.0),
+        f"{_waited(waiting)}, and the evidence points nowhere: the job kept {waiting.mean_cores:.1f} of "
+        f"{waiting.cpu_count} cores busy and hardly waited for storage. Look at sleeps, network reads, tiny batches and "
+        "synchronous logging.",
+        {**_numbers(waiting, 0.0), "cores_busy": round(waiting.mean_cores, 2)},
     )
 
 

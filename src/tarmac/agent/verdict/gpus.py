@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from tarmac.agent.verdict.model import BY_DEVICE, BY_PROCESSES, GpuVerdict
 from tarmac.gpu.evidence import Evidence, GpuEvidence, Work
-from tarmac.gpu.nvml import MIB
-from tarmac.gpu.recorder import TAKEN_BYTES
+from tarmac.gpu.recorder import TAKEN_BYTES, TOO_EARLY_FOR_CUDA_S, idle_memory
 
 MIN_BUSY_S = 0.05
 """Less work than this in all is what opening a context and filling some memory take."""
@@ -17,11 +16,6 @@ ENOUGH_BUSY_S = 60.0
 """... unless it came to a minute in all: hours of preparation before some minutes of training are still training."""
 _SEEN_ENOUGH = 0.9
 """A GPU that was seen idle for this share of the run was idle, whatever it did when it could not be read."""
-_IDLE_MEMORY = 256 * MIB
-"""A GPU that nobody uses has less than this in use, the driver's own memory left out; a CUDA context takes more with
-its first tensors."""
-_IDLE_MEMORY_WITH_RESERVED = 1024 * MIB
-"""The same where NVML counts the driver's own memory, some 300 to 650 MiB, as used."""
 
 
 def judge_gpus(evidence: Evidence) -> tuple[GpuVerdict, ...]:
@@ -34,6 +28,7 @@ def judge_gpus(evidence: Evidence) -> tuple[GpuVerdict, ...]:
 def hidden_gpus(visible_devices: str | None, gpus: Sequence[GpuEvidence]) -> frozenset[int]:
     """The GPUs that `CUDA_VISIBLE_DEVICES` hides; what follows an entry that matches none is hidden too.
 
+    Numbers are taken as NVML's. CUDA counts the fastest GPU first, which is the same where all are equal.
     Source: CUDA C++ Programming Guide, "CUDA Environment Variables".
     """
     if visible_devices is None or visible_devices.startswith("MIG-"):
@@ -158,12 +153,20 @@ def _others_s(gpu: GpuEvidence, evidence: Evidence) -> float:
 def _memory_rose(gpu: GpuEvidence) -> bool:
     if gpu.device.peak_memory is None:
         return False
-    return gpu.device.peak_memory - (gpu.baseline_memory or 0) >= TAKEN_BYTES
+    return gpu.device.peak_memory - _memory_without_job(gpu) >= TAKEN_BYTES
+
+
+def _memory_without_job(gpu: GpuEvidence) -> int:
+    """Bytes in use when the job did not have the GPU: before it, or after it where the first look came too late."""
+    before = gpu.baseline_memory or 0
+    if gpu.baseline_s <= TOO_EARLY_FOR_CUDA_S or gpu.last_memory is None:
+        return before
+    return min(before, gpu.last_memory)
 
 
 def _taken_before(gpu: GpuEvidence) -> bool:
-    limit = _IDLE_MEMORY if gpu.baseline_reserved else _IDLE_MEMORY_WITH_RESERVED
-    return gpu.others_at_baseline or (gpu.baseline_memory or 0) > limit
+    limit = idle_memory(driver_left_out=gpu.baseline_reserved)
+    return gpu.others_at_baseline or _memory_without_job(gpu) > limit
 
 
 def _names(entry: str, gpu: GpuEvidence) -> bool:
