@@ -91,6 +91,21 @@ def test_in_a_container_a_gpu_that_was_taken_before_and_stayed_quiet_was_not_tou
     assert judge(ONE, watched(60, gpu(idle_mib=9000, mib=9000), **CONTAINER)).outcome == CPU_ONLY
 
 
+def test_in_a_container_a_first_look_that_comes_too_late_is_made_good_by_the_last():
+    # NVML took four seconds to open; by then the job had its memory. When it was gone, so was the memory.
+    ours = gpu(85, mib=8000, since=2, until=60)
+    verdict = judge(ONE, watched(60, ours, begin=4, **CONTAINER))
+    assert verdict.outcome == USED
+    assert verdict.gpus[0].peak_memory == 8000 * 1024 * 1024
+    held = judge(ONE, watched(60, gpu(0, mib=8000, since=2, until=60), begin=4, **CONTAINER))
+    assert held.outcome == IDLE
+
+
+def test_in_a_container_memory_that_is_there_at_the_late_first_look_and_stays_is_somebody_elses():
+    others = gpu(85, mib=8000, since=2)
+    assert judge(ONE, watched(60, others, begin=4, **CONTAINER)).outcome == UNKNOWN
+
+
 def test_in_a_container_a_process_beside_the_job_makes_it_unclear():
     verdict = judge(ONE, watched(60, gpu(85, mib=8000, pids={STRANGER: 7900}), **CONTAINER))
     assert verdict.outcome == UNKNOWN

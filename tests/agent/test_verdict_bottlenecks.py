@@ -56,7 +56,9 @@ def test_much_reading_counts_as_waiting_for_the_disk():
 
 
 def test_waiting_that_nothing_explains_says_so():
-    assert kinds(watched(60, STARVED, cpu=cpu(0.1))) == ["unexplained"]
+    (found,) = held_back(watched(60, STARVED, cpu=cpu(3.0)))
+    assert found.kind == "unexplained"
+    assert "the job kept 3.0 of 8 cores busy" in found.sentence
 
 
 def test_a_run_that_only_just_began_is_not_explained():

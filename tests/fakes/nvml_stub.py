@@ -66,29 +66,28 @@ def build_library(folder: Path, *, without: Sequence[str] = ()) -> Path:
 @contextmanager
 def loaded(home: Path) -> Iterator[None]:
     """Has the stub in this process, so that its SONAME satisfies whatever asks for NVML; takes it out again after."""
-    library = ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
+    unload()  # a real one would otherwise be found under the same name
+    ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
     try:
         yield
     finally:
-        _unload(library)
+        unload()
 
 
-def _unload(library: ctypes.CDLL) -> None:
+def unload() -> None:
+    """Takes NVML, real or not, out of this process; nobody may have it open."""
     if pynvml := sys.modules.get("pynvml"):
         pynvml.nvmlLib = None
         pynvml._nvmlGetFunctionPointer_cache.clear()
     # Everybody who loaded it counts once, and none of them ever lets go.
-    while _is_loaded():
+    for _ in range(1000):
+        try:
+            library = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD)
+        except OSError:
+            return
         _ctypes.dlclose(library._handle)
-
-
-def _is_loaded() -> bool:
-    try:
-        handle = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD)
-    except OSError:
-        return False
-    _ctypes.dlclose(handle._handle)
-    return True
+        _ctypes.dlclose(library._handle)
+    raise RuntimeError(f"{LIBRARY} cannot be unloaded: something else in this process holds it")
 
 
 @dataclass

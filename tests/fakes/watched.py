@@ -78,13 +78,14 @@ def watched(
     seconds: float,
     *gpus: Timeline,
     step: float = 1.0,
+    begin: float = 0.0,
     cpu: CpuUse | None = None,
     read_rate: float = 0.0,
     shm: ShmReading | None = None,
     nvml: str = NVML_FINE,
     **recorder: Any,
 ) -> Evidence:
-    """What the recorder makes of a run with these GPUs, looked at every `step` seconds."""
+    """What the recorder makes of a run with these GPUs, looked at every `step` seconds from `begin` on."""
     infos = tuple(
         GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0)
         for index in range(len(gpus))
@@ -94,7 +95,7 @@ def watched(
     tree = TreeReading((ProcessReading(JOB, "python", 0.0),), 0.0, 100 * MIB, 0, 0)
     steps = round(seconds / step)
     for number in range(steps + 1):
-        t = number * step
+        t = begin + number * step
         book.add(
             Sample(
                 t=t,

@@ -87,8 +87,9 @@ class GpuEvidence:
         readable_s, unreadable_s: seconds with and without readings.
         lost_at_s: from when on nothing could be read any more; `None` where it could to the end.
         error: why it could not be read, the last time that it could not.
-        baseline_memory: bytes in use before the job began; `baseline_reserved` tells whether the driver's own
-            memory is left out of it.
+        baseline_memory: bytes in use at the first reading, which was at `baseline_s`; `baseline_reserved` tells
+            whether the driver's own memory is left out of it.
+        last_memory: bytes in use at the last reading.
     """
 
     info: GpuInfo
@@ -103,7 +104,9 @@ class GpuEvidence:
     unreadable_s: float = 0.0
     lost_at_s: float | None = None
     error: str | None = None
+    baseline_s: float = 0.0
     baseline_memory: int | None = None
+    last_memory: int | None = None
     baseline_reserved: bool = False
     others_at_baseline: bool = False
 
@@ -130,6 +133,7 @@ class Waiting:
         one_core_s: waiting while a process of the job kept one core busy and most other cores were free.
         all_cores_s: waiting while the job kept all cores busy.
         disk_s: waiting while a process waited for a disk, or much was read.
+        mean_cores: cores that the job kept busy, on average over the waiting.
         busiest: the process that kept one core busy for longest, with its mean cores.
         saturated: how many processes kept a core busy each, on average over `one_core_s`.
         read_rate: mean bytes per second from storage over `disk_s`.
@@ -140,6 +144,7 @@ class Waiting:
     one_core_s: float = 0.0
     all_cores_s: float = 0.0
     disk_s: float = 0.0
+    mean_cores: float = 0.0
     busiest_pid: int | None = None
     busiest_name: str | None = None
     busiest_cores: float = 0.0

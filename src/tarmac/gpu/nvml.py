@@ -183,6 +183,8 @@ class Nvml:
         power = look("power", lambda: p.nvmlDeviceGetPowerUsage(handle))
         clock = look("clock", lambda: p.nvmlDeviceGetClockInfo(handle, _SM_CLOCK))
         throttle = look("throttle", lambda: p.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        if throttle is None:
+            throttle = look("throttle 2", lambda: p.nvmlDeviceGetCurrentClocksEventReasons(handle))
         processes = look("processes", lambda: p.nvmlDeviceGetComputeRunningProcesses_v3(handle))
         if processes is None:
             processes = look("processes 2", lambda: p.nvmlDeviceGetComputeRunningProcesses_v2(handle))
@@ -272,7 +274,8 @@ class _Look:
             return call()
         except Exception as error:  # noqa: BLE001 - a driver's oddity must not end the watch
             code = _code(error)
-            if code in _PER_FUNCTION:
+            # Without a code it is pynvml itself that lacks the function.
+            if code is None or code in _PER_FUNCTION:
                 self._useless.add((self._index, field))
                 return None
             self.fatal = code in _PER_GPU

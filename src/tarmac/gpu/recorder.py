@@ -18,6 +18,9 @@ from tarmac.gpu.processes import ONE_CORE, BusyProcess, ShmReading
 
 TAKEN_BYTES = 64 * MIB
 """More memory in use than before the job by this much: somebody took the GPU. A CUDA context alone takes over 100 MiB."""
+TOO_EARLY_FOR_CUDA_S = 1.0
+"""Until so long after its start no script has a CUDA context: the import of torch alone takes longer. NVML itself may
+take seconds to open where the driver's persistence mode is off."""
 _ONE_CORE_TOO_MANY = 1.5
 _ALL_CORES = 0.85
 _MUCH_READ = 100e6
@@ -109,6 +112,15 @@ class Recorder:
         )
 
 
+def idle_memory(*, driver_left_out: bool) -> int:
+    """Bytes in use on a GPU that nobody uses, at most; a CUDA context with its first tensors takes more.
+
+    Args:
+        driver_left_out: whether the driver's own memory, some 300 to 650 MiB, is not counted.
+    """
+    return 256 * MIB if driver_left_out else 1024 * MIB
+
+
 class _GpuRecord:
     """One GPU's part of the record."""
 
@@ -137,9 +149,10 @@ class _GpuRecord:
         own = frozenset(pid for pid in listed if pid in tree or pid in self._own_pids)
         others = listed.keys() - own
         just_left = bool(self._own_pids) and not listed
-        self._add_baseline(reading, bool(others))
+        self._add_baseline(t, reading, bool(others))
         self._sum = replace(
             self._sum,
+            last_memory=reading.memory_used,
             readable_s=self._sum.readable_s + dt,
             lost_at_s=None,
             processes_listed=self._sum.processes_listed or reading.processes is not None,
@@ -187,12 +200,13 @@ class _GpuRecord:
         self._own.skip(dt)
         self._device.skip(dt)
 
-    def _add_baseline(self, reading: GpuReading, others: bool) -> None:
+    def _add_baseline(self, t: float, reading: GpuReading, others: bool) -> None:
         if self._begun:
             return
         self._begun = True
         self._sum = replace(
             self._sum,
+            baseline_s=t,
             baseline_memory=reading.memory_used,
             baseline_reserved=reading.memory_reserved is not None,
             others_at_baseline=others,
@@ -201,7 +215,11 @@ class _GpuRecord:
     def _memory_taken(self, reading: GpuReading) -> bool:
         if reading.memory_used is None:
             return False
-        return reading.memory_used - (self._sum.baseline_memory or 0) >= TAKEN_BYTES
+        before = self._sum.baseline_memory or 0
+        if self._sum.baseline_s > TOO_EARLY_FOR_CUDA_S:
+            # The job may have had it already.
+            before = min(before, idle_memory(driver_left_out=self._sum.baseline_reserved))
+        return reading.memory_used - before >= TAKEN_BYTES
 
 
 def _own_utilization(reading: GpuReading, own: frozenset[int], *, shared: bool) -> int | None:
@@ -228,6 +246,8 @@ class _WaitingRecord:
         self._core_seconds: dict[tuple[int, str], tuple[float, float]] = {}
         self._saturated_s = 0.0
         self._read = 0.0
+        self._cores_s = 0.0
+        self._measured_s = 0.0
 
     def waiting(self) -> Waiting:
         busiest = max(self._core_seconds.items(), key=lambda item: item[1][0], default=None)
@@ -235,6 +255,7 @@ class _WaitingRecord:
             self._sum,
             saturated=self._saturated_s / self._sum.one_core_s if self._sum.one_core_s else 0.0,
             read_rate=self._read / self._sum.disk_s if self._sum.disk_s else 0.0,
+            mean_cores=self._cores_s / self._measured_s if self._measured_s else 0.0,
         )
         if busiest is None:
             return total
@@ -256,6 +277,8 @@ class _WaitingRecord:
         )
         if sample.cpu is None or waited <= 0:
             return
+        self._measured_s += waited
+        self._cores_s += waited * sample.cpu.cores
         rate = sample.read_rate or 0.0
         if sample.cpu.waits_for_disk or rate >= _MUCH_READ:
             self._sum = replace(self._sum, disk_s=self._sum.disk_s + waited)

@@ -1,0 +1,103 @@
+"""On a real NVIDIA GPU, with a real CUDA build of torch: what the stub pretends must be what NVML says."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from nvml_stub import unload
+
+from tarmac.agent.verdict import CPU_ONLY, IDLE, USED, Expectation, Verdict, judge
+from tarmac.gpu.nvml import Nvml, count_gpus
+from tarmac.gpu.sampler import Sampler
+
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+
+HOLD = (
+    "import torch, time; x = torch.ones(4096, 4096, device='cuda'); torch.cuda.synchronize(); time.sleep(12)"
+)
+WORK = """
+import time, torch
+x = torch.randn(4096, 4096, device='cuda')
+end = time.monotonic() + 6
+while time.monotonic() < end:
+    x = torch.tanh(x @ x)
+    torch.cuda.synchronize()
+"""
+NOTHING = "import time, torch; torch.ones(8) @ torch.ones(8); time.sleep(2)"
+
+
+def verdict_of(program: str) -> Verdict:
+    child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    watching = Sampler(child.pid)
+    watching.start()
+    _, error = child.communicate(timeout=120)
+    evidence = watching.stop()
+    assert child.returncode == 0, error
+    return judge(Expectation(1, required=True), evidence)
+
+
+@pytest.fixture(autouse=True)
+def real_gpu() -> Iterator[None]:
+    """The real NVML; out of this process again afterwards, for the tests that bring the stub."""
+    if count_gpus() == 0:
+        pytest.skip("there is no NVIDIA GPU here")
+    yield
+    unload()
+
+
+@pytest.fixture(scope="module")
+def cuda_torch() -> None:
+    """A torch that can use the GPU. Asked in a process of its own: this one must not hold a context."""
+    if count_gpus() == 0:
+        pytest.skip("there is no NVIDIA GPU here")
+    asked = subprocess.run(
+        [sys.executable, "-c", "import torch; assert torch.cuda.is_available()"],
+        capture_output=True,
+        text=True,
+    )
+    if asked.returncode:
+        pytest.skip(f"torch cannot use the GPU here: {asked.stderr.strip().splitlines()[-1]}")
+
+
+def test_a_real_gpu_gives_every_number():
+    with Nvml.open() as nvml:
+        info = nvml.gpus()[0]
+        reading = nvml.read(0)
+    assert info.name
+    assert info.uuid
+    assert info.memory_total
+    assert info.compute_capability
+    assert reading.error is None
+    assert reading.utilization is not None
+    assert reading.memory_used is not None
+    assert reading.power_w is not None
+
+
+def test_reading_a_real_gpu_takes_little_of_a_core():
+    with Nvml.open() as nvml:
+        nvml.read(0)
+        before = time.process_time()
+        for _ in range(20):
+            nvml.read(0)
+        assert (time.process_time() - before) / 20 < 0.01
+
+
+@pytest.mark.usefixtures("cuda_torch")
+def test_real_work_is_used():
+    verdict = verdict_of(WORK)
+    assert verdict.outcome == USED, verdict.to_json()
+    assert (verdict.gpus[0].mean_utilization or 0) > 20
+
+
+@pytest.mark.usefixtures("cuda_torch")
+def test_memory_that_is_only_held_is_idle():
+    verdict = verdict_of(HOLD)
+    assert verdict.outcome == IDLE, verdict.to_json()
+
+
+@pytest.mark.usefixtures("cuda_torch")
+def test_a_script_that_never_asks_for_the_gpu_is_cpu_only():
+    verdict = verdict_of(NOTHING)
+    assert verdict.outcome == CPU_ONLY, verdict.to_json()
