@@ -1,0 +1,19 @@
+"""Handwritten digits: 1,797 real images of 8 by 8 pixels that come with scikit-learn, so nothing is downloaded.
+
+Source: https://archive.ics.uci.edu/dataset/80 (E. Alpaydin, C. Kaynak, 1998)
+"""
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+HELD_BACK = 360
+"""Images that training never sees; always the same ones."""
+
+
+def split() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Training images, held-back images (of shape (count, 1, 8, 8), from 0 to 1), and the digits on both."""
+    digits = load_digits()
+    images = (digits.images / 16.0).astype("float32")[:, np.newaxis]
+    labels = digits.target.astype("int64")
+    return train_test_split(images, labels, test_size=HELD_BACK, stratify=labels, random_state=0)
