@@ -29,6 +29,8 @@ class Tables:
     def __init__(self, shipped: Path = SHIPPED, refreshed: Path | None = None) -> None:
         self._shipped = shipped
         self._refreshed = refreshed
+        self.ignored: list[Path] = []
+        """Refreshed tables that could not be read."""
 
     @cached_property
     def gpu_instances(self) -> dict[str, model.Instance]:
@@ -61,7 +63,7 @@ class Tables:
     @cached_property
     def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
         """Prices by service, use, type, region and market."""
-        fresh = list(self._refreshed_rows("prices", rows.price))
+        fresh = self._refreshed_rows("prices", rows.price)
         # What was read again is replaced whole, as with offerings.
         again = {(row.service, row.region, row.market) for row in fresh}
         shipped = self._shipped_rows("prices", rows.price)
@@ -140,15 +142,20 @@ class Tables:
     def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
         return map(reader, _read(self._shipped / f"{table}.csv"))
 
-    def _refreshed_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
+    def _refreshed_rows(self, table: str, reader: Callable[[Row], T]) -> list[T]:
         if self._refreshed is None or not (path := self._refreshed / f"{table}.csv").exists():
-            return
-        yield from map(reader, _read(path))
+            return []
+        try:
+            return list(map(reader, _read(path)))
+        except (OSError, ValueError, KeyError, TypeError, csv.Error):
+            # A cache may be cut short, or be of another version: the shipped facts serve on.
+            self.ignored.append(path)
+            return []
 
 
 def _read(path: Path) -> Iterator[Row]:
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
-        header = next(lines)
+        header = next(lines, [])
         for line in lines:
             yield dict(zip(header, line, strict=True))

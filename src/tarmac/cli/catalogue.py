@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tarmac.catalogue.refresh import Outcome, Refresh
     from tarmac.catalogue.refresh.clients import Clients
     from tarmac.catalogue.refresh.store import Scope
+    from tarmac.cli.arguments import Verbs
 
 PARTS = ("instances", "offerings", "ec2-prices", "spot-prices", "sagemaker-prices", "quotas", "amis")
 
@@ -32,7 +33,7 @@ class NoCredentials(TarmacError):
     exit_code = ExitCode.UNDECIDED
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac catalogue`."""
     parser = verb(verbs, "catalogue", "refresh the facts about AWS GPUs from AWS itself", __doc__)
     actions = parser.add_subparsers(metavar="refresh", required=True)

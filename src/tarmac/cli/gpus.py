@@ -13,6 +13,7 @@ from tarmac.errors import ExitCode, TarmacError, UsageError
 
 if TYPE_CHECKING:
     from tarmac.catalogue import Build, Catalogue, Request
+    from tarmac.cli.arguments import Verbs
 
 SORTS = ("price", "per-gpu", "per-tflop", "memory", "total-memory", "gpus", "vcpus", "name")
 KINDS = ("training", "processing", "endpoint", "transform", "notebook", "studio", "cluster")
@@ -24,7 +25,7 @@ class UnknownHere(TarmacError):
     exit_code = ExitCode.UNDECIDED
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
+def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac gpus`."""
     parser = verb(verbs, "gpus", "choose a GPU: what AWS offers, what it costs, what runs on it", __doc__)
     parser.add_argument("--gpu", metavar="A10G", help="model, or several: A10G,L4; with a count: A10G:1..4")

@@ -126,7 +126,7 @@ class Store:
             state = json.loads((self._folder / "state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return state if state.get("version") == STATE_VERSION else {}
+        return state if isinstance(state, dict) and state.get("version") == STATE_VERSION else {}
 
     def _write_state(self, dates: Mapping[Scope, str]) -> None:
         parts: dict[str, dict[str, str]] = {}

@@ -1,0 +1,283 @@
+"""Every row of the shipped data keeps its invariants."""
+
+import csv
+import re
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import tarmac.catalogue.tables as tables_module
+from tarmac.catalogue import JOB_KINDS
+from tarmac.catalogue.binaries import parse_architecture
+from tarmac.catalogue.tables import Tables
+
+TABLES = Tables()
+FILES = sorted(tables_module.SHIPPED.glob("*.csv"))
+KEYS = {
+    "amis": ("name_pattern",),
+    "builds": ("framework", "version", "variant", "arch"),
+    "cuda_drivers": ("cuda", "update"),
+    "endpoint_amis": ("inference_ami_version",),
+    "errors": ("id",),
+    "gpus": ("gpu",),
+    "image_accounts": ("region",),
+    "images": ("repository", "tag"),
+    "instances": ("instance_type",),
+    "offerings": ("instance_type", "region"),
+    "other_types": ("instance_type",),
+    "prices": ("service", "use", "instance_type", "region", "market"),
+    "quotas": ("service", "name"),
+    "sources": ("source",),
+}
+"""What tells the rows of a table apart."""
+
+TODAY = date(2026, 11, 21).isoformat()
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file, strict=True))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_table_has_a_key_and_no_row_twice(path: Path) -> None:
+    found = Counter(tuple(row[column] for column in KEYS[path.stem]) for row in rows(path))
+    assert [key for key, count in found.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.stem != "sources"], ids=lambda path: path.stem
+)
+def test_every_row_names_a_known_source_and_a_date_not_in_the_future(path: Path) -> None:
+    for row in rows(path):
+        assert row["source"] in TABLES.sources, row
+        assert re.fullmatch(r"\d{4}(-\d\d(-\d\d)?)?", row["as_of"]), row
+        assert row["as_of"] <= TODAY, row
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_cell_has_blanks_around_it_or_a_path_of_somebodys_machine(path: Path) -> None:
+    for row in rows(path):
+        for cell in row.values():
+            assert cell == cell.strip(), row
+            assert not re.search(r"/(work|root|home|mnt)/", cell), row
+
+
+def test_every_source_is_used_and_says_what_was_read() -> None:
+    used = {row["source"] for path in FILES if path.stem != "sources" for row in rows(path)} | {"aws-api"}
+    assert set(TABLES.sources) == used
+    for source in TABLES.sources.values():
+        assert source.what
+        assert source.confidence in ("high", "medium", "low")
+
+
+def test_every_gpu_has_rates_and_ranges_that_can_be() -> None:
+    for gpu in TABLES.gpus.values():
+        assert 1 <= gpu.memory_gb <= 512, gpu
+        assert 50 <= gpu.bandwidth <= 10_000, gpu
+        assert 0 <= gpu.nvlink <= 2_000, gpu
+        assert gpu.confidence in ("high", "medium", "low"), gpu
+        assert gpu.kernel_module in ("open", "proprietary", "either", "amdgpu"), gpu
+        assert (gpu.vendor == "NVIDIA") == (gpu.compute_capability is not None), gpu
+        rates = [
+            gpu.fp32_tflops,
+            gpu.tf32_tflops,
+            gpu.fp16_tflops,
+            gpu.bf16_tflops,
+            gpu.fp8_tflops,
+            gpu.fp4_tflops,
+        ]
+        assert all(0 < rate < 20_000 for rate in rates if rate is not None), gpu
+        tensor = [rate for rate in rates[1:] if rate is not None]
+        assert tensor == sorted(tensor), f"{gpu.name}: a narrower type is slower"
+        if gpu.compute_capability:
+            major, minor = gpu.compute_capability
+            assert 3 <= major <= 12
+            assert 0 <= minor <= 9
+            # TF32 and BF16 came with Ampere, FP8 with Ada and Hopper, FP4 with Blackwell.
+            assert (gpu.bf16_tflops is not None) == (major >= 8), gpu
+            assert (gpu.fp8_tflops is not None) == ((major, minor) >= (8, 9)), gpu
+            assert (gpu.fp4_tflops is not None) == (major >= 10), gpu
+            assert (gpu.kernel_module == "open") == (major >= 10), gpu
+            assert (gpu.kernel_module == "proprietary") == ((major, minor) < (7, 5)), gpu
+            assert gpu.driver_first is not None
+            assert gpu.driver_last is None or gpu.driver_first < gpu.driver_last, gpu
+
+
+def test_every_instance_has_a_known_gpu_and_sizes_that_can_be() -> None:
+    for one in TABLES.gpu_instances.values():
+        gpu = TABLES.gpus.get(one.gpu_model or "")
+        assert gpu is not None, one
+        assert one.gpu_count in (1, 2, 4, 8, 16), one
+        assert one.fraction in (0.125, 0.25, 0.5, 1.0), one
+        assert one.arch in ("x86_64", "arm64"), one
+        assert one.efa_interfaces >= 0
+        assert one.local_disk >= 0
+        if one.status == "capacity-block":
+            continue
+        assert one.vcpus in range(2, 257), one
+        assert one.memory is not None
+        assert 2**32 <= one.memory <= 2**43, one
+        # What EC2 reports is the datasheet's figure in GB or GiB, or a slice of it.
+        share = one.gpu_memory / (gpu.memory_gb * 10**9) / one.fraction
+        assert 0.95 <= share <= 1.10, one
+        assert one.network_gbps is None or 1 <= one.network_gbps <= 6400, one
+        if one.network_gbps and one.network_baseline_gbps:
+            assert one.network_baseline_gbps <= one.network_gbps, one
+
+
+def test_a_fraction_is_seen_as_one_gpu_and_only_on_g6f_and_gr6f() -> None:
+    fractional = {one.family for one in TABLES.gpu_instances.values() if one.fraction < 1}
+    assert fractional == {"g6f", "gr6f"}
+    assert all(one.gpu_count == 1 for one in TABLES.gpu_instances.values() if one.fraction < 1)
+
+
+def test_a_retired_type_says_when_and_is_offered_nowhere() -> None:
+    for one in TABLES.gpu_instances.values():
+        retired = one.status == "retired"
+        assert bool(one.last_seen and one.gone_by) == retired, one
+        if retired:
+            assert (one.last_seen or "") < (one.gone_by or ""), one
+            assert all(one.name not in region for region in TABLES.offerings.values()), one
+
+
+def test_every_offered_type_is_offered_somewhere() -> None:
+    everywhere = {name for region in TABLES.offerings.values() for name in region}
+    offered = {one.name for one in TABLES.gpu_instances.values() if one.status in ("offered", "legacy")}
+    assert everywhere == offered
+
+
+def test_every_offering_names_zones_by_id() -> None:
+    for region, types in TABLES.offerings.items():
+        assert re.fullmatch(r"[a-z]{2}(-gov)?-[a-z]+-\d", region)
+        for offering in types.values():
+            assert offering.az_ids
+            assert len(set(offering.az_ids)) == len(offering.az_ids)
+            assert all(re.fullmatch(r"[a-z]{3,5}\d-az\d", zone) for zone in offering.az_ids), offering
+
+
+def test_no_type_is_in_both_tables_of_types() -> None:
+    others = {row["instance_type"] for row in rows(tables_module.SHIPPED / "other_types.csv")}
+    assert others & set(TABLES.gpu_instances) == set()
+
+
+def test_every_other_type_is_legible() -> None:
+    for row in rows(tables_module.SHIPPED / "other_types.csv"):
+        instance = TABLES.other_instance(row["instance_type"])
+        assert instance is not None
+        assert (instance.gpu_count, instance.gpu_memory, instance.gpu_model) == (0, 0, None)
+        assert instance.vcpus in range(1, 2000)
+        assert instance.memory in range(2**28, 2**46)
+
+
+def test_every_price_is_of_a_known_type_in_a_known_use_and_within_reason() -> None:
+    known_regions = set(TABLES.offerings)
+    for price in TABLES.prices.values():
+        name = price.instance_type.removeprefix("ml.")
+        assert name in TABLES.gpu_instances or TABLES.other_instance(name), price
+        assert price.instance_type.startswith("ml.") == (price.service == "sagemaker"), price
+        uses = ("compute",) if price.service == "ec2" else ("any", *JOB_KINDS)
+        assert price.use in uses, price
+        assert price.market in ("on-demand", "spot"), price
+        assert price.kind in ("observed", "derived"), price
+        assert price.region in known_regions, price
+        assert 0.04 <= price.usd_per_hour <= 200, price
+        assert price.usd_per_hour_max is None or price.usd_per_hour_max >= price.usd_per_hour, price
+
+
+def test_a_derived_price_comes_from_a_derivation_and_an_observed_one_does_not() -> None:
+    for price in TABLES.prices.values():
+        assert price.source.startswith("derived-") == (price.kind == "derived"), price
+
+
+def test_spot_costs_less_than_on_demand() -> None:
+    for price in TABLES.prices.values():
+        on_demand = TABLES.prices.get(("ec2", "compute", price.instance_type, price.region, "on-demand"))
+        if price.market == "spot" and on_demand:
+            assert price.usd_per_hour < on_demand.usd_per_hour, price
+
+
+def test_sagemaker_costs_between_equal_and_half_as_much_again_as_ec2() -> None:
+    for price in TABLES.prices.values():
+        ec2_type = price.instance_type.removeprefix("ml.")
+        ec2 = TABLES.prices.get(("ec2", "compute", ec2_type, price.region, "on-demand"))
+        if price.service == "sagemaker" and ec2:
+            assert 1.0 <= price.usd_per_hour / ec2.usd_per_hour <= 1.5, price
+
+
+def test_every_build_carries_legible_architectures_or_says_that_nobody_read_them() -> None:
+    for build in TABLES.builds:
+        assert build.framework in ("tensorflow", "torch", "jax"), build
+        assert re.fullmatch(r"\d+\.\d+", build.version), build
+        assert build.arch in ("x86_64", "arm64"), build
+        assert build.evidence in ("read", "inferred", "unread"), build
+        assert all(parse_architecture(name) for name in build.architectures), build
+        if build.device == "cpu":
+            assert (build.cuda, build.architectures) == ("", ()), build
+        else:
+            assert bool(build.architectures) == (build.evidence != "unread"), build
+            assert any(row.cuda == build.cuda for row in TABLES.cuda_drivers), build
+
+
+def test_newer_toolkits_never_want_older_drivers() -> None:
+    drivers = [tuple(map(int, row.driver.split("."))) for row in TABLES.cuda_drivers]
+    assert drivers == sorted(drivers, reverse=True)
+    for row in TABLES.cuda_drivers:
+        assert tuple(map(int, row.minimum_driver.split("."))) <= tuple(map(int, row.driver.split("."))), row
+
+
+def test_every_image_is_of_a_known_kind_with_a_tag_that_can_be() -> None:
+    for image in TABLES.images:
+        assert image.framework in ("torch", "tensorflow", "base"), image
+        assert image.job in ("training", "inference", "base"), image
+        assert image.device in ("cpu", "gpu"), image
+        assert image.platform in ("sagemaker", "ec2"), image
+        assert image.status in ("patched", "ended"), image
+        assert image.evidence in ("listed", "derived"), image
+        assert re.fullmatch(r"[\w][\w.-]{0,127}", image.tag), image
+        assert image.status == "ended" or image.patched_until >= TODAY, image
+        assert image.device == "gpu" or not image.cuda, image
+        if image.cuda:
+            assert any(row.cuda == image.cuda for row in TABLES.cuda_drivers), image
+
+
+def test_every_account_has_twelve_digits() -> None:
+    assert all(re.fullmatch(r"\d{12}", one.account) for one in TABLES.registries.values())
+
+
+def test_every_ami_names_families_that_exist_and_a_parameter_that_can_be() -> None:
+    families = {one.family for one in TABLES.gpu_instances.values()}
+    for ami in TABLES.amis:
+        assert set(ami.families) <= families, ami
+        assert ami.kernel_module in ("open", "proprietary"), ami
+        assert not ami.ssm_parameter or re.fullmatch(r"/aws/service/[\w./-]+/ami-id", ami.ssm_parameter), ami
+        assert bool(ami.ssm_parameter) == bool(ami.ssm_evidence), ami
+        assert not ami.ssm_parameter or f"/{ami.arch}/" in ami.ssm_parameter, ami
+
+
+def test_every_quota_is_of_a_known_unit_use_and_code() -> None:
+    for quota in TABLES.quotas:
+        assert quota.unit == ("vCPU" if quota.service == "ec2" else "instance"), quota
+        assert quota.market in ("on-demand", "spot", "warm-pool"), quota
+        assert (quota.use == "") == (quota.service == "ec2"), quota
+        assert quota.use in ("", *JOB_KINDS), quota
+        assert not quota.code or re.fullmatch(r"L-[0-9A-F]{8}", quota.code), quota
+
+
+def test_every_family_with_gpus_has_its_vcpu_quotas() -> None:
+    for market in ("on-demand", "spot"):
+        counted = {family for row in TABLES.quotas if row.market == market for family in row.families}
+        families = {one.family for one in TABLES.gpu_instances.values() if one.status != "capacity-block"}
+        assert families <= counted
+
+
+def test_every_known_error_has_a_pattern_that_compiles_and_a_remedy() -> None:
+    for error in TABLES.errors:
+        assert re.compile(error.pattern)
+        assert not re.search(error.pattern, ""), error
+        assert error.cause.endswith((".", "]"))
+        assert error.remedy
+        assert error.evidence in ("reproduced", "seen-in-logs", "general-knowledge"), error
+        assert error.area in ("tensorflow", "torch", "cuda", "host", "sagemaker", "ec2"), error

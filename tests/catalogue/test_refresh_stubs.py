@@ -1,0 +1,216 @@
+"""Prices, quotas and AMI ids, from answers as AWS gives them (botocore's Stubber: moto has none of these)."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+
+from tarmac.catalogue import Catalogue
+from tarmac.catalogue.refresh import account, pricing
+from tarmac.catalogue.refresh.compare import differences
+from tarmac.catalogue.refresh.runner import Outcome
+from tarmac.catalogue.refresh.store import Scope
+from tarmac.catalogue.tables import Tables
+
+Answer = dict[str, Any]
+
+
+@pytest.fixture
+def stubbed(aws_environment: pytest.MonkeyPatch) -> Callable[..., Any]:
+    def make(service: str, *calls: tuple[str, Answer, Answer]) -> Any:
+        client = boto3.client(service, region_name="us-east-1")
+        stubber = Stubber(client)
+        for method, answer, asked in calls:
+            stubber.add_response(method, answer, asked)
+        stubber.activate()
+        return client
+
+    return make
+
+
+def product(usd: str, unit: str = "Hrs", **attributes: str) -> str:
+    dimension = {"unit": unit, "pricePerUnit": {"USD": usd}}
+    terms = {"OnDemand": {"SKU.JRTCKXETXF": {"priceDimensions": {"SKU.JRTCKXETXF.6YS6EN2CT7": dimension}}}}
+    return json.dumps({"product": {"attributes": attributes}, "terms": terms})
+
+
+def filters(**fields: str) -> list[dict[str, str]]:
+    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
+
+
+def test_ec2_prices_are_asked_for_linux_on_shared_hardware_and_read_page_by_page(stubbed) -> None:
+    asked = {
+        "ServiceCode": "AmazonEC2",
+        "Filters": filters(
+            regionCode="eu-west-1",
+            instanceFamily="GPU instance",
+            operatingSystem="Linux",
+            preInstalledSw="NA",
+            tenancy="Shared",
+            capacitystatus="Used",
+        ),
+    }
+    client = stubbed(
+        "pricing",
+        (
+            "get_products",
+            {"PriceList": [product("1.123", instanceType="g5.xlarge")], "NextToken": "2"},
+            asked,
+        ),
+        (
+            "get_products",
+            {
+                "PriceList": [
+                    product("0", instanceType="g4dn.xlarge"),
+                    product("2.0", instanceType="g6.xlarge"),
+                ]
+            },
+            {**asked, "NextToken": "2"},
+        ),
+    )
+    rows = pricing.ec2_rows(client, "eu-west-1", "2026-11-21")
+    assert [(row["instance_type"], row["usd_per_hour"], row["kind"]) for row in rows] == [
+        ("g5.xlarge", "1.123", "observed"),
+        ("g6.xlarge", "2", "observed"),
+    ]
+
+
+def test_sagemaker_prices_are_told_apart_by_use(stubbed) -> None:
+    products = [
+        product("1.515", usagetype="USE1-Train:ml.g5.2xlarge", instanceName="ml.g5.2xlarge"),
+        product("1.516", usagetype="USE1-Host:ml.g5.2xlarge"),
+        product("1.517", usagetype="USE1-Tsform:ml.g5.2xlarge"),
+        product("1.518", usagetype="USE1-Studio:JupyterLab-ml.g5.2xlarge"),
+        product("1.519", usagetype="USE1-Notebk:ml.g5.2xlarge"),
+        product("1.520", component="Processing", instanceName="ml.g5.2xlarge"),
+        product("0.14", unit="GB-Mo", usagetype="USE1-Train:VolumeUsage.gp2"),
+        product("0.3", usagetype="USE1-Canvas:Session-Hrs"),
+    ]
+    asked = {"ServiceCode": "AmazonSageMaker", "Filters": filters(regionCode="us-east-1")}
+    client = stubbed("pricing", ("get_products", {"PriceList": products}, asked))
+    rows = pricing.sagemaker_rows(client, "us-east-1", "2026-11-21")
+    assert {row["use"]: row["usd_per_hour"] for row in rows} == {
+        "training": "1.515",
+        "endpoint": "1.516",
+        "transform": "1.517",
+        "studio": "1.518",
+        "notebook": "1.519",
+        "processing": "1.52",
+    }
+    assert {row["instance_type"] for row in rows} == {"ml.g5.2xlarge"}
+
+
+def test_quotas_are_kept_for_gpus_only(stubbed) -> None:
+    def quota(name: str, code: str, value: float) -> Answer:
+        return {"QuotaName": name, "QuotaCode": code, "Value": value}
+
+    ec2 = [
+        quota("Running On-Demand G and VT instances", "L-DB2E81BA", 8.0),
+        quota("EC2-VPC Elastic IPs", "L-0263D0A3", 5.0),
+    ]
+    sagemaker = [
+        quota("ml.g5.xlarge for training job usage", "L-B6D80D9C", 1.0),
+        quota("ml.m5.large for training job usage", "L-611FA074", 4.0),
+        quota("Studio JupyterLab Apps running on ml.g5.xlarge instance", "L-988CE6C5", 0.0),
+    ]
+    client = stubbed(
+        "service-quotas",
+        ("list_service_quotas", {"Quotas": ec2}, {"ServiceCode": "ec2"}),
+        ("list_service_quotas", {"Quotas": sagemaker}, {"ServiceCode": "sagemaker"}),
+    )
+    names = {row.name for row in Tables().quotas if row.service == "ec2"}
+    rows = account.quota_rows(client, "us-east-1", names, {"g5.xlarge"}, "2026-11-21")
+    assert [(row["code"], row["value"]) for row in rows] == [
+        ("L-DB2E81BA", "8"),
+        ("L-B6D80D9C", "1"),
+        ("L-988CE6C5", "0"),
+    ]
+
+
+def test_ami_ids_are_asked_ten_at_a_time_and_missing_ones_left_out(stubbed) -> None:
+    names = [f"/aws/service/deeplearning/ami/{number}/latest/ami-id" for number in range(12)]
+    found = [{"Name": names[0], "Value": "ami-1"}]
+    client = stubbed(
+        "ssm",
+        ("get_parameters", {"Parameters": found, "InvalidParameters": names[1:10]}, {"Names": names[:10]}),
+        ("get_parameters", {"Parameters": []}, {"Names": names[10:]}),
+    )
+    rows = account.ami_rows(client, "us-east-1", names, "2026-11-21")
+    assert [(row["ssm_parameter"], row["ami_id"]) for row in rows] == [(names[0], "ami-1")]
+
+
+def test_spot_prices_are_the_newest_of_each_zone(stubbed) -> None:
+    from datetime import UTC, datetime
+
+    from tarmac.catalogue.refresh.ec2 import spot_rows
+
+    def reading(zone: str, hour: int, price: str) -> Answer:
+        at = datetime(2026, 11, 21, hour, tzinfo=UTC)
+        return {"InstanceType": "g5.xlarge", "AvailabilityZone": zone, "Timestamp": at, "SpotPrice": price}
+
+    history = [
+        reading("us-east-1a", 1, "0.9"),
+        reading("us-east-1a", 9, "0.4"),
+        reading("us-east-1b", 2, "0.5"),
+    ]
+    client = stubbed("ec2", ("describe_spot_price_history", {"SpotPriceHistory": history}, ANY_REQUEST))
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    (row,) = spot_rows(client, "us-east-1", ["g5.xlarge"], now, "2026-11-21")
+    assert (row["usd_per_hour"], row["usd_per_hour_max"], row["market"]) == ("0.4", "0.5", "spot")
+
+
+ANY_REQUEST = {"StartTime": ANY, "ProductDescriptions": ["Linux/UNIX"], "InstanceTypes": ["g5.xlarge"]}
+
+
+def test_check_tells_a_changed_price_with_the_date_of_the_old_one() -> None:
+    row = {
+        "service": "ec2",
+        "use": "compute",
+        "instance_type": "g5.xlarge",
+        "region": "us-east-1",
+        "market": "on-demand",
+        "usd_per_hour": "0.9",
+        "usd_per_hour_max": "",
+        "kind": "observed",
+        "confidence": "high",
+        "source": "aws-api",
+        "as_of": "2026-11-21",
+    }
+    outcome = Outcome(Scope("ec2-prices", "us-east-1"), [row], None)
+    (found,) = differences(Tables(), [outcome])
+    assert found.text == "g5.xlarge: $1.006 (2026-07-20) is now $0.9"
+
+
+def test_check_tells_new_and_vanished_offerings() -> None:
+    row = {
+        "instance_type": "p9.large",
+        "region": "us-east-1",
+        "az_ids": "use1-az1",
+        "source": "x",
+        "as_of": "2026",
+    }
+    found = differences(Tables(), [Outcome(Scope("offerings", "us-east-1"), [row], None)])
+    texts = [one.text for one in found]
+    assert "p9.large: now offered" in texts
+    assert "g5.xlarge: no longer offered" in texts
+
+
+def test_refreshed_quotas_bring_code_and_limit_of_the_account(tmp_path) -> None:
+    from tarmac.catalogue.refresh.store import Store
+
+    row = {
+        "service": "sagemaker",
+        "name": "ml.p5.4xlarge for training job usage",
+        "code": "L-12345678",
+        "region": "us-east-1",
+        "value": "3",
+        "as_of": "2026-11-21",
+    }
+    Store(tmp_path).save({Scope("quotas", "us-east-1"): [row]}, "2026-11-21")
+    quota = Catalogue.load(refreshed=tmp_path).quota("ml.p5.4xlarge", use="training")
+    assert quota is not None
+    assert (quota.code, quota.limit) == ("L-12345678", 3.0)
+    assert "--quota-code L-12345678" in quota.command
