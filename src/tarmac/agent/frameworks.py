@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 _DISTRIBUTIONS = {
@@ -49,6 +48,8 @@ def _own_versions(names: list[str]) -> dict[str, str]:
 
 
 def _asked_versions(python: str, names: list[str]) -> dict[str, str]:
+    import subprocess  # needed only where the script has an interpreter of its own
+
     asked = subprocess.run(
         [python, "-c", _SCRIPT, *names], capture_output=True, text=True, timeout=60, check=False
     )

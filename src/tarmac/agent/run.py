@@ -6,13 +6,14 @@ import os
 import select
 import signal
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tarmac.agent import clock
 from tarmac.agent import state as states
 from tarmac.agent.contract import Machine, code_folder, lay_out
+from tarmac.agent.descendants import end_descendants
 from tarmac.agent.failure import LIMIT, exit_code, failure_text, reason
-from tarmac.agent.finish import hand_over
 from tarmac.agent.frameworks import installed_frameworks
 from tarmac.agent.job import AgentJob
 from tarmac.agent.keeper import KeeperLost, Launch
@@ -20,12 +21,13 @@ from tarmac.agent.launch import plan_launch
 from tarmac.agent.leftovers import snapshot
 from tarmac.agent.output import OutputLog
 from tarmac.agent.paths import RunPaths
-from tarmac.agent.requirements import RequirementsConflict, RequirementsFailed, install_requirements
 from tarmac.agent.state import RunState
 from tarmac.agent.stopping import AT_ONCE, StopRequested, StopSignals
-from tarmac.agent.watcher import Watcher
 from tarmac.agent.world import NoSuchWorld, World, make_world
 from tarmac.gpu.nvml import count_gpus
+
+if TYPE_CHECKING:
+    from tarmac.agent.watcher import Watcher
 
 
 class NotStarted(Exception):
@@ -63,14 +65,7 @@ class Run:
                 world = self._prepare()
         except StopRequested:
             return self._never_started(states.STOPPED, "stopped before the script was started")
-        except (
-            NotStarted,
-            NoSuchWorld,
-            RequirementsConflict,
-            RequirementsFailed,
-            KeeperLost,
-            OSError,
-        ) as error:
+        except (NotStarted, NoSuchWorld, KeeperLost, OSError) as error:
             return self._never_started(states.FAILED, str(error) or type(error).__name__)
         return self._run_script(world)
 
@@ -83,25 +78,44 @@ class Run:
             self._notes.append(world.note)
         requirements = self._paths.ml / code_folder(self._job) / "requirements.txt"
         if requirements.is_file():
-            self._state.update(secondary_status="Downloading")
+            self._install(requirements)
+        return world
+
+    def _install(self, requirements: Path) -> None:
+        # Imported when it is needed: most scripts bring no requirements.txt, and each import delays the script.
+        from tarmac.agent.requirements import RequirementsConflict, RequirementsFailed, install_requirements
+
+        self._state.update(secondary_status="Downloading")
+        try:
             with self._paths.log(self._job.current_host).open("ab") as log:
                 install_requirements(self._job.python, requirements, self._paths.packages, log)
-        return world
+        except (RequirementsConflict, RequirementsFailed) as error:
+            raise NotStarted(str(error)) from error
 
     def _run_script(self, world: World) -> int:
         machine = Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
         launch = plan_launch(self._job, self._paths, world, machine, os.environ)
         code_before = snapshot(self._paths.ml / code_folder(self._job))
+        world.keeper.launch(launch)
+        # What comes now is done beside the script's own start; before it, each import would delay the script.
+        from tarmac.agent.finish import hand_over
+        from tarmac.agent.watcher import Watcher
+
         output = OutputLog(world.keeper.output, self._paths.log(self._job.current_host))
-        watcher = Watcher(
-            self._job, world.keeper.pid, launch.environment.get("CUDA_VISIBLE_DEVICES"), self._show_sample
-        )
+        visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
+        watcher = Watcher(self._job, world.keeper.pid, visible, self._show_sample)
         try:
-            code = self._wait_for_script(world, launch, output, watcher, machine)
-        except NotStarted as error:
-            return self._never_started(states.FAILED, str(error))
+            self._script_started(world, launch, machine, watcher)
+        except (NotStarted, KeeperLost) as error:
+            return self._never_started(
+                states.FAILED, str(error) or "the process that keeps the script was killed"
+            )
+        output.start()
+        code = self._wait_for_script(world, watcher)
         world.keeper.close()
-        verdict = watcher.stop()
+        # Nothing is left to kill, unless the keeper itself was killed.
+        end_descendants()
+        evidence = watcher.stop()
         output.join()
         self._settle_exit(code, output)
         if self._ending != states.COMPLETED:
@@ -111,6 +125,7 @@ class Run:
         self._notes += handover.notes
         if handover.problem is not None:
             self._end_as(states.FAILED, handover.problem)
+        verdict = watcher.verdict(evidence)
         self._state.write_beside(self._paths.verdict, verdict.to_json())
         self._finish(
             artifacts={
@@ -122,10 +137,7 @@ class Run:
         )
         return exit_code(code)
 
-    def _wait_for_script(
-        self, world: World, launch: Launch, output: OutputLog, watcher: Watcher, machine: Machine
-    ) -> int:
-        world.keeper.launch(launch)
+    def _script_started(self, world: World, launch: Launch, machine: Machine, watcher: Watcher) -> None:
         answer = world.keeper.message()
         if "refused" in answer:
             raise NotStarted(f"the script could not be started: {answer['refused']}")
@@ -141,11 +153,12 @@ class Run:
             frameworks=installed_frameworks(self._job.python),
             notes=self._notes,
         )
-        output.start()
         if self._job.max_duration is not None:
             self._deadlines.set(clock.MAX_DURATION, begun + self._job.max_duration)
         if self._job.if_gpu_unused is not None and self._job.expected_gpus:
             self._deadlines.set(clock.GPU_GRACE, begun + self._job.if_gpu_unused.grace)
+
+    def _wait_for_script(self, world: World, watcher: Watcher) -> int:
         while True:
             ready, _, _ = select.select(
                 [world.keeper, self._signals], [], [], self._deadlines.wait(time.monotonic())

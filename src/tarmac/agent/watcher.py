@@ -6,7 +6,8 @@ from typing import Any, Callable
 
 from tarmac.agent.job import AgentJob
 from tarmac.agent.verdict import Expectation, Verdict, judge, used_so_far
-from tarmac.gpu.sampler import Sample, Sampler
+from tarmac.gpu.evidence import Evidence, Sample
+from tarmac.gpu.sampler import Sampler
 
 
 class Watcher:
@@ -44,9 +45,13 @@ class Watcher:
         """Whether a GPU has done work for the job so far; `None` where that cannot be told."""
         return used_so_far(self._sampler.evidence())
 
-    def stop(self) -> Verdict:
-        """Take a last sample and judge."""
-        return judge(self._expectation, self._sampler.stop())
+    def stop(self) -> Evidence:
+        """Take a last sample; all that was seen."""
+        return self._sampler.stop()
+
+    def verdict(self, evidence: Evidence) -> Verdict:
+        """What is to be made of it."""
+        return judge(self._expectation, evidence)
 
     def _sampled(self, sample: Sample) -> None:
         tree = sample.tree

@@ -8,8 +8,6 @@ alone, and a script that spells `/opt/ml` out does not find them.
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +62,8 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
             return World(keeper, NAMESPACE, ContractPaths())
         if job.isolation == NAMESPACE:
             raise NoSuchWorld(f"this host allows no private {CONTRACT_ROOT}: {refused}")
+    import shutil  # only where there are no namespaces
+
     proot = shutil.which("proot")
     if job.isolation == PROOT and proot is None:
         raise NoSuchWorld("proot is not installed")
@@ -81,6 +81,8 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
 
 def literal_uses(code: Path, most: int = 3) -> list[str]:
     """Places in Python and shell files that spell `/opt/ml` out, as `file:line`."""
+    import re  # only where there is no private /opt/ml
+
     found: list[str] = []
     pattern = re.compile(rb"/opt/ml\b")
     for path in sorted(code.rglob("*")):
