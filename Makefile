@@ -43,7 +43,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
-	$(BIN)/python -m bench
+	@failed=0; for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
 
 test-gpu: setup
 	$(PYTEST) -m gpu -v
