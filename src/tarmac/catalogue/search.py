@@ -122,9 +122,9 @@ def plain_name(name: str) -> str:
     return re.sub(r"^(nvidia|tesla)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
-def natural(name: str) -> tuple[tuple[int, str], ...]:
+def natural(name: str) -> tuple[tuple[str, int], ...]:
     """Orders `g5.2xlarge` before `g5.12xlarge`."""
-    return tuple((int(digits or 0), text) for text, digits in re.findall(r"(\D*)(\d*)", name))
+    return tuple((text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name))
 
 
 def _names(gpu: Gpu) -> frozenset[str]:
