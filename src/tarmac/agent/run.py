@@ -96,21 +96,22 @@ class Run:
         machine = Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
         launch = plan_launch(self._job, self._paths, world, machine, os.environ)
         code_before = snapshot(self._paths.ml / code_folder(self._job))
-        world.keeper.launch(launch)
-        # What comes now is done beside the script's own start; before it, each import would delay the script.
-        from tarmac.agent.finish import hand_over
-        from tarmac.agent.watcher import Watcher
-
         output = OutputLog(world.keeper.output, self._paths.log(self._job.current_host))
-        visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        watcher = Watcher(self._job, world.keeper.pid, visible, self._show_sample)
         try:
-            self._script_started(world, launch, machine, watcher)
+            self._start_script(world, launch, machine)
         except (NotStarted, KeeperLost) as error:
             return self._never_started(
                 states.FAILED, str(error) or "the process that keeps the script was killed"
             )
         output.start()
+        # What comes now is done beside the script's own start; before it, each import would delay the script.
+        from tarmac.agent.finish import hand_over
+        from tarmac.agent.watcher import Watcher
+
+        visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
+        watcher = Watcher(self._job, world.keeper.pid, visible, self._show_sample)
+        watcher.start()
+        self._state.update(frameworks=installed_frameworks(self._job.python))
         code = self._wait_for_script(world, watcher)
         world.keeper.close()
         # Nothing is left to kill, unless the keeper itself was killed.
@@ -137,12 +138,12 @@ class Run:
         )
         return exit_code(code)
 
-    def _script_started(self, world: World, launch: Launch, machine: Machine, watcher: Watcher) -> None:
+    def _start_script(self, world: World, launch: Launch, machine: Machine) -> None:
+        world.keeper.launch(launch)
         answer = world.keeper.message()
         if "refused" in answer:
             raise NotStarted(f"the script could not be started: {answer['refused']}")
         begun = time.monotonic()
-        watcher.start()
         # Told before the script's first line is passed on; meanwhile the pipe keeps it.
         self._state.update(
             secondary_status="Training" if self._job.kind == "training" else "Processing",
@@ -150,7 +151,6 @@ class Run:
             script_pid=answer["started"],
             command=launch.command,
             gpus=machine.gpus,
-            frameworks=installed_frameworks(self._job.python),
             notes=self._notes,
         )
         if self._job.max_duration is not None:

@@ -105,13 +105,7 @@ class _View:
             self._started(record)
 
     def _started(self, record: RunRecord) -> None:
-        document = record.document
-        self._console.label("/opt/ml", _ISOLATION.get(document.get("isolation", ""), "unknown"))
-        frameworks = document.get("frameworks")
-        if frameworks:
-            self._console.label(
-                "framework", ", ".join(f"{name} {version}" for name, version in frameworks.items())
-            )
+        self._console.label("/opt/ml", _ISOLATION.get(record.document.get("isolation", ""), "unknown"))
         self._console.say()
 
     def _progress(self, sample: dict[str, Any]) -> str:

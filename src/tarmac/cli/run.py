@@ -170,10 +170,17 @@ def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Pat
 
 
 def _show_plan(chosen: LocalPlan, console: Console) -> None:
+    from tarmac.agent.frameworks import installed_frameworks
+    from tarmac.places.local.installed import framework_note
+
+    installed = installed_frameworks(chosen.python)
     for label, text in describe(chosen):
         console.label(label, text)
-    for note in chosen.notes:
-        console.label("note", note)
+    if installed:
+        console.label("framework", ", ".join(f"{name} {version}" for name, version in installed.items()))
+    note = framework_note(chosen.job, installed)
+    for text in [*chosen.notes, *([note] if note else [])]:
+        console.label("note", text)
 
 
 def _dry_run(chosen: LocalPlan, console: Console, as_json: bool) -> int:

@@ -1,0 +1,178 @@
+"""What `tarmac run` costs beside a bare `python script.py`, and how fast the small verbs answer.
+
+    python bench/run.py [--rounds 15]
+
+Everything is measured in pairs, one after the other on the same machine; medians and their ratios are printed. Aims:
+0.3 s in all around a script that does nothing; 1.5 times the time of writing to a file for a million lines, with an
+agent under 60 MB; `tarmac --help` under 0.15 s; `tarmac ps` with 1,000 runs under 0.3 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TARMAC = [str(Path(sys.executable).with_name("tarmac"))]
+STAMPS = "import time\nprint(time.time(), flush=True)\nprint(time.time(), flush=True)\n"
+LINES = 1_000_000
+# It looks at the agent, which is its parent's parent, before it ends.
+MILLION = f"""
+import json, os
+for number in range({LINES}):
+    print(f"step {{number}} loss 0.123456")
+if "SM_MODEL_DIR" in os.environ:
+    def status(pid):
+        return dict(line.split(":", 1) for line in open(f"/proc/{{pid}}/status"))
+    agent = status(status(os.getppid())["PPid"].strip())
+    with open("/opt/ml/output/data/agent.json", "w") as file:
+        json.dump(int(agent["VmHWM"].split()[0]) * 1024, file)
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder to work in, and the environment of a user who has just come."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def seconds(self, command: list[str], output: Path | None = None) -> float:
+        """Wall time of a command that must succeed."""
+        with (output or Path(os.devnull)).open("wb") as sink:
+            began = time.perf_counter()
+            subprocess.run(
+                command,
+                cwd=self.folder,
+                env=self.environment,
+                stdout=sink,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            return time.perf_counter() - began
+
+    def tarmac(self, *words: str) -> str:
+        """What a `tarmac` command prints."""
+        return subprocess.run(
+            [*TARMAC, *words],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+
+def main() -> None:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="pairs of each measurement")
+    rounds = parser.parse_args().rounds
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {rounds} rounds"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        desk = _desk(Path(name))
+        bench_start_and_end(desk, rounds)
+        bench_output(desk, max(3, rounds // 5))
+        bench_verbs(desk, rounds)
+
+
+def bench_start_and_end(desk: Desk, rounds: int) -> None:
+    """Time to the script's first line, and from its last line to the end, with and without Tarmac."""
+    (desk.folder / "stamps.py").write_text(STAMPS)
+    bare = [sys.executable, "stamps.py"]
+    with_tarmac = [*TARMAC, "run", "stamps.py"]
+    _stamps(desk, with_tarmac)
+    readings = [(_stamps(desk, bare), _stamps(desk, with_tarmac)) for _ in range(rounds)]
+    for name, index in (("to the first line", 0), ("from the last line", 1), ("in all", 2)):
+        alone = statistics.median(pair[0][index] for pair in readings)
+        tarmac = statistics.median(pair[1][index] for pair in readings)
+        print(
+            f"{name:<20} bare {alone:6.3f} s   tarmac run {tarmac:6.3f} s   difference {tarmac - alone:6.3f} s"
+        )
+
+
+def bench_output(desk: Desk, rounds: int) -> None:
+    """A million lines through Tarmac against the same script writing to a file."""
+    (desk.folder / "million.py").write_text(MILLION)
+    # AWS's images set PYTHONUNBUFFERED, and so does Tarmac, so that lines are seen when they are printed.
+    direct = Desk(desk.folder, {**desk.environment, "PYTHONUNBUFFERED": "1"})
+    log = desk.folder / "log.txt"
+    pairs = [
+        (
+            direct.seconds([sys.executable, "million.py"], log),
+            desk.seconds([*TARMAC, "run", "million.py"], log),
+            desk.seconds([sys.executable, "million.py"], log),
+        )
+        for _ in range(rounds)
+    ]
+    ratio = statistics.median(tarmac / alone for alone, tarmac, _ in pairs)
+    buffered = statistics.median(tarmac / alone for _, tarmac, alone in pairs)
+    print(
+        f"{LINES:,} lines         {ratio:.2f} times the same script writing to a file, line by line as here"
+    )
+    print(
+        f"{'':<20} {buffered:.2f} times the same with Python's buffer of 8 KiB, which shows no line in time"
+    )
+    run = json.loads(desk.tarmac("show", "--format", "json"))
+    desk.tarmac("pull", "-x", "--to", "pulled")
+    memory = json.loads((desk.folder / "pulled" / "output" / "agent.json").read_text())
+    print(f"{'':<20} agent at most {memory / 1e6:.0f} MB ({run['run']['status']})")
+
+
+def bench_verbs(desk: Desk, rounds: int) -> None:
+    """`tarmac --help`, and `tarmac ps` with a thousand runs, beside a Python that does nothing."""
+    runs = Path(desk.environment["XDG_STATE_HOME"]) / "tarmac" / "runs"
+    pattern = json.loads(next(runs.glob("*/run.json")).read_text())
+    for number in range(1_000 - len(list(runs.iterdir()))):
+        folder = runs / f"old-{number:04}"
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps({**pattern, "id": folder.name, "created": number}))
+    for name, words in (("tarmac --help", ["--help"]), ("tarmac ps, 1000 runs", ["ps"])):
+        desk.seconds([*TARMAC, *words])
+        pairs = [
+            (desk.seconds([sys.executable, "-c", "pass"]), desk.seconds([*TARMAC, *words]))
+            for _ in range(rounds)
+        ]
+        nothing = statistics.median(pair[0] for pair in pairs)
+        took = statistics.median(pair[1] for pair in pairs)
+        print(f"{name:<20} {took:.3f} s   ({took / nothing:.1f} times `python -c pass`)")
+
+
+def _desk(folder: Path) -> Desk:
+    environment = {
+        **os.environ,
+        "HOME": str(folder),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    # As on a user's machine: bytecode is kept, and nothing is unbuffered that they did not ask for.
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "TARMAC_STATE_DIR", "TARMAC_CACHE_DIR"):
+        environment.pop(name, None)
+    (folder / "project").mkdir()
+    return Desk(folder / "project", environment)
+
+
+def _stamps(desk: Desk, command: list[str]) -> tuple[float, float, float]:
+    began = time.time()
+    done = subprocess.run(
+        command, cwd=desk.folder, env=desk.environment, capture_output=True, text=True, check=True
+    )
+    ended = time.time()
+    first, last = map(float, done.stdout.split())
+    return first - began, ended - last, ended - began
+
+
+if __name__ == "__main__":
+    main()
