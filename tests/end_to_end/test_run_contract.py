@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -134,6 +135,21 @@ def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_s
     assert done.stdout == "7\nTrue\n", done.stderr
     assert "train.py:5 spells /opt/ml out" in done.stderr
     assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
+
+
+@pytest.mark.skipif(shutil.which("proot") is None, reason="proot is not installed (apt-get install proot)")
+def test_proot_makes_opt_ml_private_where_namespaces_are_not_to_be_had(desk: Desk) -> None:
+    desk.write("data/rows.csv", "7")
+    desk.write(
+        "train.py",
+        "import os\nprint(open('/opt/ml/input/data/training/rows.csv').read(), os.getcwd())\n"
+        "open('/opt/ml/model/w', 'w').write('w')\nopen('/opt/ml/checkpoints/c', 'w')\n",
+    )
+    done = desk.tarmac("run", "train.py", "--isolation", "proot", "--input", "training=data")
+    assert done.stdout == "7 /opt/ml/code\n", done.stderr
+    assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
+    assert (desk.newest() / "checkpoints" / "c").exists()
+    assert not os.path.exists("/opt/ml")
 
 
 @pytest.mark.parametrize("name", ["with space", "qu'ote\"s", "new\nline", "ünïcödé", "$HOME;ls", "-dash"])

@@ -115,7 +115,7 @@ def _proot_prefix(proot: str, ml: Path, mounts: list[Mount]) -> tuple[str, ...]:
         prepare_mount_point(mount, ml)
         binds.append(f"{mount.source}:{CONTRACT_ROOT}/{mount.target}")
     flags = [part for bind in binds for part in ("-b", bind)]
-    return (proot, "--kill-on-exit", *flags)
+    return (proot, *flags)
 
 
 def _link(ml: Path, mounts: list[Mount]) -> None:
