@@ -1,0 +1,1 @@
+"""Knows what error texts of drivers, CUDA, frameworks and AWS mean, and what to type next."""
