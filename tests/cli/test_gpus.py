@@ -172,6 +172,17 @@ def test_each_order_has_its_first(tarmac, sort: str, first: str) -> None:
     assert types(out)[0] == first
 
 
+def test_a_narrow_terminal_goes_without_some_columns_and_says_so(
+    tarmac, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = tarmac("--gpu", "L40S")
+    table, legend = out.split("\n\n")
+    assert "g6e.16xlarge" in types(out)
+    assert all(len(line) <= 80 for line in table.splitlines())
+    assert "too narrow for RAM" in legend
+
+
 def test_json_is_versioned_and_in_bytes(tarmac) -> None:
     _, out, _ = tarmac("--gpu", "A10G:1", "--format", "json")
     document = json.loads(out)

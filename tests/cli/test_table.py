@@ -20,8 +20,14 @@ def test_lines_end_without_blanks() -> None:
 
 def test_a_narrow_terminal_cuts_the_widest_words_and_never_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    table = render_table(["NAME", "SIZE"], [["a-very-long-name-indeed", "1234567"]], right=[1])
-    assert table.splitlines()[1] == "a-very-lon…  1234567"
+    table = render_table(["N", "WORDS", "SIZE"], [["a", "a-very-long-word-indeed", "1234567"]], right=[2])
+    assert table.splitlines()[1] == "a  a-very-…  1234567"
+
+
+def test_the_first_column_is_never_cut_for_people_copy_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "12")
+    table = render_table(["NAME", "STATUS"], [["ml.p6e-gb200.36xlarge", "capacity-block"]])
+    assert "ml.p6e-gb200.36xlarge" in table
 
 
 def test_a_pipe_gets_whole_cells() -> None:

@@ -111,7 +111,8 @@ def _offered(catalogue: Catalogue, instance: Instance, region: str) -> str:
         return "in none of the regions that were read"
     if here:
         return f"in {region} ({', '.join(here[0].az_ids)}) and {len(everywhere) - 1} other regions"
-    return f"not in {region}; in {', '.join(everywhere)}"
+    absent = f"not in {region}" if catalogue.region(region) else f"{region} was not read"
+    return f"{absent}; in {', '.join(everywhere)}"
 
 
 def _prices(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None) -> str:

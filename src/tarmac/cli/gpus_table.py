@@ -80,56 +80,57 @@ SORT_KEYS: dict[str, Callable[[Row], Any]] = {
 """What each `--sort` orders by: prices and names upwards, sizes downwards, unknown last."""
 
 
+def _arch(row: Row) -> str:
+    if row.gpu is None:
+        return "-"
+    capability = ".".join(map(str, row.gpu.compute_capability or ()))
+    host = "" if row.instance.arch == "x86_64" else row.instance.arch
+    return " ".join(word for word in (row.gpu.architecture, capability, host) if word)
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "TYPE": lambda row: row.instance.name,
+    "GPUS": lambda row: f"{fraction(row.instance)} {row.instance.gpu_model}",
+    "EACH": lambda row: gib(row.instance.gpu_memory),
+    "ARCH": _arch,
+    "VCPU": lambda row: "-" if row.instance.vcpus is None else str(row.instance.vcpus),
+    "RAM": lambda row: "-" if row.instance.memory is None else f"{row.instance.memory / GIB:.0f} GiB",
+    "EC2 $/H": lambda row: money(row.ec2),
+    "SAGEMAKER": lambda row: money(row.sagemaker),
+    "$/GPU": lambda row: "-" if row.per_gpu is None else f"{row.per_gpu:.2f}",
+    "$/TFLOP": lambda row: "-" if row.per_tflop is None else f"{row.per_tflop:.4f}",
+    "STATUS": lambda row: row.instance.status,
+    "RUNS": lambda row: row.support,
+}
+"""The table's columns, by header."""
+
+WORDS = {"TYPE", "GPUS", "ARCH", "STATUS", "RUNS"}
+"""Columns that line up at the left; numbers line up at the right."""
+
+SPARED = ("RAM", "VCPU", "$/TFLOP", "$/GPU", "ARCH")
+"""Columns that a narrow terminal goes without, first one first."""
+
+
 def _table(request: Request, rows: Sequence[Row]) -> str:
-    from tarmac.cli.table import render_table
+    from tarmac.cli.table import render_table, table_width, terminal_width
 
     if not rows:
         return ""
-    with_support = bool(request.builds)
-    headers = [
-        "TYPE",
-        "GPUS",
-        "EACH",
-        "ARCH",
-        "VCPU",
-        "RAM",
-        "EC2 $/H",
-        "SAGEMAKER",
-        "$/GPU",
-        "$/TFLOP",
-        "STATUS",
-    ]
-    right = {2, 4, 5, 6, 7, 8, 9}
-    cells = [_cells(row) for row in rows]
+    headers = [header for header in COLUMNS if header != "RUNS" or request.builds]
     if request.place == "ec2" or request.market == "spot":
-        headers.pop(7)
-        right = {2, 4, 5, 6, 7, 8}
-        for line in cells:
-            line.pop(7)
-    if with_support:
-        headers.append("RUNS")
-        for line, row in zip(cells, rows, strict=True):
-            line.append(row.support)
-    return f"{render_table(headers, cells, right)}\n\n{_legend(request, rows)}\n"
+        headers.remove("SAGEMAKER")
 
+    def cells() -> list[list[str]]:
+        return [[COLUMNS[header](row) for header in headers] for row in rows]
 
-def _cells(row: Row) -> list[str]:
-    instance, gpu = row.instance, row.gpu
-    capability = ".".join(map(str, gpu.compute_capability)) if gpu and gpu.compute_capability else ""
-    arch = f"{gpu.architecture} {capability}".strip() if gpu else "-"
-    return [
-        instance.name,
-        f"{fraction(instance)} {instance.gpu_model}",
-        gib(instance.gpu_memory),
-        arch if instance.arch == "x86_64" else f"{arch} {instance.arch}",
-        "-" if instance.vcpus is None else str(instance.vcpus),
-        "-" if instance.memory is None else f"{instance.memory / GIB:.0f} GiB",
-        money(row.ec2),
-        money(row.sagemaker),
-        "-" if row.per_gpu is None else f"{row.per_gpu:.2f}",
-        "-" if row.per_tflop is None else f"{row.per_tflop:.4f}",
-        instance.status,
-    ]
+    spared: list[str] = []
+    for header in SPARED:
+        if not terminal_width() or table_width([headers, *cells()]) <= terminal_width():
+            break
+        headers.remove(header)
+        spared.append(header)
+    right = [index for index, header in enumerate(headers) if header not in WORDS]
+    return f"{render_table(headers, cells(), right)}\n\n{_legend(request, rows, spared)}\n"
 
 
 def fraction(instance: Instance) -> str:
@@ -151,7 +152,7 @@ def money(price: Price | None) -> str:
     return f"{'~' if price.kind == 'derived' else ''}{price.usd_per_hour:.2f}"
 
 
-def _legend(request: Request, rows: Sequence[Row]) -> str:
+def _legend(request: Request, rows: Sequence[Row], spared: Sequence[str]) -> str:
     region = request.region or DEFAULT_REGION
     market = "spot, the cheapest zone" if request.market == "spot" else "on demand"
     dates = sorted({price.as_of for row in rows for price in (row.ec2, row.sagemaker) if price})
@@ -162,6 +163,8 @@ def _legend(request: Request, rows: Sequence[Row]) -> str:
         f"$/GPU and $/TFLOP take {place} price; TFLOP: 10^12 dense bfloat16 operations a second, - without BF16.",
         "`tarmac gpus show TYPE` tells all about one; `tarmac catalogue refresh` brings today's prices.",
     ]
+    if spared:
+        lines.append(f"This terminal is too narrow for {', '.join(spared)}; --format csv has everything.")
     return "\n".join(lines)
 
 

@@ -18,23 +18,35 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: C
 
     Returns:
         The table without a trailing newline or trailing blanks. Where it is wider than the terminal, its widest
-        columns are cut and end in `…`; `COLUMNS` sets the width for a pipe, which otherwise is not cut at all.
+        columns are cut and end in `…`, but never the first: people copy names. `COLUMNS` sets the width for a pipe,
+        which otherwise is not cut at all.
     """
     cells = [list(headers), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
-    _shrink(widths, _terminal_width(), right)
+    widths = column_widths(cells)
+    _shrink(widths, terminal_width(), right)
     return "\n".join(_line(row, widths, right) for row in cells)
 
 
-def _terminal_width() -> int:
-    # Zero where output is no terminal and COLUMNS is not set: then nothing is cut.
+def column_widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    """The width that each column needs; headers count as a row."""
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
+def table_width(cells: Sequence[Sequence[str]]) -> int:
+    """The width that the whole table needs."""
+    widths = column_widths(cells)
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def terminal_width() -> int:
+    """Characters a line; 0 where output is no terminal and COLUMNS is not set: then nothing need be cut."""
     return shutil.get_terminal_size((0, 0)).columns
 
 
 def _shrink(widths: list[int], available: int, right: Collection[int]) -> None:
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - available
     while available and excess > 0:
-        text_columns = [c for c in range(len(widths)) if c not in right and widths[c] > NARROWEST]
+        text_columns = [c for c in range(1, len(widths)) if c not in right and widths[c] > NARROWEST]
         if not text_columns:
             return
         widest = max(text_columns, key=lambda column: widths[column])
