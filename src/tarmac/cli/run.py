@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tarmac.jobs.spec import Job
     from tarmac.places.local.control import LocalRun
     from tarmac.places.local.launcher import LocalPlan
+    from tarmac.places.local.place import LocalPlace
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -98,13 +99,27 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console(output=sys.stderr.buffer if as_json else None)
     if arguments.dry_run:
         return _dry_run(chosen, console, as_json)
-    started = LocalPlace().start(chosen)
+    place = LocalPlace()
+    chosen = _fetched(place, chosen, console)
+    started = place.start(chosen)
     if not (arguments.detach and as_json):
         console.label("run", started.id)
         _show_plan(chosen, console)
     if arguments.detach:
         return _detached(started, console, as_json)
     return _followed(started, console, as_json)
+
+
+def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPlan:
+    """The plan with its inputs on this machine."""
+    if not chosen.remote:
+        return chosen
+    from tarmac.cli.downloads import ShownDownloads
+
+    try:
+        return place.fetch(chosen, ShownDownloads(console))
+    finally:
+        console.end_progress()
 
 
 def _followed(started: LocalRun, console: Console, as_json: bool) -> int:

@@ -7,9 +7,9 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tarmac.agent.contract import code_folder
 from tarmac.agent.job import AgentJob
@@ -25,8 +25,12 @@ from tarmac.places.agent_file import agent_file
 from tarmac.places.expectation import ExpectedGpus, expected_gpus
 from tarmac.places.interpreter import find_interpreter
 from tarmac.places.local.checkpoints import previous_attempt, take_over
-from tarmac.places.local.order import local_order, notes_for, order_document
+from tarmac.places.local.order import Sources, local_order, notes_for, order_document
+from tarmac.places.local.s3_layout import S3Prefix
 from tarmac.places.local.store import RunStore
+
+if TYPE_CHECKING:
+    from tarmac.places.local.s3_inputs import Watch
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class LocalPlan:
         python: the script's interpreter.
         expected: the GPUs that the job asks for.
         gpus_here: GPUs that this machine has.
-        sources: the folder or file behind each input.
+        sources: the folder, file or S3 prefix behind each input; `fetch` makes folders of the prefixes.
         tree: the files that go along.
         isolation: `auto`, or one rung of the ladder by name.
         fresh: begin without an earlier attempt's checkpoints.
@@ -49,11 +53,16 @@ class LocalPlan:
     python: str
     expected: ExpectedGpus
     gpus_here: int
-    sources: Mapping[str, Path]
+    sources: Sources
     tree: SourceTree
     isolation: str
     fresh: bool
     notes: tuple[str, ...]
+
+    @property
+    def remote(self) -> dict[str, S3Prefix]:
+        """The inputs that are on S3 and were not fetched yet."""
+        return {name: source for name, source in self.sources.items() if isinstance(source, S3Prefix)}
 
 
 def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False) -> LocalPlan:
@@ -74,7 +83,11 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
     if job.require_gpu and expected.count == 0:
         raise InvalidJob(f"'{job.name}' requires a GPU, and {expected.because}.", remedy="tarmac gpus")
     sources = {name: _source(job, name) for name in job.inputs}
-    tree = collect(Path(job.source_dir), job.entry_point, exclude=tuple(sources.values()))
+    tree = collect(
+        Path(job.source_dir),
+        job.entry_point,
+        exclude=[path for path in sources.values() if isinstance(path, Path)],
+    )
     chosen = LocalPlan(
         job=job,
         python=find_interpreter(python),
@@ -104,12 +117,40 @@ def order_for(chosen: LocalPlan, paths: RunPaths) -> AgentJob:
     )
 
 
+def fetch(chosen: LocalPlan, cache: Path, watch: Watch | None = None) -> LocalPlan:
+    """The plan with every input on this machine; what is on S3 and not in the cache yet is downloaded.
+
+    Args:
+        cache: the user's cache folder.
+        watch: is told how it goes; nobody if not given.
+
+    Raises:
+        TarmacError: AWS refused, or the disk is full; nothing half is left.
+    """
+    if not chosen.remote:
+        return chosen
+    # Most runs have nothing on S3, and start sooner without.
+    from tarmac.places.aws import Aws
+    from tarmac.places.local.s3_inputs import bring_all
+
+    brought = bring_all(chosen.remote, Aws(), cache, watch)
+    return replace(
+        chosen,
+        sources={**chosen.sources, **{name: one.folder for name, one in brought.items()}},
+        notes=(*chosen.notes, *(note for one in brought.values() for note in one.notes)),
+    )
+
+
 def start(chosen: LocalPlan, store: RunStore, cache: Path) -> RunPaths:
     """Make the run's folder and start its agent, which goes on by itself from there.
+
+    Args:
+        chosen: what `plan` decided; its inputs on S3 are fetched first.
 
     Raises:
         TarmacError: the folder could not be made; nothing of it is left.
     """
+    chosen = fetch(chosen, cache)
     paths = store.create(chosen.job.name)
     try:
         return _start(chosen, store, paths, cache)
@@ -195,11 +236,11 @@ def _spawn(order: AgentJob, paths: RunPaths, agent: Path) -> None:
         os.close(lock)
 
 
-def _source(job: Job, name: str) -> Path:
+def _source(job: Job, name: str) -> Path | S3Prefix:
     given = job.inputs[name]
     text = given if isinstance(given, str) else given.source
     if is_s3(text):
-        raise InvalidJob(f"Input '{name}' of '{job.name}' is on S3: {text}.", remedy=f"--input {name}=FOLDER")
+        return S3Prefix.parse(text)
     path = Path(text)
     if not path.exists():
         raise InvalidJob(

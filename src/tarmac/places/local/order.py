@@ -14,8 +14,12 @@ from tarmac.errors import InvalidJob
 from tarmac.jobs.rules import is_s3
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
 from tarmac.places.expectation import ExpectedGpus
+from tarmac.places.local.s3_layout import S3Prefix
 
 DEFAULT_GRACE_SECONDS = 300.0
+
+Sources = Mapping[str, Path | S3Prefix]
+"""The folder, file or S3 prefix behind each input."""
 
 
 def local_order(
@@ -26,7 +30,7 @@ def local_order(
     expected: ExpectedGpus,
     gpus_here: int,
     checkpoints: Path,
-    sources: Mapping[str, Path],
+    sources: Sources,
     isolation: str = "auto",
 ) -> AgentJob:
     """What the agent on this machine shall do.
@@ -37,7 +41,7 @@ def local_order(
         expected: the GPUs that the job asks for.
         gpus_here: GPUs that this machine has; a rule against unused GPUs is idle where there is none.
         checkpoints: the folder behind `/opt/ml/checkpoints`.
-        sources: the folder or file behind each input.
+        sources: the folder, file or S3 prefix behind each input; a prefix is shown, and nothing can mount it.
 
     Raises:
         InvalidJob: the job cannot run on this machine.
@@ -89,14 +93,16 @@ def _refuse_what_needs_more_hosts(job: Job) -> None:
         )
 
 
-def _mounts(job: Job, sources: Mapping[str, Path]) -> list[Mount]:
+def _mounts(job: Job, sources: Sources) -> list[Mount]:
     mounts: list[Mount] = []
     for name, source in sources.items():
         if isinstance(job, ProcessingJob):
             target = _below_contract(job.inputs[name].path)
         else:
             target = f"input/data/{name}"
-        if not source.is_dir():
+        if isinstance(source, S3Prefix):
+            mounts.append(Mount(str(source), target))
+        elif not source.is_dir():
             # As SageMaker does with one object: the channel is a folder that holds it.
             mounts.append(Mount(str(source), f"{target}/{source.name}"))
         elif PurePosixPath(PROCESSING_CODE).is_relative_to(target):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tarmac.jobs.spec import Job
 from tarmac.places.local import launcher
 from tarmac.places.local.control import LocalRun
 from tarmac.places.local.runs import local_runs
 from tarmac.places.local.store import RunStore
 from tarmac.settings import cache_dir
+
+if TYPE_CHECKING:
+    from tarmac.places.local.s3_inputs import Watch
 
 
 class LocalPlace:
@@ -32,7 +37,11 @@ class LocalPlace:
         """
         return self.start(launcher.plan(job, python=python, isolation=isolation, fresh=fresh))
 
+    def fetch(self, plan: launcher.LocalPlan, watch: Watch | None = None) -> launcher.LocalPlan:
+        """Bring the inputs that are on S3 to this machine; see `launcher.fetch`."""
+        return launcher.fetch(plan, cache_dir(), watch)
+
     def start(self, plan: launcher.LocalPlan) -> LocalRun:
-        """Start a run that was planned."""
+        """Start a run that was planned, after fetching what was not fetched."""
         paths = launcher.start(plan, self.store, cache_dir())
         return LocalRun(self.store, paths.root.name)
