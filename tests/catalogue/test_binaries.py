@@ -4,8 +4,9 @@ import pytest
 
 from tarmac.catalogue import Catalogue
 from tarmac.catalogue.binaries import match_architectures
+from tarmac.catalogue.tables import Tables
 
-CATALOGUE = Catalogue.load()
+CATALOGUE = Catalogue(Tables())
 
 
 @pytest.mark.parametrize("version", ["2.11", "2.12", "2.13", "2.14", "2.15"])

@@ -3,9 +3,10 @@
 import pytest
 
 from tarmac.catalogue import Catalogue
+from tarmac.catalogue.tables import Tables
 
 MIB = 1024**2
-CATALOGUE = Catalogue.load()
+CATALOGUE = Catalogue(Tables())
 
 
 def test_a_sagemaker_name_answers_with_the_ec2_type_behind_it() -> None:

@@ -3,9 +3,10 @@
 import pytest
 
 from tarmac.catalogue import Catalogue, Request
+from tarmac.catalogue.tables import Tables
 from tarmac.units import CountRange, MemoryRange
 
-CATALOGUE = Catalogue.load()
+CATALOGUE = Catalogue(Tables())
 
 
 def names(**wanted: object) -> list[str]:
@@ -42,6 +43,10 @@ def test_a_count_counts_whole_gpus() -> None:
     assert all(2 <= one.gpu_count <= 4 for one in CATALOGUE.search(Request(count=CountRange(2, 4))))
     assert "g6f.large" not in names(count=CountRange(1, None))
     assert "g6f.large" in names()
+
+
+def test_a_range_that_ends_at_nothing_takes_nothing() -> None:
+    assert names(count=CountRange(0, 0)) == []
 
 
 def test_total_memory_is_over_all_gpus() -> None:

@@ -3,10 +3,11 @@
 import pytest
 
 from tarmac.catalogue import Catalogue, Instance, Request
+from tarmac.catalogue.tables import Tables
 from tarmac.units import CountRange, MemoryRange
 
 MIB, GIB = 1024**2, 1024**3
-CATALOGUE = Catalogue.load()
+CATALOGUE = Catalogue(Tables())
 
 
 def known(name: str) -> Instance:

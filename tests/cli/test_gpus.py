@@ -135,6 +135,8 @@ def test_nothing_found_is_exit_code_1_and_no_empty_table(tarmac) -> None:
 def test_a_region_that_nobody_read_is_named(tarmac) -> None:
     _, _, err = tarmac("--region", "us-gov-west-1", "--gpu", "T4")
     assert "tarmac catalogue refresh --region us-gov-west-1" in err
+    _, _, err = tarmac("--region", "us-west2", "--gpu", "T4")
+    assert "Did you mean us-west-2?" in err
 
 
 def test_a_use_of_sagemaker_on_ec2_is_wrong_usage(tarmac) -> None:

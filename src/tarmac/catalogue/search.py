@@ -90,10 +90,10 @@ def search(instances: Iterable[Instance], request: Request, around: Surroundings
         fits = _memory_test(request.memory)
         found = [one for one in found if one.memory is not None and fits(one.memory)]
     if request.count:
-        low, high = request.count.low or 0, request.count.high or float("inf")
+        low, high = _ends(request.count)
         found = [one for one in found if low <= one.whole_gpus <= high]
     if request.cpus:
-        low, high = request.cpus.low or 0, request.cpus.high or float("inf")
+        low, high = _ends(request.cpus)
         found = [one for one in found if one.vcpus is not None and low <= one.vcpus <= high]
     prices = around.prices
     if request.max_price is not None:
@@ -136,6 +136,10 @@ def _names(gpu: Gpu) -> frozenset[str]:
 
 _NAMES: dict[Gpu, frozenset[str]] = {}
 """Plain names by model: they are compared at every search."""
+
+
+def _ends(wanted: Range[int]) -> tuple[int, float]:
+    return wanted.low or 0, float("inf") if wanted.high is None else wanted.high
 
 
 def _memory_test(wanted: Range[Memory]) -> Callable[[int], bool]:

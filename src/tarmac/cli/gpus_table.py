@@ -259,10 +259,7 @@ def hints(catalogue: Catalogue, request: Request) -> list[str]:
     """What a person may have overlooked: GB against GiB, a region that nobody read, nothing found."""
     found: list[str] = []
     if request.region and not catalogue.region(request.region):
-        found.append(
-            f"Nobody has read what {request.region} offers, so nothing was left out for it: "
-            f"tarmac catalogue refresh --region {request.region}"
-        )
+        found.append(_unread(catalogue, request.region))
     if request.gpu_memory and request.gpu_memory.low:
         low = request.gpu_memory.low.bytes
         short = sorted(
@@ -284,6 +281,16 @@ def hints(catalogue: Catalogue, request: Request) -> list[str]:
     if not catalogue.search(request):
         found.append("No instance type answers this. Leave a filter out, or look at --include-retired.")
     return found
+
+
+def _unread(catalogue: Catalogue, region: str) -> str:
+    from difflib import get_close_matches  # only for a mistake
+
+    if near := get_close_matches(region, catalogue.regions(), n=1, cutoff=0.85):
+        meant = f"Did you mean {near[0]}?"
+    else:
+        meant = f"Once AWS is asked it is known: tarmac catalogue refresh --region {region}"
+    return f"Nobody has read what {region} offers, so nothing was left out for it. {meant}"
 
 
 def say(warnings: Sequence[str]) -> None:
