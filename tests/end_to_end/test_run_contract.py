@@ -180,3 +180,26 @@ def test_artifacts_also_go_where_the_job_says(desk: Desk) -> None:
     desk.write("tarmac.yaml", "entry_point: train.py\noutput: ./out\n")
     result = desk.run_json()
     assert (desk.project / "out" / result["run"]["id"] / "output" / "model.tar.gz").is_file()
+
+
+def test_what_earlier_runs_brought_home_is_not_sent_along(desk: Desk) -> None:
+    desk.write(
+        "train.py", "import os; print(sorted(os.listdir('.'))); open('/opt/ml/model/w', 'w').write('w')"
+    )
+    desk.write("tarmac.yaml", "entry_point: train.py\noutput: ./out\ncheckpoint: ./ckpt\n")
+    first, second = desk.tarmac("run"), desk.tarmac("run")
+    assert first.stdout == second.stdout == "['tarmac.yaml', 'train.py']\n"
+    assert (desk.project / "out").is_dir()
+
+
+def test_a_link_from_the_model_to_a_checkpoint_brings_the_checkpoint_along(desk: Desk) -> None:
+    desk.write(
+        "train.py",
+        "import os\nopen('/opt/ml/checkpoints/best', 'w').write('weights')\n"
+        "os.symlink('/opt/ml/checkpoints/best', '/opt/ml/model/best')",
+    )
+    assert desk.tarmac("run", "train.py").returncode == 0
+    with tarfile.open(desk.newest() / "artifacts" / "model.tar.gz") as archive:
+        member = archive.extractfile("best")
+        assert member is not None
+        assert member.read() == b"weights"

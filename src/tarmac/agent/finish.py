@@ -59,12 +59,18 @@ def _pack_training(job: AgentJob, paths: RunPaths, handover: Handover) -> None:
         if not _holds_anything(folder):
             continue
         archive.parent.mkdir(exist_ok=True)
-        result = pack(folder, archive, seen_as={CONTRACT_ROOT: paths.ml})
+        result = pack(folder, archive, seen_as=_as_the_script_saw_it(job, paths))
         handover.artifacts[archive.name] = result
         handover.notes += [f"{archive.name}: {note}" for note in result.notes]
         if job.output is not None:
             # As SageMaker lays it out below S3OutputPath.
             _copy(archive, Path(job.output) / job.run_id / "output" / archive.name)
+
+
+def _as_the_script_saw_it(job: AgentJob, paths: RunPaths) -> dict[str, Path]:
+    """Links in the model folder may lead to inputs and checkpoints by the paths that they had for the script."""
+    mounted = {f"{CONTRACT_ROOT}/{mount.target}": Path(mount.source) for mount in job.mounts}
+    return {CONTRACT_ROOT: paths.ml, f"{CONTRACT_ROOT}/checkpoints": Path(job.checkpoints), **mounted}
 
 
 def _deliver_outputs(job: AgentJob, paths: RunPaths) -> None:

@@ -74,20 +74,17 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
         GpuRequired: the job requires a GPU and this machine has none.
     """
     expected = expected_gpus(job, Catalogue.load())
+    if job.require_gpu and expected.count == 0:
+        raise InvalidJob(f"'{job.name}' requires a GPU, and {expected.because}.", remedy="tarmac gpus")
     here = count_gpus()
     if job.require_gpu and here == 0:
         raise GpuRequired(
             f"'{job.name}' requires a GPU and this machine has none that the NVIDIA driver shows.",
             remedy="Run it where there is one, or try it here with --no-require-gpu.",
         )
-    if job.require_gpu and expected.count == 0:
-        raise InvalidJob(f"'{job.name}' requires a GPU, and {expected.because}.", remedy="tarmac gpus")
     sources = {name: _source(job, name) for name in job.inputs}
-    tree = collect(
-        Path(job.source_dir),
-        job.entry_point,
-        exclude=[path for path in sources.values() if isinstance(path, Path)],
-    )
+    inputs = [path for path in sources.values() if isinstance(path, Path)]
+    tree = collect(Path(job.source_dir), job.entry_point, exclude=[*inputs, *_results(job)])
     chosen = LocalPlan(
         job=job,
         python=find_interpreter(python),
@@ -208,6 +205,15 @@ def _lay_checkpoints(chosen: LocalPlan, store: RunStore, paths: RunPaths) -> lis
     return [
         f"{came} checkpoint files of {previous.id} are in /opt/ml/checkpoints again (--fresh begins without)"
     ]
+
+
+def _results(job: Job) -> list[Path]:
+    """Local folders that runs of the job fill: what an earlier one left there is no source of the next."""
+    if isinstance(job, TrainingJob):
+        places = [job.output, job.checkpoint.path if job.checkpoint else None]
+    else:
+        places = [outlet.destination for outlet in job.outputs.values()]
+    return [Path(place) for place in places if place is not None and not is_s3(place)]
 
 
 def _own_checkpoints(job: Job) -> Path | None:

@@ -1,0 +1,63 @@
+"""The examples as a reader runs them: real TensorFlow and PyTorch, trained and checked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Desk, gone, until
+
+from tarmac.agent.descendants import descendants
+
+pytestmark = [pytest.mark.journey, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["keras-digits", "pytorch-digits"])
+def test_an_example_trains_pulls_and_reaches_its_accuracy(desk: Desk, name: str) -> None:
+    shutil.copytree(EXAMPLES / name, desk.project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    done = desk.tarmac("run", name)
+    assert done.returncode == 0, done.stderr
+    assert "no-gpu-expected" in done.stderr
+    assert "this machine has none" in done.stderr
+    assert desk.tarmac("pull", name, "--to", "pulled").returncode == 0
+    checked = subprocess.run(
+        [sys.executable, "evaluate.py", desk.project / "pulled" / "model.tar.gz"],
+        cwd=desk.project / name,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stderr
+    accuracy = float(checked.stdout.rsplit(" ", 1)[1])
+    assert 0.95 <= accuracy <= 1
+
+
+def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resumes(desk: Desk) -> None:
+    shutil.copytree(EXAMPLES / "pytorch-digits", desk.project / "digits")
+    folder = desk.detached("digits", "-p", "epochs=200")
+    until(lambda: any((folder / "checkpoints").iterdir()), "a checkpoint")
+    agent = desk.state(folder)["agent_pid"]
+    family = [agent, *descendants(agent)]
+    os.kill(agent, signal.SIGKILL)
+    assert [pid for pid in family if not gone(pid)] == []
+    again = desk.tarmac("run", "digits", "-p", "epochs=2")
+    assert again.returncode == 0, again.stderr
+    assert f"of {folder.name} are in /opt/ml/checkpoints again" in again.stderr
+
+
+@pytest.mark.gpu
+def test_the_torch_example_uses_a_real_gpu(desk: Desk) -> None:
+    shutil.copytree(EXAMPLES / "pytorch-digits", desk.project / "digits")
+    result = desk.run_json("digits", "--gpu", "1", "--require-gpu", "-p", "epochs=60")
+    verdict = result["verdict"]
+    assert (verdict["outcome"], result["exit_code"]) == ("used", 0), verdict
+    gpu = next(gpu for gpu in verdict["gpus"] if gpu["worked"])
+    results = Path(__file__).parents[2] / "bench" / "results"
+    name = "".join(letter if letter.isalnum() else "-" for letter in gpu["name"].lower())
+    shutil.copy(Path(result["folder"]) / "verdict.json", results / f"run-torch-{name}.json")
