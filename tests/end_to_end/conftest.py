@@ -4,88 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-TARMAC = [sys.executable, "-m", "tarmac"]
-_PATIENCE = 120.0
-
-
-@dataclass
-class Desk:
-    """A user's desk: a project folder, a home, and `tarmac` to type."""
-
-    home: Path
-    project: Path
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def write(self, name: str, content: str) -> Path:
-        path = self.project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-        return path
-
-    def tarmac(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run `tarmac`, to its end."""
-        return subprocess.run(
-            [*TARMAC, *map(str, words)],
-            cwd=self.project,
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE,
-            **options,
-        )
-
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start `tarmac` and go on."""
-        return subprocess.Popen(
-            [*TARMAC, *map(str, words)],
-            cwd=self.project,
-            env=self._environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
-
-    def run_json(self, *words: str | Path) -> dict[str, Any]:
-        """`tarmac run … --format json`, parsed."""
-        done = self.tarmac("run", *_with_format(words))
-        assert done.stdout, done.stderr
-        return json.loads(done.stdout)
-
-    def detached(self, *words: str | Path) -> Path:
-        """`tarmac run … --detach`; gives the run's folder."""
-        done = self.tarmac("run", "--detach", *_with_format(words))
-        assert done.returncode == 0, done.stderr
-        return Path(json.loads(done.stdout)["folder"])
-
-    @property
-    def runs(self) -> Path:
-        return self.home / ".local" / "state" / "tarmac" / "runs"
-
-    def newest(self) -> Path:
-        """The newest run's folder."""
-        return max((path for path in self.runs.iterdir()), key=lambda path: path.stat().st_mtime)
-
-    def state(self, folder: Path) -> dict[str, Any]:
-        return json.loads((folder / "run.json").read_text())
-
-    def _environment(self) -> dict[str, str]:
-        keep = {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PIP_FIND_LINKS", "TMPDIR"}
-        inherited = {name: value for name, value in os.environ.items() if name in keep}
-        return {**inherited, "HOME": str(self.home), **self.environment}
+from desk import Desk
 
 
 @pytest.fixture
@@ -95,34 +19,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     project.mkdir()
     yield Desk(home, project)
     _end_agents(home)
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    """Wait until something holds; what it gives."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen within {seconds:g} s")
-        time.sleep(0.02)
-    return value
-
-
-def gone(pid: int, seconds: float = 20.0) -> bool:
-    """Whether a process ends within that time."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], seconds)[0])
-    finally:
-        os.close(descriptor)
-
-
-def _with_format(words: tuple[str | Path, ...]) -> list[str | Path]:
-    """The words with `--format json` before the script's own arguments."""
-    end = words.index("--") if "--" in words else len(words)
-    return [*words[:end], "--format", "json", *words[end:]]
 
 
 def _end_agents(home: Path) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Desk, gone, until
+from desk import Desk, gone, until
 
 from tarmac.agent.descendants import descendants
 

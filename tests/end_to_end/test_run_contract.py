@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import Desk
+from desk import Desk
 
 pytestmark = pytest.mark.journey
 

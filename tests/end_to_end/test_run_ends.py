@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import TARMAC, Desk, gone, until
+from desk import TARMAC, Desk, gone, until
 
 from tarmac.agent.descendants import descendants
 

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import Desk, until
+from desk import Desk, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Desk
+from desk import Desk
 from nvml_stub import GPU_IS_LOST, Scenario, build_library
 
 pytestmark = pytest.mark.journey

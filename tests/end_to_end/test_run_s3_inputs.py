@@ -1,0 +1,156 @@
+"""A run whose inputs lie on S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from desk import TARMAC, Desk
+from s3_server import CREDENTIALS, BadServer, Bucket, MotoServer, Reply, listing, refusal
+
+pytestmark = pytest.mark.journey
+
+SHOW = """
+import os
+for folder, _, names in sorted(os.walk("/opt/ml/input/data")):
+    for name in sorted(names):
+        path = os.path.join(folder, name)
+        print(path.removeprefix("/opt/ml/input/data/"), open(path).read(), os.access(path, os.W_OK))
+"""
+
+
+@pytest.fixture(scope="module")
+def moto_server() -> Iterator[MotoServer]:
+    server = MotoServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(desk: Desk, moto_server: MotoServer) -> Bucket:
+    """A bucket, where the desk's endpoint leads."""
+    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": moto_server.url}
+    return moto_server.bucket()
+
+
+def test_a_script_finds_its_objects_and_the_second_run_downloads_nothing(desk: Desk, bucket: Bucket) -> None:
+    bucket.put(**{"data/train/a.csv": b"1", "data/train/deep/b.csv": b"2", "labels.json": b"3"})
+    desk.write("train.py", SHOW)
+    words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data/train/")
+    words += ("--input", f"labels=s3://{bucket.name}/labels.json")
+    first = desk.tarmac(*words)
+    assert first.stdout == (
+        "labels/labels.json 3 False\ntraining/a.csv 1 False\ntraining/deep/b.csv 2 False\n"
+    ), first.stderr
+    assert f"download   s3://{bucket.name}/data/train/: 2 files, 2 B, 2 B downloaded\n" in first.stderr
+    assert bucket.downloads() == ["data/train/a.csv", "data/train/deep/b.csv", "labels.json"]
+    second = desk.tarmac(*words)
+    assert second.stdout == first.stdout
+    assert "2 files, 2 B, all here already" in second.stderr
+    assert bucket.downloads() == []
+
+
+def test_a_processing_job_takes_inputs_from_s3(desk: Desk, bucket: Bucket) -> None:
+    bucket.put(**{"raw/a.txt": b"hello"})
+    desk.write("clean.py", "print(open('/opt/ml/processing/input/a.txt').read())")
+    desk.write(
+        "tarmac.yaml",
+        "kind: processing\nname: clean\nentry_point: clean.py\n"
+        f"inputs: {{/opt/ml/processing/input: s3://{bucket.name}/raw}}\n",
+    )
+    done = desk.tarmac("run")
+    assert done.stdout == "hello\n", done.stderr
+
+
+def test_inputs_from_s3_and_from_here_go_together(desk: Desk, bucket: Bucket) -> None:
+    bucket.put(**{"data/a": b"1"})
+    desk.write("here/b", "2")
+    desk.write("train.py", SHOW)
+    done = desk.tarmac(
+        "run",
+        "train.py",
+        "--input",
+        f"far=s3://{bucket.name}/data",
+        "--input",
+        "near=here",
+        "--format",
+        "json",
+    )
+    assert json.loads(done.stdout)["exit_code"] == 0
+    assert "far/a 1 False\nnear/b 2 False\n" in done.stderr
+
+
+def test_a_dry_run_downloads_nothing_and_asks_nobody(desk: Desk, bucket: Bucket) -> None:
+    desk.write("train.py", SHOW)
+    bucket.server.requests.clear()
+    words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data", "--dry-run")
+    done = desk.tarmac(*words)
+    assert done.returncode == 0
+    assert f"/opt/ml/input/data/training is s3://{bucket.name}/data" in done.stderr
+    order = json.loads(desk.tarmac(*words, "--format", "json").stdout)["order"]
+    assert order["mounts"][0]["source"] == f"s3://{bucket.name}/data"
+    assert bucket.server.requests == []
+    assert not desk.runs.exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "words"),
+    [
+        (refusal("ExpiredToken", 400), 5, ["ExpiredToken", "aws sso login"]),
+        (refusal("NoSuchBucket", 404), 5, ["NoSuchBucket", "aws s3 ls"]),
+        (refusal("AccessDenied", 403), 5, ["AccessDenied", "s3:ListBucket"]),
+        (listing({}), 2, ["s3://rows/data/ holds no object"]),
+        (listing({"data/../../x": b""}), 2, ["leads out of the channel"]),
+    ],
+    ids=["expired token", "missing bucket", "forbidden", "empty", "escaping key"],
+)
+def test_what_aws_refuses_ends_in_words_and_leaves_no_run(
+    desk: Desk, reply: Reply, code: int, words: list[str]
+) -> None:
+    server = BadServer(lambda *_: reply)
+    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
+    desk.write("train.py", SHOW)
+    try:
+        done = desk.tarmac("run", "train.py", "--input", "training=s3://rows/data/")
+    finally:
+        server.stop()
+    assert done.returncode == code
+    for word in words:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(desk.runs.glob("*")) == []
+
+
+def test_without_credentials_nothing_is_decided(desk: Desk, bucket: Bucket) -> None:
+    del desk.environment["AWS_ACCESS_KEY_ID"]
+    desk.write("train.py", SHOW)
+    done = desk.tarmac("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
+    assert done.returncode == 3
+    assert "AWS_PROFILE" in done.stderr
+
+
+def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
+    bucket.put(**{"data/a": b"x" * 5000})
+    desk.write("train.py", "")
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [*TARMAC, "run", "train.py", "--input", f"training=s3://{bucket.name}/data"],
+        cwd=desk.project,
+        env={**desk._environment(), "TERM": "xterm", "COLUMNS": "120"},
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while content := os.read(ours, 1 << 16):
+            seen += content
+    except OSError:
+        pass  # how a terminal says that the other side has gone
+    os.close(ours)
+    assert done.wait(30) == 0
+    assert f"Downloading s3://{bucket.name}/data · 4.9 KiB of 4.9 KiB".encode() in seen
