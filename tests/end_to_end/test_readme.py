@@ -1,0 +1,117 @@
+"""README tells the truth: its commands run, and what it shows is what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from desk import Desk
+
+pytestmark = [pytest.mark.journey, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Each command of a console block with the output that README shows for it."""
+    found: list[tuple[str, str]] = []
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def plain(text: str) -> list[str]:
+    """Lines without what differs from machine to machine: ids, numbers, units, paths."""
+    text = re.sub(r"-\d{8}-\d{6}-[0-9a-f]{4}", "-ID", text)
+    text = re.sub(r"(?<![\w.])/(?!opt/ml)\S+", "PATH", text)
+    text = re.sub(r"\d[\d.,:]*( ?([KMG]iB|B|s)\b)?", "N", text)
+    return squeezed(text)
+
+
+def squeezed(text: str) -> list[str]:
+    """Lines that are not empty, their white space folded."""
+    return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
+
+
+def shows(expected: list[str], seen: list[str]) -> bool:
+    """Whether the output is as shown, where `…` stands for any number of lines."""
+    if not expected:
+        return not seen
+    if expected[0] == "…":
+        return any(shows(expected[1:], seen[start:]) for start in range(len(seen) + 1))
+    return bool(seen) and expected[0] == seen[0] and shows(expected[1:], seen[1:])
+
+
+OFFLINE = [
+    (command, output) for command, output in sessions() if "refresh" not in command and command != "echo $?"
+]
+
+
+@pytest.mark.parametrize(("command", "output"), OFFLINE, ids=[command for command, _ in OFFLINE])
+def test_a_command_prints_what_readme_shows(desk: Desk, command: str, output: str) -> None:
+    shutil.copytree(
+        ROOT / "examples", desk.project / "examples", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    desk.environment["COLUMNS"] = "160"
+    words = shlex.split(command, comments=True)
+    assert words[0] == "tarmac"
+    done = desk.tarmac(*words[1:])
+    said = merged(done)
+    # Facts are the same on every machine; a run's numbers are not.
+    form = squeezed if words[1] == "gpus" else plain
+    assert shows(form(output), form(said)), said
+
+
+def merged(done: subprocess.CompletedProcess[str]) -> str:
+    """Output and Tarmac's own lines as a terminal shows them: the script's after the line about /opt/ml."""
+    head, mark, tail = done.stderr.partition("\n\n")
+    return f"{head}\n{done.stdout}\n{tail}" if mark else done.stdout + done.stderr
+
+
+def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(desk: Desk) -> None:
+    shutil.copytree(ROOT / "examples", desk.project / "examples")
+    commands = [command for command, _ in sessions()]
+    after = commands[commands.index("echo $?") - 1]
+    expected = next(output for command, output in sessions() if command == "echo $?")
+    assert desk.tarmac(*shlex.split(after)[1:]).returncode == int(expected)
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_python_blocks_run(desk: Desk, block: str) -> None:
+    shutil.copytree(ROOT / "examples", desk.project / "examples")
+    environment = {**os.environ, "HOME": str(desk.home), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", block], cwd=desk.project, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Completed no-gpu-expected" in done.stdout
+
+
+@pytest.mark.parametrize("block", blocks("yaml"))
+def test_job_files_are_valid(desk: Desk, block: str) -> None:
+    desk.write("tarmac.yaml", block)
+    desk.write("src/train.py", "")
+    desk.write("data/rows", "")
+    done = desk.tarmac("run", "--dry-run", "--no-require-gpu")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_document_names_is_there(name: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`((?:src|tests|tools|bench|examples|docs)/[\w./-]+)`", text)
+    links = [link for link in re.findall(r"\]\(([^)#:]+)\)", text) if "://" not in link]
+    assert [path for path in {*named, *links} if not (ROOT / path).exists()] == []
