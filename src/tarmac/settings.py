@@ -34,6 +34,13 @@ def cache_dir() -> Path:
     return _made("TARMAC_CACHE_DIR", "XDG_CACHE_HOME", ".cache", "The cache is kept")
 
 
+def cache_path() -> Path | None:
+    """Where the cache would lie, whether it is there or not; `None` without a home. Makes nothing, never fails."""
+    if value := os.environ.get("TARMAC_CACHE_DIR"):
+        return Path(value).expanduser().absolute()
+    return _standard("XDG_CACHE_HOME", ".cache")
+
+
 def colour(stream: object = None) -> bool:
     """Whether to colour what goes to the stream (default: standard output)."""
     if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":

@@ -16,7 +16,7 @@ from tarmac.cli.main import main
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tarmac.settings.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("tarmac.catalogue.catalogue.cache_path", lambda: tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
 
 

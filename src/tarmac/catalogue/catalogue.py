@@ -12,6 +12,7 @@ from tarmac.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, O
 from tarmac.catalogue.prices import DEFAULT_REGION
 from tarmac.catalogue.search import Request
 from tarmac.catalogue.tables import Tables
+from tarmac.settings import cache_path
 
 
 class Catalogue:
@@ -42,9 +43,8 @@ class Catalogue:
             refreshed: the folder of refreshed tables; None for the user's own.
         """
         if refreshed is None:
-            from tarmac.settings import cache_dir  # makes the folder: only where it is wanted
-
-            refreshed = cache_dir() / "catalogue"
+            cache = cache_path()
+            refreshed = cache / "catalogue" if cache is not None else None
         return cls(Tables(refreshed=refreshed))
 
     def instance(self, name: str) -> Instance | None:

@@ -27,6 +27,10 @@ class Console:
         self.live = interactive(self._own)
         """Whether somebody watches, so that a progress line is worth drawing."""
         self.colour = colour(self._own)
+        self.width = min(100, shutil.get_terminal_size((100, 0)).columns)
+        """Characters a line, 100 at most: longer lines are hard to read."""
+        self.unicode = _takes_unicode(self._own)
+        """Whether block characters can be written."""
 
     def say(self, text: str = "") -> None:
         """A line of Tarmac's own."""
@@ -80,3 +84,11 @@ class Console:
         if not self._at_line_start and self.live:
             print(file=self._own)
             self._at_line_start = True
+
+
+def _takes_unicode(stream: TextIO) -> bool:
+    try:
+        "▁█…".encode(getattr(stream, "encoding", None) or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True

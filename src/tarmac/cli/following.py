@@ -57,7 +57,7 @@ def show_end(run: LocalRun, record: RunRecord, console: Console) -> None:
     """What is to be said of a run that has ended."""
     console.say()
     if (verdict := run.verdict) is not None:
-        console.say(render(verdict, width=100, colour=console.colour))
+        console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
     console.label("run", _ending(record))
     for note in record.notes:
         console.label("note", note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from importlib import import_module
@@ -31,6 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # What follows `--` is the script's, whatever it looks like.
     end = words.index("--") if "--" in words else len(words)
+    for stream in (sys.stdout, sys.stderr):
+        # A file's name may hold what the terminal cannot show; that is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         arguments = _parser(words[:end]).parse_args(words[:end])
         arguments.script_arguments = words[end + 1 :] if end < len(words) else None

@@ -32,7 +32,8 @@ def expected_gpus(job: Job, catalogue: Catalogue) -> ExpectedGpus:
     wanted = job.resources.gpu
     if wanted is not None:
         names = ", ".join(wanted.names) or None
-        return ExpectedGpus(wanted.count.low or 1, names, f"resources.gpu: {wanted}")
+        written = str(wanted).removeprefix(":")
+        return ExpectedGpus(wanted.count.low or 1, names, f"resources.gpu: {written}")
     if job.resources.gpu_memory is not None:
         return ExpectedGpus(1, None, f"resources.gpu_memory: {job.resources.gpu_memory}")
     if job.require_gpu:
