@@ -103,6 +103,7 @@ class Scenario:
     cuda: int = 12040
     _clock: str = "fixed 0"
     _gpus: dict[int, str] = field(default_factory=dict[int, str])
+    _health: list[str] = field(default_factory=list[str])
     _rows: list[str] = field(default_factory=list[str])
     _failures: list[str] = field(default_factory=list[str])
 
@@ -158,6 +159,12 @@ class Scenario:
         )
         return self
 
+    def health(self, gpu: int = 0, **conditions: float) -> "Scenario":
+        """How `gpu` is; what is not named here is not supported. `nvml_stub.c` lists the names."""
+        named = " ".join(f"{name}={int(value)}" for name, value in conditions.items())
+        self._health.append(f"health {gpu} {named}")
+        return self
+
     def when_registered(
         self,
         pid_file: Path,
@@ -197,7 +204,7 @@ class Scenario:
     def write(self) -> "Scenario":
         """Writes the file in one step, so that the stub never reads half of it."""
         lines = [f"driver {self.driver}", f"cuda {self.cuda}", f"clock {self._clock}"]
-        lines += [*self._gpus.values(), *self._failures, *self._rows]
+        lines += [*self._gpus.values(), *self._health, *self._failures, *self._rows]
         unfinished = self.path.with_name(self.path.name + ".new")
         unfinished.write_text("\n".join(lines) + "\n")
         unfinished.replace(self.path)

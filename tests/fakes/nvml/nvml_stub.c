@@ -8,7 +8,12 @@
  *   clock fixed SECONDS | clock wall EPOCH   the scenario's time: a number, or the time since EPOCH
  *   fail FUNCTION CODE [FROM [UNTIL]]        FUNCTION (`*` is every one but init) returns CODE in that time
  *   gpu INDEX MEMORY_MIB MAJOR MINOR POWER_LIMIT_W MIG UUID PCI NAME...
+ *   health INDEX KEY=VALUE...                after the GPU's own line; what is not named is "not supported"
  *   at SECONDS INDEX [KEY=VALUE...] [when=PATH]
+ *
+ * Keys of `health`: ecc, ecc_volatile, ecc_aggregate, sram_worn, remapped, remap_pending, remap_failed, pages_pending,
+ * width, width_max, generation, generation_max, persistence, mig_pending, mig_instances, fabric (NVML's state),
+ * fabric_status, compute_mode, power_default (W).
  *
  * The last `at` line whose time has come is a GPU's whole state. Keys: util, memutil (percent), mem, reserved (MiB),
  * power (W), clock (MHz), throttle (bit mask, 0x..), error (NVML code: every call for this GPU fails with it), procs
@@ -149,7 +154,9 @@ EXPORT int nvmlDeviceGetMigMode(void *gpu, unsigned *current, unsigned *pending)
     if (code) return code;
     int mig = scenario.gpus[index_of(gpu)].mig;
     if (mig < 0) return NOT_SUPPORTED;
-    *current = *pending = (unsigned)mig;
+    long long after_reset = condition_of(index_of(gpu), "mig_pending");
+    *current = (unsigned)mig;
+    *pending = after_reset < 0 ? (unsigned)mig : (unsigned)after_reset;
     return SUCCESS;
 }
 
@@ -242,3 +249,5 @@ EXPORT int nvmlDeviceGetProcessUtilization(void *gpu, ProcessSample *out, unsign
         out[i] = (ProcessSample){processes[i].pid, since + 1, (unsigned)processes[i].sm, 0, 0, 0};
     return SUCCESS;
 }
+
+#include "health.h"

@@ -14,6 +14,7 @@
 #define MAX_ROWS 1024
 #define MAX_FAILURES 64
 #define MAX_PROCESSES 64
+#define MAX_CONDITIONS 32
 #define MIB (1024ULL * 1024ULL)
 
 typedef struct { unsigned pid; long long mib; int sm; } Process;
@@ -28,10 +29,13 @@ typedef struct {
     char when[1024];
 } Row;
 
+typedef struct { char key[32]; long long value; } Condition;
+
 typedef struct {
-    int present, major, minor, power_limit_w, mig;
+    int present, major, minor, power_limit_w, mig, condition_count;
     long long memory_mib;
     char uuid[96], pci[32], name[96];
+    Condition conditions[MAX_CONDITIONS];
 } Gpu;
 
 typedef struct { char function[96]; int code; double from, until; } Failure;
@@ -103,6 +107,22 @@ static void parse_gpu(const char *text) {
     if (index >= scenario.gpu_count) scenario.gpu_count = index + 1;
 }
 
+static void parse_health(char *text) {
+    char *rest = NULL;
+    char *word = strtok_r(text, " ", &rest);
+    int index = word ? atoi(word) : -1;
+    if (index < 0 || index >= MAX_GPUS) return;
+    Gpu *gpu = &scenario.gpus[index];
+    while ((word = strtok_r(NULL, " ", &rest)) && gpu->condition_count < MAX_CONDITIONS) {
+        char *value = strchr(word, '=');
+        if (!value) continue;
+        *value++ = '\0';
+        Condition *condition = &gpu->conditions[gpu->condition_count++];
+        snprintf(condition->key, sizeof condition->key, "%s", word);
+        condition->value = strtoll(value, NULL, 0);
+    }
+}
+
 static void parse_failure(const char *text) {
     if (scenario.failure_count == MAX_FAILURES) return;
     Failure *failure = &scenario.failures[scenario.failure_count];
@@ -119,6 +139,7 @@ static void parse_line(char *line) {
     if (!strcmp(line, "driver")) snprintf(scenario.driver, sizeof scenario.driver, "%s", text);
     else if (!strcmp(line, "cuda")) scenario.cuda = atoi(text);
     else if (!strcmp(line, "gpu")) parse_gpu(text);
+    else if (!strcmp(line, "health")) parse_health(text);
     else if (!strcmp(line, "at")) parse_row(text);
     else if (!strcmp(line, "fail")) parse_failure(text);
     else if (!strcmp(line, "clock")) {
@@ -174,6 +195,14 @@ static int failure_of(const char *function) {
         if (named && now >= failure->from && now < failure->until) return failure->code;
     }
     return 0;
+}
+
+/* A condition of a GPU; -1 where the scenario does not name it, which stands for "not supported". */
+static long long condition_of(int gpu, const char *key) {
+    Gpu *found = &scenario.gpus[gpu];
+    for (int i = 0; i < found->condition_count; i++)
+        if (!strcmp(found->conditions[i].key, key)) return found->conditions[i].value;
+    return -1;
 }
 
 static const Row *row_of(int gpu) {
