@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import COMPLETED
-from tarmac.places.local.store import RunStore
 from tarmac.places.record import RunRecord
 
 
@@ -25,21 +24,26 @@ def previous_attempt(records: Iterable[RunRecord], job_name: str, source_dir: st
     return None
 
 
-def take_over(store: RunStore, previous: RunRecord | None, paths: RunPaths) -> int:
+def count_files(left: Path) -> int:
+    """How many checkpoint files an attempt left in its folder; 0 where there is none."""
+    return sum(1 for path in left.rglob("*") if path.is_file())
+
+
+def take_over(left: Path | None, paths: RunPaths) -> None:
     """Move an earlier attempt's checkpoints into a new run's folder, or make that folder empty.
 
-    Returns:
-        How many files came along.
+    Args:
+        left: the earlier attempt's folder, there or not.
+        paths: the new run's.
     """
-    if previous is not None:
-        left = store.paths(previous.id).checkpoints
-        if left.is_dir() and any(left.iterdir()):
-            # One step on one file system: an interruption leaves them in one place or the other.
-            left.rename(paths.checkpoints)
-            return _count(paths.checkpoints)
-    paths.checkpoints.mkdir(exist_ok=True)
-    return 0
+    if left is not None and left.is_dir():
+        # One step on one file system: an interruption leaves them in one place or the other.
+        left.rename(paths.checkpoints)
+        return
+    paths.checkpoints.mkdir()
 
 
-def _count(folder: Path) -> int:
-    return sum(1 for path in folder.rglob("*") if path.is_file())
+def give_back(left: Path | None, paths: RunPaths) -> None:
+    """Undo `take_over`: the new run came to nothing."""
+    if left is not None and not left.exists() and paths.checkpoints.is_dir():
+        paths.checkpoints.rename(left)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,9 +21,10 @@ from tarmac.jobs.spec import Job, TrainingJob
 from tarmac.places.agent_file import agent_file
 from tarmac.places.expectation import ExpectedGpus, expected_gpus
 from tarmac.places.interpreter import find_interpreter
-from tarmac.places.local.checkpoints import previous_attempt, take_over
+from tarmac.places.local.checkpoints import count_files, give_back, previous_attempt, take_over
 from tarmac.places.local.order import Sources, local_order, notes_for, order_document
 from tarmac.places.local.s3_layout import S3Prefix
+from tarmac.places.local.spawn import held_lock, spawn
 from tarmac.places.local.store import RunStore
 
 if TYPE_CHECKING:
@@ -148,28 +146,35 @@ def start(chosen: LocalPlan, store: RunStore, cache: Path) -> RunPaths:
         TarmacError: the folder could not be made; nothing of it is left.
     """
     chosen = fetch(chosen, cache)
-    paths = store.create(chosen.job.name)
     try:
-        return _start(chosen, store, paths, cache)
-    except BaseException as error:
-        shutil.rmtree(paths.root, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise TarmacError(
-                f"The run's folder could not be made: {error.strerror}: {error.filename or paths.root}.",
-                remedy="Make room, or set TARMAC_STATE_DIR to a folder on another disk.",
-            ) from error
-        raise
+        agent = agent_file(cache)
+        paths = store.create(chosen.job.name)
+        left = _left_checkpoints(chosen, store)
+        try:
+            # Held before the run can be seen: nobody takes it for one whose agent was killed.
+            with held_lock(paths) as lock:
+                order = _lay_out(chosen, paths, left)
+                spawn(order, paths, agent, lock)
+        except BaseException:
+            give_back(left, paths)
+            shutil.rmtree(paths.root, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise TarmacError(
+            f"The run could not be started: {error.strerror}: {error.filename or store.root}.",
+            remedy="Make room, or set TARMAC_STATE_DIR and TARMAC_CACHE_DIR to folders on another disk.",
+        ) from error
+    return paths
 
 
-def _start(chosen: LocalPlan, store: RunStore, paths: RunPaths, cache: Path) -> RunPaths:
+def _lay_out(chosen: LocalPlan, paths: RunPaths, left: Path | None) -> AgentJob:
+    """Fill the run's folder; gives what is in its `job.json`."""
     job = chosen.job
     order = order_for(chosen, paths)
     paths.logs.mkdir()
     code = paths.ml / code_folder(order)
     code.mkdir(parents=True)
     copy_to(chosen.tree, code)
-    notes = list(chosen.notes)
-    notes += _lay_checkpoints(chosen, store, paths)
     write_json(paths.job, order_document(order))
     write_json(
         paths.run,
@@ -183,28 +188,36 @@ def _start(chosen: LocalPlan, store: RunStore, paths: RunPaths, cache: Path) -> 
             "secondary_status": "Starting",
             "created": time.time(),
             "source_dir": job.source_dir,
-            "notes": notes,
+            "notes": [*chosen.notes, *_checkpoint_notes(left)],
         },
     )
-    _spawn(order, paths, agent_file(cache))
-    return paths
+    if isinstance(job, TrainingJob):
+        own = _own_checkpoints(job)
+        if own is not None:
+            own.mkdir(parents=True, exist_ok=True)
+        else:
+            take_over(left, paths)
+    return order
 
 
-def _lay_checkpoints(chosen: LocalPlan, store: RunStore, paths: RunPaths) -> list[str]:
+def _left_checkpoints(chosen: LocalPlan, store: RunStore) -> Path | None:
+    """Where an earlier attempt left checkpoints to go on from."""
     job = chosen.job
-    if not isinstance(job, TrainingJob):
+    if chosen.fresh or not isinstance(job, TrainingJob) or _own_checkpoints(job) is not None:
+        return None
+    previous = previous_attempt(store.records(), job.name, job.source_dir)
+    if previous is None:
+        return None
+    left = store.paths(previous.id).checkpoints
+    return left if count_files(left) else None
+
+
+def _checkpoint_notes(left: Path | None) -> list[str]:
+    if left is None:
         return []
-    own = _own_checkpoints(job)
-    if own is not None:
-        own.mkdir(parents=True, exist_ok=True)
-        return []
-    previous = None if chosen.fresh else previous_attempt(store.records(), job.name, job.source_dir)
-    came = take_over(store, previous, paths)
-    if previous is None or came == 0:
-        return []
-    return [
-        f"{came} checkpoint files of {previous.id} are in /opt/ml/checkpoints again (--fresh begins without)"
-    ]
+    count = count_files(left)
+    files = "1 checkpoint file" if count == 1 else f"{count} checkpoint files"
+    return [f"/opt/ml/checkpoints begins with {files} of {left.parent.name} (--fresh begins without)"]
 
 
 def _results(job: Job) -> list[Path]:
@@ -220,26 +233,6 @@ def _own_checkpoints(job: Job) -> Path | None:
     if isinstance(job, TrainingJob) and job.checkpoint is not None and job.checkpoint.path is not None:
         return Path(job.checkpoint.path)
     return None
-
-
-def _spawn(order: AgentJob, paths: RunPaths, agent: Path) -> None:
-    # The lock is taken here and handed on, so that the run counts as alive from its first moment.
-    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    try:
-        with paths.agent_log.open("ab") as log:
-            # -I: the agent must not trip over what the script's PYTHONPATH and working directory hold.
-            subprocess.Popen(
-                [order.python, "-I", str(agent), str(paths.root), "--lock-fd", str(lock)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-                cwd=paths.root,
-            )
-    finally:
-        os.close(lock)
 
 
 def _source(job: Job, name: str) -> Path | S3Prefix:
