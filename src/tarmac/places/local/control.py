@@ -15,9 +15,12 @@ from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import read_state
 from tarmac.agent.unpacking import unpack
 from tarmac.errors import TarmacError, UsageError
+from tarmac.places.local.changes import Changes
 from tarmac.places.local.follow import Event, follow
 from tarmac.places.local.store import RunStore, agent_alive
 from tarmac.places.record import RunRecord
+
+_LOOK_SECONDS = 1.0
 
 
 class LocalRun:
@@ -70,14 +73,13 @@ class LocalRun:
 
         The end itself is waited for with `wait` or `follow`.
         """
-        agent = self.record.document.get("agent_pid")
-        if agent is None or not agent_alive(self.paths):
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(agent, signal.SIGQUIT if at_once else signal.SIGTERM)
+        agent = self._listening_agent()
+        if agent is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(agent, signal.SIGQUIT if at_once else signal.SIGTERM)
 
     def pull(self, destination: Path, *, extract: bool = False) -> list[Path]:
-        """Copy the artifacts, the verdict and the logs into a folder.
+        """Copy the artifacts, a processing job's outputs that stayed with the run, the verdict and the logs.
 
         Args:
             destination: the folder, made if need be.
@@ -98,9 +100,20 @@ class LocalRun:
             raise TarmacError(str(error), remedy=f"Its files lie in {self.paths.ml}.") from error
         except OSError as error:
             raise TarmacError(
-                f"{error.filename or destination} could not be written: {error.strerror}.",
+                f"{error.filename or destination} could not be written: {error.strerror or error}.",
                 remedy="Name another folder with --to.",
             ) from error
+
+    def _listening_agent(self) -> int | None:
+        """The agent's process id, once it has one that listens to signals; `None` when it is gone."""
+        with Changes([self.paths.root]) as changes:
+            while agent_alive(self.paths):
+                agent = self.record.document.get("agent_pid")
+                if agent is not None:
+                    return agent
+                # It was started a moment ago: a signal now would kill it before it can stop in good order.
+                changes.wait(_LOOK_SECONDS)
+        return None
 
     def _pull(self, destination: Path, extract: bool) -> Iterator[Path]:
         destination.mkdir(parents=True, exist_ok=True)
@@ -113,10 +126,20 @@ class LocalRun:
                 yield target
             else:
                 yield _copied(archive, destination / archive.name)
+        for kept in self._kept_outputs():
+            target = destination / kept.name
+            shutil.copytree(kept, target, symlinks=True, dirs_exist_ok=True)
+            yield target
         if self.paths.verdict.exists():
             yield _copied(self.paths.verdict, destination / self.paths.verdict.name)
         if self.paths.log().exists():
             yield _copied(self.paths.log(), destination / self.paths.log().name)
+
+    def _kept_outputs(self) -> list[Path]:
+        """Folders of a processing job's outputs that go nowhere else on this machine."""
+        order = read_state(self.paths.job) or {}
+        targets = [output["target"] for output in order.get("outputs", ()) if output["destination"] is None]
+        return [folder for target in targets if (folder := self.paths.ml / target).is_dir()]
 
 
 def _copied(source: Path, destination: Path) -> Path:
