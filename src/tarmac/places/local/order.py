@@ -145,14 +145,18 @@ def notes_for(job: Job, expected: ExpectedGpus) -> list[str]:
     notes = list(job.warnings)
     if expected.unknown is not None:
         notes.append(f"instance_type {expected.unknown} is not in the catalogue, so no GPU is expected of it")
-    places = (
-        [job.output]
-        if isinstance(job, TrainingJob)
-        else [outlet.destination for outlet in job.outputs.values()]
-    )
     notes += [
         f"{place} is on S3: a run on this machine keeps its results here (tarmac pull)"
-        for place in places
+        for place in _destinations(job)
         if place is not None and is_s3(place)
     ]
+    checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
+    if checkpoint is not None and checkpoint.path is None:
+        notes.append(f"{checkpoint.s3} is on S3: runs on this machine keep their checkpoints here")
     return notes
+
+
+def _destinations(job: Job) -> list[str | None]:
+    if isinstance(job, TrainingJob):
+        return [job.output]
+    return [outlet.destination for outlet in job.outputs.values()]
