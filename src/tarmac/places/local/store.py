@@ -15,10 +15,12 @@ from typing import Any
 
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import ENDED, FAILED, read_state, write_json
-from tarmac.errors import RunNotFound, UsageError
+from tarmac.errors import RunNotFound, TarmacError, UsageError
 from tarmac.places.record import RunRecord
 
 _NAME_LIMIT = 63  # SageMaker's limit for a job name
+_NEEDED = {"job_name", "kind", "place", "status"}
+_REMOVED = ".removed"
 
 
 class RunStore:
@@ -53,8 +55,9 @@ class RunStore:
         found: list[tuple[float, str, dict[str, Any]]] = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self.root) as entries:
             for entry in entries:
-                document = read_state(RunPaths(Path(entry.path)).run)
-                if document is not None and "created" in document:
+                # A dot marks what is being removed.
+                document = None if entry.name.startswith(".") else self._document(entry.name)
+                if document is not None:
                     found.append((document["created"], entry.name, document))
         for _, _, document in sorted(found, key=lambda item: item[:2], reverse=True):
             yield self._settled(document)
@@ -65,7 +68,7 @@ class RunStore:
         Raises:
             RunNotFound: there is none.
         """
-        document = read_state(self.paths(run_id).run)
+        document = self._document(run_id)
         if document is None:
             raise RunNotFound(
                 f"No run is called {run_id}.", remedy="`tarmac ps` lists the runs on this machine."
@@ -79,11 +82,7 @@ class RunStore:
         Raises:
             RunNotFound: no run is meant, or it cannot be told which.
         """
-        if (
-            name is not None
-            and re.fullmatch(r"[\w.-]+", name)
-            and read_state(self.paths(name).run) is not None
-        ):
+        if name is not None and re.fullmatch(r"\w[\w.-]*", name) and self._document(name) is not None:
             return self.record(name)
         records = list(self.records())
         if not records:
@@ -111,9 +110,27 @@ class RunStore:
             raise UsageError(f"{record.id} still runs.", remedy=f"tarmac stop {record.id}")
         root = self.paths(record.id).root
         # Out of sight first: a half-removed folder must not look like a run.
-        doomed = root.with_name(f".{root.name}.removed")
-        root.rename(doomed)
-        shutil.rmtree(doomed, onerror=_make_removable)
+        doomed = root.with_name(f".{root.name}{_REMOVED}")
+        try:
+            root.rename(doomed)
+            _remove(doomed)
+        except OSError as error:
+            raise TarmacError(
+                f"{record.id} could not be removed whole: {error.filename or root}: {error.strerror}.",
+                remedy=f"Remove it as the user who may: sudo rm -r {doomed if doomed.exists() else root}",
+            ) from error
+        for left in self.root.glob(f".*{_REMOVED}"):
+            # An earlier removal was interrupted.
+            with contextlib.suppress(OSError):
+                _remove(left)
+
+    def _document(self, run_id: str) -> dict[str, Any] | None:
+        """A run's `run.json`; `None` where there is none, or one that is no run's."""
+        document = read_state(self.paths(run_id).run)
+        if document is None or not isinstance(document.get("created"), int | float):
+            return None
+        # The folder's name is what everybody types, whatever it was called once.
+        return {**document, "id": run_id} if document.keys() >= _NEEDED else None
 
     def _settled(self, document: dict[str, Any]) -> RunRecord:
         """A run that says it goes on while its agent is gone has failed: say so, and write it down."""
@@ -123,12 +140,12 @@ class RunStore:
         if agent_alive(paths):
             return RunRecord.of(document)
         # The agent may have ended in good order since we read.
-        document = read_state(paths.run) or document
+        document = self._document(document["id"]) or document
         if document["status"] not in ENDED:
             document |= {
                 "status": FAILED,
                 "secondary_status": FAILED,
-                "failure_reason": "the agent was killed, and the script with it",
+                "failure_reason": _why_gone(document, paths),
                 "ended": _last_sign_of_life(paths),
             }
             with contextlib.suppress(OSError):
@@ -160,9 +177,28 @@ def _last_sign_of_life(paths: RunPaths) -> float:
     return max(times, default=time.time())
 
 
-def _make_removable(function: Any, path: str, _: object) -> None:
-    """A script may have left folders that not even their owner may write to."""
-    parent = Path(path).parent
-    parent.chmod(0o700)
-    Path(path).chmod(0o700)
-    function(path)
+def _why_gone(document: dict[str, Any], paths: RunPaths) -> str:
+    if document.get("agent_pid") is not None:
+        return "the agent was killed, and the script with it"
+    try:
+        said = paths.agent_log.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        said = []
+    last = next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
+    return f"the agent did not start: {last} (see {paths.agent_log})"
+
+
+def _remove(folder: Path) -> None:
+    _open_up(folder)
+    for path, names, _ in os.walk(folder):
+        for name in names:
+            _open_up(Path(path, name))
+    shutil.rmtree(folder)
+
+
+def _open_up(folder: Path) -> None:
+    """A script may have left folders that not even their owner may look into or write to."""
+    # Somebody else's folder stays as it is: if it is in the way, the removal itself says so.
+    with contextlib.suppress(PermissionError):
+        if not folder.is_symlink():
+            folder.chmod(0o700)
