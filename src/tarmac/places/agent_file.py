@@ -44,16 +44,20 @@ def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     beside = destination.with_name(f".{destination.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            # An empty package: the ground half's own would import what is not on board.
-            for name, content in [("tarmac/__init__.py", b""), ("__main__.py", _MAIN)]:
-                _add(archive, name, content)
-            for name, path in sources if sources is not None else _sources():
-                _add(archive, name, path.read_bytes())
-    beside.chmod(0o755)
-    beside.replace(destination)
+    try:
+        with beside.open("wb") as file:
+            file.write(b"#!/usr/bin/env python3\n")
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                # An empty package: the ground half's own would import what is not on board.
+                for name, content in [("tarmac/__init__.py", b""), ("__main__.py", _MAIN)]:
+                    _add(archive, name, content)
+                for name, path in sources if sources is not None else _sources():
+                    _add(archive, name, path.read_bytes())
+        beside.chmod(0o755)
+        beside.replace(destination)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

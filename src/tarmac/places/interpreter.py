@@ -42,10 +42,11 @@ def find_interpreter(
 
 
 def _asked(asked: str) -> str:
-    path = Path(asked).expanduser()
-    if path.is_dir():
-        path = path / "bin" / "python"
-    found = shutil.which(str(path))
+    # A name alone is a command, even where a folder is called like it.
+    found = shutil.which(asked) if asked and "/" not in asked else None
+    if found is None:
+        path = Path(asked).expanduser()
+        found = shutil.which(str(path / "bin" / "python" if path.is_dir() else path))
     if found is None:
         raise UsageError(
             f"--python {asked}: there is no such interpreter.", remedy="Give its path or its environment."
