@@ -1,0 +1,183 @@
+"""The NVIDIA driver as the system's files show it: PCI devices, device files, kernel module. Nothing is loaded."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+NVIDIA = "0x10de"
+"""NVIDIA's PCI vendor id."""
+
+_GPU_CLASS = "0x03"
+"""PCI base class of display controllers: 0300 VGA, 0302 3D. NVSwitch, audio and USB functions have others."""
+_BUILT_AT = ("updates/dkms", "updates", "extra", "weak-updates", "kernel/drivers/video", "kernel/nvidia")
+
+
+@dataclass(frozen=True)
+class PciGpu:
+    """An NVIDIA GPU on the PCI bus.
+
+    Args:
+        address: such as `0000:00:1e.0`.
+        device_id: such as `0x2237`, an A10G.
+        driver: the kernel driver that has it: `nvidia`, `nouveau`, `vfio-pci`; `None` where none has.
+    """
+
+    address: str
+    device_id: str
+    driver: str | None = None
+
+
+@dataclass(frozen=True)
+class DriverFiles:
+    """What `/sys`, `/proc` and `/dev` show of the driver.
+
+    Args:
+        pci: GPUs on the bus; `None` where the bus cannot be looked at.
+        device_files: numbers of the `/dev/nvidiaN` that are there.
+        control: whether `/dev/nvidiactl` is there.
+        uvm: whether `/dev/nvidia-uvm` is there.
+        forbidden: device files that this user may not open.
+        loaded: whether the `nvidia` kernel module is loaded; `None` where nothing tells.
+        version: its version, such as `580.95.05`.
+        flavour: `open` or `proprietary`.
+        nouveau: whether the nouveau module is loaded.
+        wsl: whether GPUs come through Windows (`/dev/dxg`).
+        container: whether this is a container, whose `/sys` shows the host's devices.
+        kernel: the running kernel's release.
+        built_for: kernels for which an `nvidia` module lies in `/lib/modules`.
+        libraries: versions of the driver's libraries, by the names of their files, newest last.
+    """
+
+    pci: tuple[PciGpu, ...] | None = ()
+    device_files: tuple[int, ...] = ()
+    control: bool = False
+    uvm: bool = False
+    forbidden: tuple[str, ...] = ()
+    loaded: bool | None = None
+    version: str | None = None
+    flavour: str | None = None
+    nouveau: bool = False
+    wsl: bool = False
+    container: bool = False
+    kernel: str | None = None
+    built_for: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+
+def read_driver_files(root: Path = Path("/")) -> DriverFiles:
+    """Reads everything; what is not there is left at its default. Takes some milliseconds."""
+    files = _device_files(root)
+    version, flavour = _module(root)
+    modules = _text(root / "proc/modules")
+    named = (
+        {line.split()[0] for line in modules.splitlines() if line.strip()} if modules is not None else None
+    )
+    loaded = version is not None or (root / "sys/module/nvidia").is_dir() or "nvidia" in (named or ())
+    kernel = (_text(root / "proc/sys/kernel/osrelease") or "").strip() or None
+    numbers = sorted(int(name[6:]) for name in files if re.fullmatch(r"nvidia\d+", name))
+    return DriverFiles(
+        pci=_pci(root),
+        device_files=tuple(numbers),
+        control="nvidiactl" in files,
+        uvm="nvidia-uvm" in files,
+        forbidden=tuple(
+            f"/dev/{name}" for name in files if not os.access(root / "dev" / name, os.R_OK | os.W_OK)
+        ),
+        loaded=loaded if loaded or named is not None else None,
+        version=version,
+        flavour=flavour,
+        nouveau="nouveau" in (named or ()) or (root / "sys/module/nouveau").is_dir(),
+        wsl=(root / "dev/dxg").exists(),
+        container=in_container(root),
+        kernel=kernel,
+        built_for=_built_for(root),
+        libraries=_libraries(root),
+    )
+
+
+def in_container(root: Path = Path("/")) -> bool:
+    """Whether this is a container (Docker, Podman, Kubernetes, SageMaker) and not the host itself."""
+    if any((root / mark).exists() for mark in (".dockerenv", "run/.containerenv")):
+        return True
+    control_groups = _text(root / "proc/1/cgroup") or ""
+    return any(word in control_groups for word in ("docker", "kubepods", "containerd", "/ecs/"))
+
+
+def _pci(root: Path) -> tuple[PciGpu, ...] | None:
+    try:
+        folders = sorted((root / "sys/bus/pci/devices").iterdir())
+    except OSError:
+        return None
+    found: list[PciGpu] = []
+    for folder in folders:
+        if (_text(folder / "vendor") or "").strip() != NVIDIA:
+            continue
+        if not (_text(folder / "class") or "").startswith(_GPU_CLASS):
+            continue
+        try:
+            driver = (folder / "driver").readlink().name
+        except OSError:
+            driver = None
+        found.append(PciGpu(folder.name, (_text(folder / "device") or "").strip(), driver))
+    return tuple(found)
+
+
+def _device_files(root: Path) -> list[str]:
+    try:
+        return sorted(
+            name
+            for name in os.listdir(root / "dev")  # noqa: PTH208 - names are all that is wanted
+            if re.fullmatch(r"nvidia(\d+|ctl|-uvm)", name)
+        )
+    except OSError:
+        return []
+
+
+def _module(root: Path) -> tuple[str | None, str | None]:
+    """Version and flavour of the loaded module, from its banner."""
+    banner = _text(root / "proc/driver/nvidia/version")
+    if banner is None:
+        alone = (_text(root / "sys/module/nvidia/version") or "").strip()
+        return alone or None, None
+    first = banner.splitlines()[0] if banner.strip() else ""
+    # "NVIDIA UNIX x86_64 Kernel Module  535.104.05 ..." or "NVIDIA UNIX Open Kernel Module for x86_64  580.95.05 ...";
+    # Arm drivers and GRID print the same form.
+    version = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", first + " ")
+    flavour = "open" if "Open Kernel Module" in first else "proprietary"
+    return (version[1], flavour) if version else (None, None)
+
+
+def _built_for(root: Path) -> tuple[str, ...]:
+    """Kernels for which somebody built the module; only where packages put it, for the whole tree is large."""
+    try:
+        kernels = sorted(folder for folder in (root / "lib/modules").iterdir() if folder.is_dir())
+    except OSError:
+        return ()
+    return tuple(
+        kernel.name
+        for kernel in kernels
+        if any(
+            any((kernel / place).glob(f"{depth}nvidia.ko*")) for place in _BUILT_AT for depth in ("", "*/")
+        )
+    )
+
+
+def _libraries(root: Path) -> tuple[str, ...]:
+    """Versions of the driver's user half, as its file names tell: `libnvidia-ml.so.580.95.05`."""
+    folders = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+    found = {
+        path.name.partition(".so.")[2]
+        for folder in folders
+        for path in (root / folder).glob("libnvidia-ml.so.*.*")
+    }
+    return tuple(sorted(found, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
