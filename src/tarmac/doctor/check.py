@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tarmac.doctor.machine import Machine
 from tarmac.findings import Finding
@@ -31,6 +31,15 @@ class Layer(IntEnum):
     CLOUD = 7
     """What the instance type promises, and what the account allows; asked whatever is broken below."""
 
+    @property
+    def stacked(self) -> bool:
+        """Whether it stands on the layers below it."""
+        return self <= Layer.COMPUTE
+
+
+def _nothing(reading: Any) -> str | None:  # noqa: ARG001
+    return None
+
 
 @dataclass(frozen=True)
 class Check(Generic[Reading]):
@@ -44,6 +53,7 @@ class Check(Generic[Reading]):
         evaluate: pure; turns a reading into findings, none where all is well or nothing is sure. A finding of severity
             error in the layers up to FRAMEWORK breaks the layer.
         quick: whether `tarmac doctor --quick` does it too (under some tens of milliseconds, no framework).
+        say: pure; what is worth saying of a sound layer, in a few words such as `driver 580.95.05`; `None` for nothing.
     """
 
     name: str
@@ -51,3 +61,4 @@ class Check(Generic[Reading]):
     read: Callable[[Machine], Reading | None]
     evaluate: Callable[[Reading], Iterable[Finding]]
     quick: bool = True
+    say: Callable[[Reading], str | None] = _nothing

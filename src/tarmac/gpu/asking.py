@@ -22,6 +22,10 @@ MARK = "\x1etarmac "
 
 Record = dict[str, Any]
 
+# Not by path: a script's own folder, or the current one, comes first on sys.path and shadows what frameworks import.
+_START = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; exec(compile(sys.argv.pop(1), 'probe', 'exec'))"
+)
 _TAIL = 20_000
 _FAREWELL_S = 2.0
 
@@ -76,8 +80,7 @@ def ask(
     source = pkgutil.get_data(__package__ or "tarmac.gpu", f"probes/{probe}.py")
     if source is None:
         raise ValueError(f"there is no probe called {probe}")
-    # By -c and not by path: a script's own folder comes first on sys.path and would shadow what frameworks import.
-    command = [python, "-c", source.decode(), probe, *arguments]
+    command = [python, "-c", _START, source.decode(), probe, *arguments]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
         try:
             process = subprocess.Popen(

@@ -1,0 +1,58 @@
+"""Every machine in `scenarios/`: what the doctor finds on it, no more and no less."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machines import SCENARIOS, build_machine, read_scenario
+
+from tarmac.doctor.runner import Report, State, all_checks, examine
+from tarmac.findings import Finding
+
+NAMES = sorted(folder.name for folder in SCENARIOS.iterdir() if folder.is_dir())
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("libraries")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: Path) -> None:
+    readings = read_scenario(SCENARIOS / name)
+    expected = tomllib.loads((SCENARIOS / name / "expected.toml").read_text())
+    machine = build_machine(readings, tmp_path, libraries)
+    report = examine(machine, all_checks(), quick=readings.other.get("quick", False))
+    wanted = expected.get("finding", [])
+    found = "\n".join(described(finding) for finding in report.findings)
+    assert sorted((f.code, str(f.severity)) for f in report.findings) == sorted(
+        (one["code"], one["severity"]) for one in wanted
+    ), found
+    for one in wanted:
+        assert any(answers(finding, one) for finding in report.findings), f"{one}\nfound:\n{found}"
+    assert broken_layer(report) == expected.get("broken"), found
+    assert report.exit_code() == expected["exit_code"], found
+
+
+def answers(finding: Finding, wanted: dict[str, Any]) -> bool:
+    text = described(finding)
+    return (
+        finding.code == wanted["code"]
+        and str(finding.location or "").startswith(wanted.get("location", ""))
+        and all(word in text for word in wanted.get("says", []))
+    )
+
+
+def described(finding: Finding) -> str:
+    parts = [f"{finding.code} {finding.severity} {finding.location or ''}: {finding.message}"]
+    return "\n  ".join([*parts, *finding.evidence, f"-> {finding.remedy}"])
+
+
+def broken_layer(report: Report) -> str | None:
+    return next((one.name for one in report.layers if one.layer.stacked and one.state is State.BROKEN), None)
+
+
+def test_every_scenario_says_why_it_is_there() -> None:
+    for name in NAMES:
+        assert read_scenario(SCENARIOS / name).why.strip(), name

@@ -1,0 +1,120 @@
+/* A libcuda.so.1 without a GPU, driven by a text file that TARMAC_CUDA_STUB names. One statement a line:
+ *
+ *   version NUMBER                          what cuDriverGetVersion gives; 12040 is 12.4
+ *   init CODE                               what cuInit returns
+ *   device MAJOR MINOR MEMORY_MIB NAME...   a GPU
+ *   fail FUNCTION CODE                      FUNCTION returns CODE
+ *   crash FUNCTION                          FUNCTION ends the process with SIGSEGV
+ *   hang FUNCTION                           FUNCTION never returns
+ *   wrong                                   the kernel's answer is wrong
+ *
+ * Device memory is host memory, and the one kernel that it knows is the sum of two vectors: whatever module is loaded,
+ * its function computes out[i] = a[i] + b[i] from (float *out, float *a, float *b, int n).
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_DEVICES 16
+
+typedef struct { int major, minor; size_t memory; char name[128]; } Device;
+
+static struct { int version, init, count, wrong, read; Device devices[MAX_DEVICES]; } stub;
+
+static FILE *scenario(void) {
+    const char *path = getenv("TARMAC_CUDA_STUB");
+    return path ? fopen(path, "r") : NULL;
+}
+
+static void load(void) {
+    if (stub.read) return;
+    stub.read = 1;
+    stub.version = 12040;
+    FILE *file = scenario();
+    if (!file) { stub.init = 100; return; }
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        Device *device = &stub.devices[stub.count];
+        unsigned long long mib;
+        if (sscanf(line, "version %d", &stub.version) == 1) continue;
+        if (sscanf(line, "init %d", &stub.init) == 1) continue;
+        if (!strncmp(line, "wrong", 5)) stub.wrong = 1;
+        if (stub.count < MAX_DEVICES &&
+            sscanf(line, "device %d %d %llu %127[^\n]", &device->major, &device->minor, &mib, device->name) == 4) {
+            device->memory = (size_t)mib << 20;
+            stub.count++;
+        }
+    }
+    fclose(file);
+}
+
+/* Does what the scenario says of a function; gives the code that it is to return. */
+static int begin(const char *function) {
+    load();
+    FILE *file = scenario();
+    if (!file) return 0;
+    char line[512], word[16], name[96];
+    int found = 0, code = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%15s %95s %d", word, name, &code) < 2 || strcmp(name, function)) continue;
+        if (!strcmp(word, "crash")) raise(SIGSEGV);
+        if (!strcmp(word, "hang")) for (;;) pause();
+        if (!strcmp(word, "fail")) found = code;
+    }
+    fclose(file);
+    return found;
+}
+
+EXPORT int cuInit(unsigned flags) { (void)flags; int code = begin(__func__); return code ? code : stub.init; }
+
+EXPORT int cuDriverGetVersion(int *out) { int code = begin(__func__); *out = stub.version; return code; }
+
+EXPORT int cuDeviceGetCount(int *out) { int code = begin(__func__); *out = stub.count; return code; }
+
+EXPORT int cuDeviceGet(int *out, int index) { *out = index; return begin(__func__); }
+
+EXPORT int cuDeviceGetName(char *out, int size, int device) {
+    snprintf(out, (size_t)size, "%s", stub.devices[device].name);
+    return begin(__func__);
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) { *out = stub.devices[device].memory; return begin(__func__); }
+
+EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
+    *out = attribute == 75 ? stub.devices[device].major : attribute == 76 ? stub.devices[device].minor : 0;
+    return begin(__func__);
+}
+
+EXPORT int cuCtxCreate_v2(void **out, unsigned flags, int device) {
+    (void)flags; (void)device; *out = &stub; return begin(__func__);
+}
+EXPORT int cuDevicePrimaryCtxRetain(void **out, int device) { (void)device; *out = &stub; return begin(__func__); }
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return 0; }
+EXPORT int cuCtxSetCurrent(void *context) { (void)context; return begin(__func__); }
+EXPORT int cuCtxDestroy_v2(void *context) { (void)context; return 0; }
+EXPORT int cuCtxSynchronize(void) { return begin(__func__); }
+EXPORT int cuModuleLoadData(void **out, const void *image) {
+    *out = &stub;
+    return image ? begin(__func__) : 1;
+}
+EXPORT int cuModuleGetFunction(void **out, void *module, const char *name) {
+    (void)module; (void)name; *out = &stub; return begin(__func__);
+}
+EXPORT int cuMemAlloc_v2(void **out, size_t size) { *out = malloc(size); return begin(__func__); }
+EXPORT int cuMemFree_v2(void *memory) { free(memory); return 0; }
+EXPORT int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return begin(__func__); }
+EXPORT int cuMemcpyDtoH_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return begin(__func__); }
+
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                          unsigned shared, void *stream, void **parameters, void **extra) {
+    (void)function; (void)gy; (void)gz; (void)by; (void)bz; (void)shared; (void)stream; (void)extra;
+    int code = begin(__func__);
+    if (code) return code;
+    float *out = *(float **)parameters[0], *a = *(float **)parameters[1], *b = *(float **)parameters[2];
+    int n = *(int *)parameters[3];
+    for (int i = 0; i < n && i < (int)(gx * bx); i++) out[i] = stub.wrong && i == n / 2 ? 0 : a[i] + b[i];
+    return 0;
+}

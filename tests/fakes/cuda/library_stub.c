@@ -1,0 +1,17 @@
+/* Any CUDA library. What `cudnnGetVersion` gives stands in a file beside it: `libcudnn.so.9.version`. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+
+__attribute__((visibility("default"))) size_t cudnnGetVersion(void) {
+    Dl_info info;
+    char path[4096];
+    unsigned long long version = 0;
+    if (!dladdr((void *)cudnnGetVersion, &info)) return 0;
+    snprintf(path, sizeof path, "%s.version", info.dli_fname);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    if (fscanf(file, "%llu", &version) != 1) version = 0;
+    fclose(file);
+    return (size_t)version;
+}
