@@ -144,6 +144,10 @@ class LocalRun:
 
 def _copied(source: Path, destination: Path) -> Path:
     beside = destination.with_name(f".{destination.name}.partial")
-    shutil.copyfile(source, beside)
-    beside.replace(destination)
+    try:
+        shutil.copyfile(source, beside)
+        beside.replace(destination)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
     return destination
