@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 from tarmac.agent.contract import Machine, code_folder, script_arguments, script_environment
 from tarmac.agent.job import AgentJob
 from tarmac.agent.keeper import Launch
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.world import World
+
+# Makes `import tarmac.runtime` work in the script, from within the agent's one file too; see the package in it.
+_CARRIED = Path(__file__).parents[1] / "runtime" / "carried"
 
 
 def plan_launch(
@@ -47,11 +51,23 @@ def _environment(
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(job.environment)
     environment.update(script_environment(job, world.contract, machine))
+    environment.update(_runtime_variables(job))
     folders = [f"{world.contract.base}/{code_folder(job)}"]
     if paths.packages.is_dir():
         folders.append(str(paths.packages))
         environment["PATH"] = f"{paths.packages / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
     if environment.get("PYTHONPATH"):
         folders.append(environment["PYTHONPATH"])
+    folders.append(str(_CARRIED))
     environment["PYTHONPATH"] = os.pathsep.join(folders)
     return environment
+
+
+def _runtime_variables(job: AgentJob) -> dict[str, str]:
+    """What `tarmac.runtime` knows of the job beside SageMaker's contract."""
+    variables: dict[str, str] = {}
+    if job.require_gpu is not None:
+        variables["TARMAC_REQUIRE_GPU"] = str(int(job.require_gpu))
+    if job.expected_gpus is not None:
+        variables["TARMAC_EXPECTED_GPUS"] = str(job.expected_gpus)
+    return variables

@@ -1,4 +1,4 @@
-"""Builds `tarmac-agent.pyz`: the agent, the GPU room and pynvml in one file that any Python from 3.9 on can run."""
+"""Builds `tarmac-agent.pyz`: the agent, the GPU room, the runtime library and pynvml in one file that any Python from 3.9 on can run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tarmac
 
-ON_BOARD = ("agent", "gpu")
+ON_BOARD = ("agent", "gpu", "runtime")
 _MAIN = b"import sys\n\nfrom tarmac.agent.main import main\n\nsys.exit(main())\n"
 # A fixed date keeps the file the same from build to build; zip knows none before 1980.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
