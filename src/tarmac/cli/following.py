@@ -44,8 +44,7 @@ def follow_to_the_end(
             if not stop_on_interrupt:
                 console.end_progress()
                 return ExitCode.INTERRUPTED
-            interrupts += 1
-            _stop(run, console, at_once=interrupts > 1)
+            interrupts = _stop(run, console, interrupts + 1)
             events = run.follow(offset=offset + view.seen, live=console.live)
     console.end_progress()
     record = run.record
@@ -125,13 +124,20 @@ def _percent(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f} %"
 
 
-def _stop(run: LocalRun, console: Console, *, at_once: bool) -> None:
+def _stop(run: LocalRun, console: Console, interrupts: int) -> int:
+    """Ask for a stop, at once after a second Ctrl-C; gives how many there were, for one may come meanwhile."""
     console.end_progress()
-    if at_once:
-        console.say("tarmac: stopping at once")
-    else:
-        console.say(f"tarmac: stopping {run.id}; Ctrl-C again stops it at once")
-    run.stop(at_once=at_once)
+    while True:
+        try:
+            if interrupts > 1:
+                console.say("tarmac: stopping at once")
+            else:
+                console.say(f"tarmac: stopping {run.id}; Ctrl-C again stops it at once")
+            run.stop(at_once=interrupts > 1)
+        except KeyboardInterrupt:
+            interrupts += 1
+        else:
+            return interrupts
 
 
 def _ending(record: RunRecord) -> str:

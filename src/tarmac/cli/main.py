@@ -6,10 +6,11 @@ import argparse
 import io
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 
 from tarmac import __version__
-from tarmac.errors import ExitCode, TarmacError
+from tarmac.errors import ExitCode, TarmacError, UsageError
 
 VERBS = {
     "run": "run a job and give a verdict on its GPU use",
@@ -37,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        arguments = _parser(words[:end]).parse_args(words[:end])
+        arguments = _read(words[:end])
         arguments.script_arguments = words[end + 1 :] if end < len(words) else None
         code = arguments.run(arguments)
         sys.stdout.flush()
@@ -52,7 +53,10 @@ def main(argv: list[str] | None = None) -> int:
         return ExitCode.OK
 
 
-def _parser(words: list[str]) -> argparse.ArgumentParser:
+def _read(words: list[str]) -> argparse.Namespace:
+    asked = next((word for word in words if not word.startswith("-")), None)
+    if asked is not None and asked not in VERBS:
+        raise _no_such_verb(asked)
     parser = argparse.ArgumentParser(
         prog="tarmac",
         description="Take a TensorFlow, Keras or PyTorch script to the right AWS GPU and prove that the GPU did the work.",
@@ -61,13 +65,42 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tarmac {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    asked = next((word for word in words if not word.startswith("-")), None)
     for verb, summary in VERBS.items():
         if verb != asked:
             verbs.add_parser(verb, help=summary, add_help=False)
         else:
             import_module(f"tarmac.cli.{verb}").add_parser(verbs)
-    return parser
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise _not_taken(str(asked), unknown[0], verbs.choices[str(asked)])
+    return arguments
+
+
+def _no_such_verb(asked: str) -> UsageError:
+    near = _nearest(asked, VERBS)
+    if near is None and asked.endswith((".py", ".sh", ".yaml", ".yml")):
+        remedy = f"tarmac run {asked}"
+    else:
+        remedy = f"Did you mean `tarmac {near}`?" if near else "`tarmac --help` lists the verbs."
+    return UsageError(f"There is no verb '{asked}'.", remedy=remedy)
+
+
+def _not_taken(verb: str, word: str, parser: argparse.ArgumentParser) -> UsageError:
+    # argparse has no public list of a parser's flags.
+    flags: list[str] = [*parser._option_string_actions]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    near = _nearest(word.partition("=")[0], flags, cutoff=0.75) if word.startswith("-") else None
+    hints = [f"Did you mean {near}?"] if near else []
+    if verb == "run":
+        hints.append("What is the script's goes after --, as in: tarmac run train.py -- --epochs 5")
+    return UsageError(
+        f"`tarmac {verb}` does not take {word}.", remedy=" ".join(hints) or f"tarmac {verb} --help"
+    )
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    import difflib  # costs every start 3 ms, for what few of them need
+
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)), None)
 
 
 def _say(error: TarmacError) -> int:

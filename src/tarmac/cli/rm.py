@@ -31,6 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
         records = [record for record in store.records() if record.has_ended]
     else:
         records = list({record.id: record for record in map(store.find, arguments.run_names)}.values())
+    running = next((record for record in records if not record.has_ended), None)
+    if running is not None:
+        raise UsageError(f"{running.id} still runs. Nothing was removed.", remedy=f"tarmac stop {running.id}")
     for record in records:
         store.remove(record)
         print(f"{record.id}: removed")

@@ -166,22 +166,26 @@ def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Pat
     Raises:
         UsageError: there is no such file.
     """
-    standard = next(
-        (folder / file for file in ("tarmac.yaml", "tarmac.yml") if (folder / file).is_file()), None
-    )
+    standard = _description_in(folder)
     if target is None:
         if standard is None:
             raise UsageError(
-                "There is no tarmac.yaml here and no script was named.",
+                f"There is no tarmac.yaml in {folder} and no script was named.",
                 remedy="tarmac run train.py -- --epochs 5",
             )
         return standard, name
     path = folder / Path(target).expanduser()
-    if path.is_dir():
+    # A job may well be called like the folder of its code.
+    named = standard if name is None and "/" not in target and not path.suffix else None
+    if path.is_dir() and (named is None or _description_in(path) is not None):
         return find_target(None, name, path)
-    if not path.exists() and not path.suffix and standard is not None and name is None:
-        return standard, target
+    if named is not None and not path.is_file():
+        return named, target
     return path, name
+
+
+def _description_in(folder: Path) -> Path | None:
+    return next((folder / file for file in ("tarmac.yaml", "tarmac.yml") if (folder / file).is_file()), None)
 
 
 def _show_plan(chosen: LocalPlan, console: Console) -> None:
