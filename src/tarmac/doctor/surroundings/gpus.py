@@ -87,7 +87,7 @@ def _ask_nvml(machine: Machine) -> Gpus | None:
     )
     states = tuple(_state(record) for record in answer.of("gpu"))
     driver = answer.one("driver")
-    return Gpus(states, driver and driver["version"]) if states else None
+    return Gpus(states, driver["version"] if driver else None) if states else None
 
 
 def _state(record: Record) -> GpuState:

@@ -61,7 +61,9 @@ def read(machine: Machine) -> Reading | None:
     stubs = next((one for one in folders if _is_stubs(machine, one)), None)
     wheels = _wheel_libraries(machine)
     shadows = (
-        [shadow for folder in folders for shadow in _shadows(machine.path(folder), wheels)] if wheels else []
+        [shadow for folder in folders for shadow in _shadows(_folder(machine, folder), wheels)]
+        if wheels
+        else []
     )
     return Reading(tuple(shadows), stubs)
 
@@ -102,7 +104,11 @@ def _differs(shadow: Shadow) -> bool:
 
 
 def _is_stubs(machine: Machine, folder: str) -> bool:
-    return Path(folder).name == "stubs" and machine.path(f"{folder}/libcuda.so.1").exists()
+    return Path(folder).name == "stubs" and (_folder(machine, folder) / "libcuda.so.1").exists()
+
+
+def _folder(machine: Machine, name: str) -> Path:
+    return Path(name) if Path(name).is_relative_to(machine.root) else machine.path(name)
 
 
 def _shadows(folder: Path, wheels: dict[str, tuple[Path, str | None]]) -> Iterator[Shadow]:

@@ -5,5 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.doctor.check import Check
+from tarmac.doctor.surroundings.cloud import account, notices, promise
 
-CHECKS: tuple[Check[Any], ...] = ()
+CHECKS: tuple[Check[Any], ...] = (promise.CHECK, account.CHECK, notices.CHECK)
+"""Every check of the cloud."""
