@@ -17,6 +17,8 @@ from tarmac.findings import Finding, Severity
 _LIBRARY = re.compile(
     r"lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvJitLink|cupti)\.so\.\d+"
 )
+_PACKAGE = re.compile(r"nvidia-(.+?)(?:-cu\d+)?")
+"""`cudnn` of `nvidia-cudnn-cu12`, which is also the name of its folder below `nvidia/`."""
 _MOST_SHOWN = 6
 
 
@@ -121,25 +123,17 @@ def _shadows(folder: Path, wheels: dict[str, tuple[Path, str | None]]) -> Iterat
 
 
 def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
-    """Of the interpreter's environment: the path of each library and the version of the package that brought it."""
+    """Of the user's interpreter: the path of each library and the version of the package that brought it."""
+    versions: dict[str, str] = {}
+    for package, version in machine.packages.versions.items():
+        if match := _PACKAGE.fullmatch(package):
+            versions[match[1].replace("-", "_")] = version
     found: dict[str, tuple[Path, str | None]] = {}
-    prefix = Path(machine.python).parent.parent
-    for site in sorted((prefix / "lib").glob("python3*/site-packages")):
-        versions = _package_versions(site)
-        for library in sorted(site.glob("nvidia/*/lib/lib*.so.*")):
+    for folder in machine.packages.folders:
+        for library in sorted(_folder(machine, folder).glob("nvidia/*/lib/lib*.so.*")):
             if _LIBRARY.fullmatch(library.name):
-                package = library.parent.parent.name
-                found.setdefault(library.name, (library, versions.get(package)))
+                found.setdefault(library.name, (library, versions.get(library.parent.parent.name)))
     return found
-
-
-def _package_versions(site: Path) -> dict[str, str]:
-    """`cudnn` to `9.10.2.21` of `nvidia_cudnn_cu12-9.10.2.21.dist-info`."""
-    names = (
-        re.fullmatch(r"nvidia_(.+?)(?:_cu\d+)?-([\d.]+)\.dist-info", one.name)
-        for one in site.glob("nvidia_*")
-    )
-    return {match[1]: match[2] for match in names if match}
 
 
 def _version_of(library: Path) -> str | None:

@@ -186,28 +186,33 @@ def _count(reading: Reading, promise: Instance) -> Iterator[Finding]:
             tuple(evidence),
         )
         return
-    part = (
-        f"Only {found} of the {_gpus(promise.gpu_count)}"
-        if found
-        else f"None of the {_gpus(promise.gpu_count)}"
-    )
+    why, remedy = _why_fewer(reading, promise, found)
+    paid = ", and you pay for all" if reading.place.on_aws else ""
+    if promise.gpu_count == 1:
+        message = f"The GPU that {promise.name} promises is not here: {why}."
+    else:
+        part = f"Only {found}" if found else "None"
+        message = (
+            f"{part} of the {promise.gpu_count} GPUs that {promise.name} promises are here{paid}: {why}."
+        )
+    yield Finding("D701", Severity.ERROR, message, tuple(evidence), remedy)
+
+
+def _why_fewer(reading: Reading, promise: Instance, found: int) -> tuple[str, str]:
     on_bus = reading.on_bus or 0
     if reading.container and on_bus >= promise.gpu_count:
-        why, remedy = "the container was not given the others", "docker run --gpus all …"
-    elif on_bus > found:
-        why, remedy = (
-            "the others are on the PCI bus and the driver does not have them",
-            (f"sudo dmesg | grep -i nvrm says why. Reboot; if it stays, {REPLACEMENT}"),
+        return "the container was not given all of them", "docker run --gpus all …"
+    if on_bus > found:
+        return (
+            "the driver does not have all that are on the PCI bus",
+            f"sudo dmesg | grep -i nvrm says why. Reboot; if it stays, {REPLACEMENT}",
         )
-    else:
-        why, remedy = "the others are not even on the PCI bus", f"For a whole machine, {REPLACEMENT}"
-    yield Finding(
-        "D701",
-        Severity.ERROR,
-        f"{part} that {promise.name} promises {'is' if found == 1 else 'are'} here, and you pay for all: {why}.",
-        tuple(evidence),
-        remedy,
-    )
+    if not reading.place.on_aws:
+        return (
+            "this machine bears no mark of AWS",
+            "Leave --instance-type out, or run the doctor on the instance.",
+        )
+    return "what is missing is not even on the PCI bus", f"To get a whole machine, {REPLACEMENT}"
 
 
 def _instead(reading: Reading) -> str | None:
