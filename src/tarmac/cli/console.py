@@ -23,6 +23,7 @@ class Console:
         self._own = own or sys.stderr
         self._output = output or sys.stdout.buffer
         self._progress = ""
+        self._drawn = False
         self._at_line_start = True
         self.live = interactive(self._own)
         """Whether somebody watches, so that a progress line is worth drawing."""
@@ -73,10 +74,13 @@ class Console:
         if self._progress:
             columns = shutil.get_terminal_size().columns
             print(self._progress[: columns - 1], end="", file=self._own, flush=True)
+            self._drawn = True
 
     def _clear(self) -> None:
-        if self._progress and self.live:
+        # Only what was drawn: a line of the script's that has no end yet must stay.
+        if self._drawn:
             print("\r\x1b[K", end="", file=self._own, flush=True)
+            self._drawn = False
 
     def _break_line(self) -> None:
         # On a terminal our line must not hang on to a line of the script's that has no end yet. The newline is ours:
