@@ -5,10 +5,11 @@
 | `TARMAC_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/tarmac`, `~/.local/state/tarmac`) |
 | `TARMAC_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/tarmac`, `~/.cache/tarmac`) |
 | `NO_COLOR` | no colours (https://no-color.org) |
-| `CI` | no progress line: logs and results only |
+| `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
 
 import os
+import stat
 import sys
 import tempfile
 from functools import lru_cache
@@ -43,14 +44,13 @@ def cache_path() -> Path | None:
 
 def colour(stream: object = None) -> bool:
     """Whether to colour what goes to the stream (default: standard output)."""
-    if "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
-        return False
-    return interactive(stream)
+    # Set and not empty, says https://no-color.org
+    return not os.environ.get("NO_COLOR") and interactive(stream)
 
 
 def interactive(stream: object = None) -> bool:
-    """Whether a person looks at the stream (default: standard output) through a terminal, outside CI."""
-    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+    """Whether a person looks at the stream (default: standard output) through a terminal that can redraw a line."""
+    if os.environ.get("CI", "").lower() not in ("", "0", "false") or os.environ.get("TERM") == "dumb":
         return False
     isatty = getattr(stream or sys.stdout, "isatty", None)
     return bool(isatty and isatty())
@@ -69,8 +69,10 @@ def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
     problem = "there is no home folder" if folder is None else _cannot_write(folder)
     if folder is not None and problem is None:
         return folder
-    spare = Path(tempfile.gettempdir()) / f"tarmac-{os.getuid()}" / Path(below_home).name
-    if (spare_problem := _cannot_write(spare)) is not None:
+    shared = Path(tempfile.gettempdir()) / f"tarmac-{os.getuid()}"
+    spare = shared / Path(below_home).name
+    # Anybody may have made a folder of that name there before us, or a link.
+    if (spare_problem := _not_ours(shared) or _cannot_write(spare)) is not None:
         raise TarmacError(
             f"Neither {folder} ({problem}) nor {spare} ({spare_problem}) can be written.",
             remedy=f"Set {own} to a folder of yours.",
@@ -88,6 +90,17 @@ def _standard(xdg: str, below_home: str) -> Path | None:
         return Path.home() / below_home / "tarmac"
     except RuntimeError:
         return None
+
+
+def _not_ours(folder: Path) -> str | None:
+    try:
+        folder.mkdir(exist_ok=True, mode=0o700)
+        status = folder.lstat()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.getuid():
+        return "it belongs to somebody else"
+    return "others may write there" if status.st_mode & 0o022 else None
 
 
 def _cannot_write(folder: Path) -> str | None:

@@ -1,0 +1,175 @@
+"""Where Tarmac keeps things, and who looks at what it says."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tarmac import settings
+from tarmac.errors import TarmacError
+from tarmac.settings import cache_dir, cache_path, colour, interactive, state_dir
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in (
+        "TARMAC_STATE_DIR",
+        "TARMAC_CACHE_DIR",
+        "XDG_STATE_HOME",
+        "XDG_CACHE_HOME",
+        "CI",
+        "NO_COLOR",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "tmp").mkdir()
+    settings._made.cache_clear()
+    yield
+    settings._made.cache_clear()
+
+
+def test_without_a_word_they_lie_where_the_standard_says(tmp_path: Path) -> None:
+    assert state_dir() == tmp_path / "home" / ".local" / "state" / "tarmac"
+    assert cache_dir() == tmp_path / "home" / ".cache" / "tarmac"
+    assert state_dir().is_dir()
+    assert state_dir().stat().st_mode & 0o077 == 0
+
+
+def test_the_standards_variables_move_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    assert (state_dir(), cache_dir()) == (tmp_path / "s" / "tarmac", tmp_path / "c" / "tarmac")
+
+
+@pytest.mark.parametrize("value", ["", "relative/path"])
+def test_a_relative_standard_variable_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", value)
+    assert state_dir() == tmp_path / "home" / ".local" / "state" / "tarmac"
+
+
+def test_our_own_variables_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    monkeypatch.setenv("TARMAC_STATE_DIR", "~/mine")
+    assert state_dir() == tmp_path / "home" / "mine"
+
+
+def test_our_own_variable_that_cannot_be_written_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "file" / "runs"))
+    with pytest.raises(
+        TarmacError, match=r"TARMAC_STATE_DIR=.* cannot be written: not a directory"
+    ) as caught:
+        state_dir()
+    assert caught.value.remedy
+
+
+class TestHomeThatCannotBeWritten:
+    @pytest.fixture(autouse=True)
+    def _home_is_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "home").rmdir()
+        (tmp_path / "home").touch()
+
+    def shared(self, tmp_path: Path) -> Path:
+        return tmp_path / "tmp" / f"tarmac-{os.getuid()}"
+
+    def test_the_temporary_folder_serves_and_it_is_said_once(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert state_dir() == self.shared(tmp_path) / "state"
+        state_dir()
+        assert capsys.readouterr().err.count("Runs are kept in") == 1
+        assert self.shared(tmp_path).stat().st_mode & 0o077 == 0
+
+    def test_a_folder_that_is_open_to_others_is_not_trusted(self, tmp_path: Path) -> None:
+        self.shared(tmp_path).mkdir()
+        self.shared(tmp_path).chmod(0o777)
+        with pytest.raises(TarmacError, match="others may write there"):
+            state_dir()
+
+    def test_a_link_that_somebody_laid_is_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        self.shared(tmp_path).symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(TarmacError, match="belongs to somebody else") as caught:
+            state_dir()
+        assert "TARMAC_STATE_DIR" in str(caught.value.remedy)
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that is somebody else's")
+    def test_a_folder_of_somebody_elses_is_not_used(self, tmp_path: Path) -> None:
+        self.shared(tmp_path).mkdir(mode=0o700)
+        os.chown(self.shared(tmp_path), 12345, 12345)
+        with pytest.raises(TarmacError, match="belongs to somebody else"):
+            state_dir()
+
+
+def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_path() == tmp_path / "home" / ".cache" / "tarmac"
+    monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "mine"))
+    assert cache_path() == tmp_path / "mine"
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_is_looked_at_and_a_pipe_is_not() -> None:
+    assert interactive(Terminal())
+    assert colour(Terminal())
+    assert not interactive(io.StringIO())
+    assert not colour(io.StringIO())
+    assert not interactive(object())
+
+
+@pytest.mark.parametrize(
+    ("value", "watched"), [("true", False), ("1", False), ("", True), ("false", True), ("0", True)]
+)
+def test_ci_looks_at_nothing(monkeypatch: pytest.MonkeyPatch, value: str, watched: bool) -> None:
+    monkeypatch.setenv("CI", value)
+    assert interactive(Terminal()) is watched
+
+
+@pytest.mark.parametrize(("value", "coloured"), [("1", False), ("0", False), ("", True)])
+def test_no_color_takes_the_colours_and_leaves_the_progress(
+    monkeypatch: pytest.MonkeyPatch, value: str, coloured: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", value)
+    assert colour(Terminal()) is coloured
+    assert interactive(Terminal())
+
+
+def test_a_dumb_terminal_gets_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert not interactive(Terminal())
+    assert not colour(Terminal())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user whom the system does not know")
+def test_without_a_home_it_still_works() -> None:
+    code = "import os; from tarmac.settings import state_dir; os.setuid(54321); print(state_dir())"
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    with tempfile.TemporaryDirectory(dir="/tmp") as spare:
+        Path(spare).chmod(0o777)
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**environment, "TMPDIR": spare},
+            capture_output=True,
+            text=True,
+        )
+    assert done.stdout.strip() == f"{spare}/tarmac-54321/state", done.stderr
+    assert "there is no home folder" in done.stderr
