@@ -1,0 +1,218 @@
+"""`tarmac`, before and after its verbs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tarmac import __version__
+from tarmac.agent.state import write_json
+from tarmac.cli import ps
+from tarmac.cli.main import VERBS, main
+from tarmac.errors import ExitCode, GpuRequired, TarmacError
+
+HEAVY = ("boto3", "botocore", "pydantic", "yaml", "torch", "tensorflow", "keras", "numpy", "pynvml")
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def tarmac(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """Type it; gives the exit code and what was said on both streams."""
+
+    def run(*words: str) -> Said:
+        try:
+            code = main(list(words))
+        except SystemExit as end:
+            code = int(end.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let `tarmac ps` meet something."""
+
+    def run(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(ps, "run", run)
+
+
+def imported_by(*words: str) -> set[str]:
+    """Modules that a fresh Python has imported when `tarmac WORDS` is through."""
+    code = (
+        f"import sys, atexit, json\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+        f"from tarmac.cli.main import main\nsys.exit(main({list(words)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_help_lists_every_verb(tarmac: Callable[..., Said]) -> None:
+    code, out, _ = tarmac("--help")
+    assert code == 0
+    for verb, summary in VERBS.items():
+        assert verb in out
+        assert summary.split()[0] in out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(tarmac: Callable[..., Said], verb: str) -> None:
+    code, out, _ = tarmac(verb, "--help")
+    assert code == 0
+    assert f"tarmac {verb}" in out
+    description = str(import_module(f"tarmac.cli.{verb}").__doc__).strip().splitlines()[0]
+    assert " ".join(description.split()) in " ".join(out.split())
+
+
+def test_every_file_of_a_verb_is_listed() -> None:
+    folder = Path(ps.__file__).parent
+    verbs = {path.stem for path in folder.glob("*.py") if "def add_parser(verbs" in path.read_text()}
+    assert verbs == set(VERBS)
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("run", "--help"), ("ps", "--help"), ("nonsense",)]
+)
+def test_help_and_its_like_import_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert imported_by(*words).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "words", [("ps",), ("show",), ("logs",), ("wait",), ("stop", "x"), ("pull",), ("rm", "x")]
+)
+def test_looking_after_runs_imports_nothing_heavy(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path))
+    assert imported_by(*words).isdisjoint(HEAVY)
+
+
+def test_the_version_is_the_packages(tarmac: Callable[..., Said]) -> None:
+    assert tarmac("--version") == (0, f"tarmac {__version__}\n", "")
+
+
+def test_python_m_tarmac_is_the_same() -> None:
+    done = subprocess.run([sys.executable, "-m", "tarmac", "--version"], capture_output=True, text=True)
+    assert done.stdout == f"tarmac {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("rnu", "run"), ("log", "logs"), ("puls", "pull"), ("catalog", "catalogue"), ("gpu", "gpus")],
+)
+def test_a_misspelt_verb_suggests_the_nearest(tarmac: Callable[..., Said], word: str, near: str) -> None:
+    code, _, said = tarmac(word, "x")
+    assert code == ExitCode.USAGE
+    assert said == f"tarmac: There is no verb '{word}'.\n        Did you mean `tarmac {near}`?\n"
+
+
+def test_a_script_without_its_verb_is_understood(tarmac: Callable[..., Said]) -> None:
+    assert "tarmac run train.py" in tarmac("train.py")[2]
+
+
+def test_a_verb_that_is_like_none_names_the_help(tarmac: Callable[..., Said]) -> None:
+    code, _, said = tarmac("xyzzy")
+    assert code == ExitCode.USAGE
+    assert "tarmac --help" in said
+
+
+def test_without_a_verb_the_usage_is_shown(tarmac: Callable[..., Said]) -> None:
+    code, _, said = tarmac()
+    assert code == ExitCode.USAGE
+    assert said.startswith("usage: tarmac")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("run", "train.py", "--epochs", "5"), "tarmac run train.py -- --epochs 5"),
+        (("run", "train.py", "--hyperparam=x=1"), "Did you mean --hyperparameter?"),
+        (("run", "train.py", "--requiregpu"), "Did you mean --require-gpu?"),
+        (("ps", "--formt", "json"), "Did you mean --format?"),
+        (("ps", "extra"), "tarmac ps --help"),
+        (("show", "one", "two"), "tarmac show --help"),
+    ],
+)
+def test_what_a_verb_does_not_take_is_said_with_a_hint(
+    tarmac: Callable[..., Said], words: tuple[str, ...], hint: str
+) -> None:
+    code, _, said = tarmac(*words)
+    assert code == ExitCode.USAGE
+    assert f"`tarmac {words[0]}` does not take" in said
+    assert hint in said
+
+
+def test_what_follows_two_dashes_is_never_ours(
+    tarmac: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = tarmac("run", "train.py", "--dry-run", "--format", "json", "--", "--version", "--", "-x")
+    assert code == 0
+    assert json.loads(out)["order"]["arguments"] == ["--version", "--", "-x"]
+
+
+def test_an_error_has_its_message_its_remedy_and_its_code(
+    tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising(monkeypatch, GpuRequired("It needs a GPU.", remedy="Find one."))
+    assert tarmac("ps") == (ExitCode.GPU_UNUSED, "", "tarmac: It needs a GPU.\n        Find one.\n")
+
+
+def test_an_error_without_a_remedy_is_one_line(
+    tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising(monkeypatch, TarmacError("It is so."))
+    assert tarmac("ps") == (ExitCode.FAILED, "", "tarmac: It is so.\n")
+
+
+def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        main(["ps"])
+
+
+def test_an_interrupt_has_its_code(tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, KeyboardInterrupt())
+    assert tarmac("ps") == (ExitCode.INTERRUPTED, "", "")
+
+
+def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path: Path) -> None:
+    for number in range(2000):
+        run = tmp_path / "runs" / f"train-{number}"
+        run.mkdir(parents=True)
+        document = {"id": run.name, "job_name": "train", "kind": "training", "place": "local"}
+        write_json(run / "run.json", {**document, "status": "Completed", "created": number})
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m tarmac ps --all | head -1"],
+        env={**os.environ, "TARMAC_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("RUN")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_that_knows_ascii_alone_is_no_reason_to_fail(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "train-1"
+    run.mkdir(parents=True)
+    document = {"id": "train-1", "job_name": "train", "kind": "training", "place": "local"}
+    write_json(run / "run.json", {**document, "status": "Failed", "created": 1, "failure_reason": "ünïcödé"})
+    done = subprocess.run(
+        [sys.executable, "-m", "tarmac", "show"],
+        env={**os.environ, "TARMAC_STATE_DIR": str(tmp_path), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\\xfcn" in done.stdout
