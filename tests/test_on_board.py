@@ -1,0 +1,145 @@
+"""The half that travels: it must run in somebody else's container, whatever is installed there."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tarmac
+
+PACKAGE = Path(tarmac.__file__).parent
+ROOMS = ("agent", "gpu")
+MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+# Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
+NOT_EVERYWHERE = set(
+    [
+        "tomllib",
+        "annotationlib",
+        "compression",
+        "asynchat",
+        "asyncore",
+        "distutils",
+        "imp",
+        "smtpd",
+        "aifc",
+        "audioop",
+        "cgi",
+        "cgitb",
+        "chunk",
+        "crypt",
+        "imghdr",
+        "lib2to3",
+        "mailcap",
+        "msilib",
+        "nis",
+        "nntplib",
+        "ossaudiodev",
+        "pipes",
+        "sndhdr",
+        "spwd",
+        "sunau",
+        "telnetlib",
+        "uu",
+        "xdrlib",
+    ]
+)
+ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
+OF_THE_SCRIPTS = {
+    "agent/pip_probe.py": {"pip"},
+    "gpu/probes/torch.py": {"torch"},
+    "gpu/probes/tensorflow.py": {"tensorflow"},
+}
+"""Programs that the script's own interpreter runs, and what of its packages each asks; nothing imports them."""
+NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, also in functions and under conditions, by its full name."""
+    package = ["tarmac", *path.relative_to(PACKAGE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            # `from tarmac import gpu` names a room as `import tarmac.gpu` does.
+            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "tarmac" else [module]
+        elif _imports_by_name(node):
+            assert isinstance(node, ast.Call)
+            yield from (word.value for word in node.args[:1] if isinstance(word, ast.Constant))
+
+
+def _imports_by_name(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def test_there_is_something_on_board() -> None:
+    assert {path.parent.name for path in MODULES} >= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Path) -> None:
+    own = tuple(f"tarmac.{room}" for room in ROOMS)
+    allowed = ALLOWED | OF_THE_SCRIPTS.get(path.relative_to(PACKAGE).as_posix(), set())
+    foreign = [
+        name
+        for name in imports(path)
+        if name.partition(".")[0] not in allowed
+        and not f"{name}.".startswith(tuple(f"{one}." for one in own))
+    ]
+    assert foreign == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
+    programs = {f"tarmac.{name.removesuffix('.py').replace('/', '.')}" for name in OF_THE_SCRIPTS}
+    assert programs.isdisjoint(imports(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_is_python_3_9(path: Path) -> None:
+    ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_its_annotations_are_not_evaluated(path: Path) -> None:
+    tree = ast.parse(path.read_bytes())
+    annotated = any(
+        (isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None)
+        or (isinstance(node, ast.FunctionDef) and node.returns is not None)
+        for node in ast.walk(tree)
+    )
+    first = [node for node in tree.body if isinstance(node, ast.ImportFrom)][:1]
+    assert not annotated or (first and first[0].module == "__future__")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f():\n    import boto3", ["boto3"]),
+        ("if True:\n    from yaml import load", ["yaml"]),
+        ("from tarmac import jobs", ["tarmac.jobs"]),
+        ("from . import paths", ["tarmac.agent"]),
+        ("from ..jobs import spec", ["tarmac.jobs"]),
+        ("import importlib\nimportlib.import_module('torch')", ["importlib", "torch"]),
+    ],
+)
+def test_the_search_finds_imports_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "x.py").write_text(source)
+    assert list(imports(tmp_path / "agent" / "x.py")) == found
+
+
+def test_the_search_refuses_what_python_3_9_has_not(tmp_path: Path) -> None:
+    with pytest.raises(SyntaxError):
+        ast.parse("match x:\n    case 1: pass", feature_version=(3, 9))
