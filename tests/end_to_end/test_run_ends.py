@@ -295,3 +295,26 @@ def test_a_plain_user_finds_hard_coded_paths_too(desk: Desk) -> None:
     assert done.stdout == "1000 True\n", done.stderr
     assert "mount namespace" in done.stderr
     assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
+
+
+def test_ctrl_c_in_the_first_moment_leaves_nothing_running(desk: Desk) -> None:
+    desk.write("train.py", FOREVER)
+    following = desk.start("run", "train.py")
+    until(lambda: desk.runs.exists() and any(desk.runs.glob("*/run.json")), "the run")
+    following.send_signal(signal.SIGINT)
+    following.communicate(timeout=60)
+    assert following.returncode == 130
+    assert desk.state(desk.newest())["status"] == "Stopped"
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.6", "3.8"])
+def test_a_script_of_an_old_python_runs_beside_an_agent_of_ours(desk: Desk, version: str) -> None:
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"there is no Python {version} here")
+    desk.write(
+        "train.py", "import os, sys\nprint(sys.version_info[:2])\nopen('/opt/ml/model/w', 'w').close()\n"
+    )
+    done = desk.tarmac("run", "train.py", "--python", found[0])
+    assert done.stdout.replace(" ", "") == f"({version.replace('.', ',')})\n", done.stderr
+    assert done.returncode == 0

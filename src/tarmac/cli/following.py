@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tarmac.cli.console import Console
@@ -21,13 +22,19 @@ _ISOLATION = {
 
 
 def follow_to_the_end(
-    run: LocalRun, console: Console, *, offset: int = 0, stop_on_interrupt: bool = True
+    run: LocalRun,
+    console: Console,
+    *,
+    offset: int = 0,
+    stop_on_interrupt: bool = True,
+    first: Callable[[], None] | None = None,
 ) -> int:
     """Show a run until it has ended, then its verdict.
 
     Args:
         offset: bytes of its output to leave out.
         stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once; else it only stops the looking.
+        first: what else to show before; Ctrl-C stops the run from there on.
 
     Returns:
         The exit code that says how it ended.
@@ -37,6 +44,9 @@ def follow_to_the_end(
     events = run.follow(offset=offset, live=console.live)
     while True:
         try:
+            if first is not None:
+                show_first, first = first, None
+                show_first()
             for event in events:
                 view.show(event)
             break

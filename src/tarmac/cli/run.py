@@ -16,6 +16,7 @@ from tarmac.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from tarmac.cli.arguments import Verbs
     from tarmac.cli.console import Console
+    from tarmac.cli.interrupts import HeldInterrupt
     from tarmac.jobs.spec import Job
     from tarmac.places.local.control import LocalRun
     from tarmac.places.local.launcher import LocalPlan
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac run` out."""
     # pydantic and PyYAML come with these: nothing before this line needs them.
     from tarmac.cli.console import Console
+    from tarmac.cli.interrupts import HeldInterrupt
     from tarmac.places.local import launcher
     from tarmac.places.local.place import LocalPlace
 
@@ -101,13 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _dry_run(chosen, console, as_json)
     place = LocalPlace()
     chosen = _fetched(place, chosen, console)
-    started = place.start(chosen)
-    if not (arguments.detach and as_json):
-        console.label("run", started.id)
-        _show_plan(chosen, console)
-    if arguments.detach:
-        return _detached(started, console, as_json)
-    return _followed(started, console, as_json)
+    with HeldInterrupt() as interrupt:
+        started = place.start(chosen)
+        if arguments.detach:
+            return _detached(started, chosen, console, as_json)
+        return _followed(started, chosen, console, as_json, interrupt)
 
 
 def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPlan:
@@ -122,21 +122,28 @@ def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPla
         console.end_progress()
 
 
-def _followed(started: LocalRun, console: Console, as_json: bool) -> int:
+def _followed(
+    started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool, interrupt: HeldInterrupt
+) -> int:
     from tarmac.cli.following import final_document, follow_to_the_end
 
-    code = follow_to_the_end(started, console)
+    def first() -> None:
+        interrupt.release()
+        _introduce(started, chosen, console)
+
+    code = follow_to_the_end(started, console, first=first)
     if as_json:
         print(final_document(started))
     return code
 
 
-def _detached(started: LocalRun, console: Console, as_json: bool) -> int:
+def _detached(started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool) -> int:
     import json
 
     if as_json:
         print(json.dumps({"version": 1, "id": started.id, "folder": str(started.paths.root)}, indent=2))
     else:
+        _introduce(started, chosen, console)
         console.label("", f"goes on by itself: tarmac logs -f {started.id}")
     return ExitCode.OK
 
@@ -186,6 +193,11 @@ def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Pat
 
 def _description_in(folder: Path) -> Path | None:
     return next((folder / file for file in ("tarmac.yaml", "tarmac.yml") if (folder / file).is_file()), None)
+
+
+def _introduce(started: LocalRun, chosen: LocalPlan, console: Console) -> None:
+    console.label("run", started.id)
+    _show_plan(chosen, console)
 
 
 def _show_plan(chosen: LocalPlan, console: Console) -> None:

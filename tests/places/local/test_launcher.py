@@ -175,15 +175,27 @@ class TestStarting:
         assert (tmp_path / "mine" / "ckpt" / "step").exists()
         assert not run.paths.checkpoints.exists()
 
-    def test_an_interpreter_that_fails_at_once_is_told_from_a_killed_agent(
-        self, script: Script, store: RunStore, cache: Path, tmp_path: Path
+    def test_an_agent_that_fails_at_once_is_told_from_a_killed_one(
+        self, script: Script, store: RunStore, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         python = tmp_path / "python"
         python.write_text("#!/bin/sh\necho 'no libpython here' >&2\nexit 3\n")
         python.chmod(0o755)
-        run = started(plan(job(script("")), python=str(python)), store, cache)
+        real = launcher.spawn
+        monkeypatch.setattr(launcher, "spawn", lambda *words: real(*words, python=str(python)))
+        run = started(plan(job(script(""))), store, cache)
         assert run.record.status == "Failed"
         assert "the agent did not start: no libpython here" in str(run.record.failure_reason)
+
+    def test_an_interpreter_that_cannot_be_executed_fails_the_run_in_words(
+        self, script: Script, store: RunStore, cache: Path, tmp_path: Path
+    ) -> None:
+        python = tmp_path / "python"
+        python.write_text("no program at all")
+        python.chmod(0o755)
+        run = started(plan(job(script("")), python=str(python)), store, cache)
+        assert run.record.status == "Failed"
+        assert f"{python}: Exec format error" in str(run.record.failure_reason)
 
 
 class TestNotStarting:
@@ -191,17 +203,6 @@ class TestNotStarting:
 
     def nothing_left(self, store: RunStore) -> bool:
         return not store.root.exists() or list(store.root.iterdir()) == []
-
-    def test_an_interpreter_that_cannot_be_executed(
-        self, script: Script, store: RunStore, cache: Path, tmp_path: Path
-    ) -> None:
-        python = tmp_path / "python"
-        python.write_text("no program at all")
-        python.chmod(0o755)
-        with pytest.raises(UsageError, match=f"{python} cannot be started: Exec format error") as caught:
-            start(plan(job(script("")), python=str(python)), store, cache)
-        assert "--python" in str(caught.value.remedy)
-        assert self.nothing_left(store)
 
     def test_a_store_that_cannot_be_written(self, script: Script, cache: Path, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

@@ -153,8 +153,8 @@ def start(chosen: LocalPlan, store: RunStore, cache: Path) -> RunPaths:
         try:
             # Held before the run can be seen: nobody takes it for one whose agent was killed.
             with held_lock(paths) as lock:
-                order = _lay_out(chosen, paths, left)
-                spawn(order, paths, agent, lock)
+                _lay_out(chosen, paths, left)
+                spawn(paths, agent, lock)
         except BaseException:
             give_back(left, paths)
             shutil.rmtree(paths.root, ignore_errors=True)
@@ -167,8 +167,8 @@ def start(chosen: LocalPlan, store: RunStore, cache: Path) -> RunPaths:
     return paths
 
 
-def _lay_out(chosen: LocalPlan, paths: RunPaths, left: Path | None) -> AgentJob:
-    """Fill the run's folder; gives what is in its `job.json`."""
+def _lay_out(chosen: LocalPlan, paths: RunPaths, left: Path | None) -> None:
+    """Fill the run's folder."""
     job = chosen.job
     order = order_for(chosen, paths)
     paths.logs.mkdir()
@@ -197,7 +197,6 @@ def _lay_out(chosen: LocalPlan, paths: RunPaths, left: Path | None) -> AgentJob:
             own.mkdir(parents=True, exist_ok=True)
         else:
             take_over(left, paths)
-    return order
 
 
 def _left_checkpoints(chosen: LocalPlan, store: RunStore) -> Path | None:

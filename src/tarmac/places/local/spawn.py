@@ -6,12 +6,11 @@ import contextlib
 import fcntl
 import os
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from tarmac.agent.job import AgentJob
 from tarmac.agent.paths import RunPaths
-from tarmac.errors import UsageError
 
 
 @contextlib.contextmanager
@@ -25,26 +24,22 @@ def held_lock(paths: RunPaths) -> Generator[int, None, None]:
         os.close(lock)
 
 
-def spawn(order: AgentJob, paths: RunPaths, agent: Path, lock: int) -> None:
+def spawn(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable) -> None:
     """Start the agent in its own session, so that it outlives the terminal, and hand the lock on to it.
 
-    Raises:
-        UsageError: the interpreter cannot be started.
+    Args:
+        agent: the agent's file.
+        lock: descriptor of the run's lock, held.
+        python: what runs the agent. Not the script's interpreter: that one may be of any age, and of any state.
     """
     with paths.agent_log.open("ab") as log:
-        try:
-            # -I: the agent must not trip over what the script's PYTHONPATH and working directory hold.
-            subprocess.Popen(
-                [order.python, "-I", str(agent), str(paths.root), "--lock-fd", str(lock)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-                cwd=paths.root,
-            )
-        except OSError as error:
-            raise UsageError(
-                f"{order.python} cannot be started: {error.strerror}.",
-                remedy="Name another interpreter, with --python.",
-            ) from error
+        # -I: the agent must not trip over what PYTHONPATH and the working directory hold.
+        subprocess.Popen(
+            [python, "-I", str(agent), str(paths.root), "--lock-fd", str(lock)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock,),
+            start_new_session=True,
+            cwd=paths.root,
+        )
