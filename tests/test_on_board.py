@@ -15,16 +15,10 @@ PACKAGE = Path(tarmac.__file__).parent
 ROOMS = ("agent", "gpu")
 MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
 # Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
-NOT_EVERYWHERE = set(
-    [
-        "tomllib",
-        "annotationlib",
-        "compression",
-        "asynchat",
-        "asyncore",
-        "distutils",
-        "imp",
-        "smtpd",
+NOT_EVERYWHERE = {
+    *("tomllib", "annotationlib", "compression"),
+    *("asynchat", "asyncore", "distutils", "imp", "smtpd"),
+    *(
         "aifc",
         "audioop",
         "cgi",
@@ -37,16 +31,9 @@ NOT_EVERYWHERE = set(
         "msilib",
         "nis",
         "nntplib",
-        "ossaudiodev",
-        "pipes",
-        "sndhdr",
-        "spwd",
-        "sunau",
-        "telnetlib",
-        "uu",
-        "xdrlib",
-    ]
-)
+    ),
+    *("ossaudiodev", "pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"),
+}
 ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
 OF_THE_SCRIPTS = {
     "agent/pip_probe.py": {"pip"},
