@@ -23,7 +23,7 @@ def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: 
     readings = read_scenario(SCENARIOS / name)
     expected = tomllib.loads((SCENARIOS / name / "expected.toml").read_text())
     machine = build_machine(readings, tmp_path, libraries)
-    report = examine(machine, all_checks(), quick=readings.other.get("quick", False))
+    report = examine(machine, all_checks())
     wanted = expected.get("finding", [])
     found = "\n".join(described(finding) for finding in report.findings)
     assert sorted((f.code, str(f.severity)) for f in report.findings) == sorted(

@@ -100,6 +100,7 @@ def build_machine(readings: Readings, place: Path, libraries: Path) -> Machine:
         instance_type=readings.other.get("instance_type"),
         region=readings.other.get("region"),
         full=readings.other.get("full", False),
+        quick=readings.other.get("quick", False),
     )
 
 

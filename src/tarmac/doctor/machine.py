@@ -81,6 +81,7 @@ class Machine:
         instance_type: what the user says this machine is, such as `g5.xlarge`; `None` to ask the machine.
         region: the AWS region that the user names; `None` for what the environment and the machine say.
         full: measure bandwidth and compute rates too.
+        quick: import no framework.
     """
 
     root: Path = Path("/")
@@ -89,6 +90,7 @@ class Machine:
     instance_type: str | None = None
     region: str | None = None
     full: bool = False
+    quick: bool = False
 
     @once
     def catalogue(self) -> Catalogue:
@@ -117,13 +119,13 @@ class Machine:
 
     @once
     def torch(self) -> FrameworkReading | None:
-        """What PyTorch says, imported in a process of its own; `None` where it is not installed."""
-        return read_framework(TORCH, self.python, self.environment) if self.packages.torch else None
+        """What PyTorch says, imported in a process of its own; `None` where it is not installed, or if quick."""
+        return self._framework(TORCH) if self.packages.torch else None
 
     @once
     def tensorflow(self) -> FrameworkReading | None:
-        """What TensorFlow says, imported in a process of its own; `None` where it is not installed."""
-        return read_framework(TENSORFLOW, self.python, self.environment) if self.packages.tensorflow else None
+        """What TensorFlow says, imported in a process of its own; `None` where it is not installed, or if quick."""
+        return self._framework(TENSORFLOW) if self.packages.tensorflow else None
 
     def path(self, name: str) -> Path:
         """A path of the machine, such as `/proc/driver/nvidia/version`, below the root."""
@@ -164,3 +166,6 @@ class Machine:
         if code is None:
             return Said(None, said, f"{command[0]} did not answer within {seconds:g} s")
         return Said(code, said, complained)
+
+    def _framework(self, name: str) -> FrameworkReading | None:
+        return None if self.quick else read_framework(name, self.python, self.environment)

@@ -103,25 +103,19 @@ def all_checks() -> tuple[Check[Any], ...]:
     return (*stack.CHECKS, *surroundings.CHECKS)
 
 
-def examine(machine: Machine, checks: Sequence[Check[Any]], *, quick: bool = False) -> Report:
-    """Ask the checks. What stands on nothing is asked at once, beside the stack.
-
-    Args:
-        quick: leave out what takes long.
-    """
+def examine(machine: Machine, checks: Sequence[Check[Any]]) -> Report:
+    """Ask the checks. What stands on nothing is asked at once, beside the stack."""
     by_layer = {layer: [check for check in checks if check.layer is layer] for layer in Layer}
     with ThreadPoolExecutor(max_workers=16, thread_name_prefix="doctor") as pool:
-        beside = {
-            layer: _start(machine, by_layer[layer], pool, quick=quick) for layer in Layer if not layer.stacked
-        }
+        beside = {layer: _start(machine, by_layer[layer], pool) for layer in Layer if not layer.stacked}
         # Starting the user's interpreter takes as long as asking the driver: let it start meanwhile.
         pool.submit(lambda: machine.packages)
-        stack = _climb(machine, by_layer, pool, quick=quick)
+        stack = _climb(machine, by_layer, pool)
         return Report((*stack, *(_end(layer, started) for layer, started in beside.items())))
 
 
 def _climb(
-    machine: Machine, by_layer: dict[Layer, list[Check[Any]]], pool: ThreadPoolExecutor, *, quick: bool
+    machine: Machine, by_layer: dict[Layer, list[Check[Any]]], pool: ThreadPoolExecutor
 ) -> list[LayerReport]:
     reports: list[LayerReport] = []
     broken: LayerReport | None = None
@@ -131,8 +125,12 @@ def _climb(
         if broken is not None:
             reports.append(LayerReport(layer, State.NOT_ASKED, reason=_because(broken)))
             continue
-        report = _end(layer, _start(machine, by_layer[layer], pool, quick=quick))
-        if quick and report.state is State.NOTHING and any(not check.quick for check in by_layer[layer]):
+        report = _end(layer, _start(machine, by_layer[layer], pool))
+        if (
+            machine.quick
+            and report.state is State.NOTHING
+            and any(not check.quick for check in by_layer[layer])
+        ):
             report = LayerReport(layer, State.NOT_ASKED, reason="left out by --quick")
         reports.append(report)
         broken = report if report.state is State.BROKEN else None
@@ -145,10 +143,8 @@ def _because(broken: LayerReport) -> str:
     return f"stands on {broken.name}, which is broken"
 
 
-def _start(
-    machine: Machine, checks: Sequence[Check[Any]], pool: ThreadPoolExecutor, *, quick: bool
-) -> list[Future[Outcome]]:
-    return [pool.submit(_ask, machine, check) for check in checks if check.quick or not quick]
+def _start(machine: Machine, checks: Sequence[Check[Any]], pool: ThreadPoolExecutor) -> list[Future[Outcome]]:
+    return [pool.submit(_ask, machine, check) for check in checks if check.quick or not machine.quick]
 
 
 def _end(layer: Layer, started: Sequence[Future[Outcome]]) -> LayerReport:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tarmac.gpu.asking import Answer, ask, own_environment
@@ -11,6 +12,8 @@ from tarmac.gpu.nvml import LIBRARY_NOT_FOUND, GpuInfo
 
 DRIVER_SECONDS = 60.0
 """Without persistence mode a driver takes seconds to wake eight GPUs; one that takes longer than this is stuck."""
+
+LIBRARIES_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,56 @@ def read_cuda(environment: Mapping[str, str], seconds: float = DRIVER_SECONDS) -
             if "name" in one
         ),
     )
+
+
+@dataclass(frozen=True)
+class Library:
+    """One CUDA library.
+
+    Args:
+        name: such as `libcudnn.so.9`.
+        path: where it was found; its bare name where the loader found it; `None` where it does not load or is not.
+        version: what cuDNN says of itself, such as 91002.
+        error: why it does not load although it is there.
+    """
+
+    name: str
+    path: str | None = None
+    version: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """What became of loading libraries one by one; `problem` says what broke the process that did."""
+
+    libraries: tuple[Library, ...] = ()
+    problem: str | None = None
+
+
+def read_libraries(
+    python: str,
+    environment: Mapping[str, str],
+    names: Sequence[str],
+    folders: Sequence[str],
+    *,
+    load: bool,
+    seconds: float = LIBRARIES_SECONDS,
+) -> Libraries:
+    """Looks for CUDA libraries as a program of that interpreter would find them.
+
+    Args:
+        names: each after those that it needs.
+        folders: where to look when the loader finds nothing, such as `site-packages/nvidia/cudnn/lib`.
+        load: whether to load what the folders have too: seconds for all of CUDA from a cold disk.
+    """
+    wanted = json.dumps({"names": list(names), "folders": list(folders), "load": load})
+    answer = ask(python, "libraries", wanted, environment=environment, seconds=seconds)
+    found = tuple(
+        Library(one["name"], one.get("path"), one.get("version"), one.get("error"))
+        for one in answer.of("library")
+    )
+    return Libraries(found, None if answer.one("done") else _at(answer))
 
 
 def _at(answer: Answer) -> str:

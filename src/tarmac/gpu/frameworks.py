@@ -129,7 +129,7 @@ def read_framework(
         name=name,
         version=build.get("version"),
         cuda=_dotted(build.get("cuda")) if build.get("cuda_build", True) else None,
-        cudnn=_cudnn(cudnn.get("version")) or build.get("cudnn"),
+        cudnn=cudnn_version(cudnn.get("version")) or build.get("cudnn"),
         cudnn_error=cudnn.get("error"),
         architectures=tuple(capabilities),
         rocm=bool(build.get("hip") or build.get("rocm_build")),
@@ -155,6 +155,14 @@ def gpu_lines(log: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def cudnn_version(number: int | None) -> str | None:
+    """91002 is 9.10.2, 8902 is 8.9.2: cuDNN counts its major version in ten thousands since 9."""
+    if not number:
+        return None
+    step = 10_000 if number >= 90_000 else 1_000
+    return f"{number // step}.{number % step // 100}.{number % 100}"
+
+
 def _at(answer: Answer) -> str:
     at = f" at {answer.step}" if answer.step else ""
     return f"{answer.problem}{at}"
@@ -162,14 +170,6 @@ def _at(answer: Answer) -> str:
 
 def _dotted(version: str | None) -> str | None:
     return version if version and re.match(r"\d+\.\d+", version) else None
-
-
-def _cudnn(number: int | None) -> str | None:
-    """91002 is 9.10.2, 8902 is 8.9.2: cuDNN counts its major version in ten thousands since 9."""
-    if not number:
-        return None
-    step = 10_000 if number >= 90_000 else 1_000
-    return f"{number // step}.{number % step // 100}.{number % 100}"
 
 
 def _pair(value: list[int] | None) -> tuple[int, int] | None:

@@ -8,7 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.doctor.check import Check
-from tarmac.doctor.stack import cuda_start, devices, driven, kernel_module, nvml
+from tarmac.doctor.stack import (
+    build_against_driver,
+    cuda_start,
+    cudnn_pins,
+    devices,
+    driven,
+    imported,
+    installed,
+    kernel_module,
+    kernels_for_gpu,
+    libraries,
+    nvml,
+)
 
 CHECKS: tuple[Check[Any], ...] = (
     devices.CHECK,
@@ -16,5 +28,11 @@ CHECKS: tuple[Check[Any], ...] = (
     nvml.CHECK,
     driven.CHECK,
     cuda_start.CHECK,
+    libraries.CHECK,
+    installed.CHECK,
+    build_against_driver.CHECK,
+    kernels_for_gpu.CHECK,
+    imported.CHECK,
+    cudnn_pins.CHECK,
 )
 """In the order in which they are asked and shown."""
