@@ -58,15 +58,6 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             "Start it with --gpus all (docker run), or set NVIDIA_VISIBLE_DEVICES=all where the NVIDIA runtime is the "
             "default one.",
         )
-    elif reading.devices not in (None, "void", "none", "") and not reading.device_files:
-        yield Finding(
-            "D643",
-            Severity.ERROR,
-            f"This container asks for GPUs (NVIDIA_VISIBLE_DEVICES={reading.devices}) and got none: it was not started "
-            "by the NVIDIA runtime, or its host has no GPU.",
-            evidence,
-            "docker run --gpus all …; if Docker refuses, install the NVIDIA Container Toolkit on the host.",
-        )
     if reading.device_files and reading.capabilities:
         given = {one.strip() for one in reading.capabilities.split(",")}
         missing = [one for one in _NEEDED if one not in given and "all" not in given]

@@ -33,8 +33,8 @@ def parse(text: str) -> tuple[tuple[float, str], ...]:
 
 def _read(machine: Machine) -> tuple[tuple[float, str], ...] | None:
     text = _ring_buffer(machine)
-    if text is None and machine.root != Path("/") and "PATH" not in machine.environment:
-        return None  # the programs at hand would tell of another machine
+    if text is None and machine.root != Path("/"):
+        return None  # the programs at hand would tell of this machine, not of that one
     if text is None:
         said = machine.run("dmesg", seconds=3)
         text = said.output if said.code == 0 else None
