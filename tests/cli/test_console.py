@@ -24,15 +24,16 @@ class Terminal:
         attributes = termios.tcgetattr(theirs)
         attributes[1] &= ~termios.OPOST  # newlines as they are written
         termios.tcsetattr(theirs, termios.TCSANOW, attributes)
-        os.set_blocking(self._screen, False)
         self.text: TextIO = os.fdopen(theirs, "w")
 
     def seen(self) -> str:
         """What has come since this was last called."""
-        try:
-            return os.read(self._screen, 1 << 16).decode()
-        except BlockingIOError:
-            return ""
+        # A mark after it tells when all of it has come through the terminal.
+        print("\0", end="", file=self.text, flush=True)
+        seen = b""
+        while not seen.endswith(b"\0"):
+            seen += os.read(self._screen, 1 << 16)
+        return seen[:-1].decode()
 
     def close(self) -> None:
         self.text.close()
