@@ -14,7 +14,7 @@ import pytest
 
 from tarmac import settings
 from tarmac.errors import TarmacError
-from tarmac.settings import cache_dir, cache_path, colour, interactive, state_dir
+from tarmac.settings import cache_dir, cache_path, colour, interactive, own_folders, state_dir
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,14 @@ def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "mine"))
     assert cache_path() == tmp_path / "mine"
     assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_where_things_would_lie_is_told_without_making_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "mine"))
+    assert own_folders() == [tmp_path / "mine", tmp_path / "home" / ".cache" / "tarmac"]
+    assert not (tmp_path / "mine").exists()
 
 
 class Terminal(io.StringIO):

@@ -37,9 +37,13 @@ def cache_dir() -> Path:
 
 def cache_path() -> Path | None:
     """Where the cache would lie, whether it is there or not; `None` without a home. Makes nothing, never fails."""
-    if value := os.environ.get("TARMAC_CACHE_DIR"):
-        return Path(value).expanduser().absolute()
-    return _standard("XDG_CACHE_HOME", ".cache")
+    return _meant("TARMAC_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
+
+
+def own_folders() -> list[Path]:
+    """Where runs and the cache would lie, there or not: they are no part of a job, even below its source folder."""
+    state = _meant("TARMAC_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+    return [folder for folder in (state, cache_path()) if folder is not None]
 
 
 def colour(stream: object = None) -> bool:
@@ -58,17 +62,14 @@ def interactive(stream: object = None) -> bool:
 
 @lru_cache
 def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
-    if value := os.environ.get(own):
-        folder = Path(value).expanduser().absolute()
-        if (problem := _cannot_write(folder)) is not None:
-            raise TarmacError(
-                f"{own}={value} cannot be written: {problem}.", remedy=f"Set {own} to a folder of yours."
-            )
-        return folder
-    folder = _standard(xdg, below_home)
+    folder = _meant(own, xdg, below_home)
     problem = "there is no home folder" if folder is None else _cannot_write(folder)
     if folder is not None and problem is None:
         return folder
+    if value := os.environ.get(own):
+        raise TarmacError(
+            f"{own}={value} cannot be written: {problem}.", remedy=f"Set {own} to a folder of yours."
+        )
     shared = Path(tempfile.gettempdir()) / f"tarmac-{os.getuid()}"
     spare = shared / Path(below_home).name
     # Anybody may have made a folder of that name there before us, or a link.
@@ -79,6 +80,12 @@ def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
         )
     print(f"tarmac: {folder or '~'} cannot be written ({problem}). {what} in {spare}.", file=sys.stderr)
     return spare
+
+
+def _meant(own: str, xdg: str, below_home: str) -> Path | None:
+    if value := os.environ.get(own):
+        return Path(value).expanduser().absolute()
+    return _standard(xdg, below_home)
 
 
 def _standard(xdg: str, below_home: str) -> Path | None:

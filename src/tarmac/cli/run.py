@@ -45,7 +45,7 @@ def add_parser(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="CHANNEL=SOURCE",
-        help="a channel and its folder or file",
+        help="a channel and its folder, file or s3:// address",
     )
     what.add_argument(
         "-p",

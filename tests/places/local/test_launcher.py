@@ -104,6 +104,16 @@ class TestPlanning:
         chosen = plan(job(path, inputs={"training": str(path.parent / "rows")}))
         assert [file.relative for file in chosen.tree.files] == ["train.py"]
 
+    def test_what_tarmac_keeps_below_the_source_folder_does_not_travel(
+        self, script: Script, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = script("")
+        for variable, name in (("TARMAC_STATE_DIR", "state"), ("TARMAC_CACHE_DIR", "cache")):
+            monkeypatch.setenv(variable, str(path.parent / name))
+            (path.parent / name).mkdir()
+            (path.parent / name / "old").touch()
+        assert [file.relative for file in plan(job(path)).tree.files] == ["train.py"]
+
     def test_what_cannot_run_here_is_refused_before_anything_is_made(self, script: Script) -> None:
         with pytest.raises(InvalidJob, match="2 hosts"):
             plan(job(script(""), instance_count=2))

@@ -26,6 +26,7 @@ from tarmac.places.local.order import Sources, local_order, notes_for, order_doc
 from tarmac.places.local.s3_layout import S3Prefix
 from tarmac.places.local.spawn import held_lock, spawn
 from tarmac.places.local.store import RunStore
+from tarmac.settings import own_folders
 
 if TYPE_CHECKING:
     from tarmac.places.local.s3_inputs import Watch
@@ -82,7 +83,7 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
         )
     sources = {name: _source(job, name) for name in job.inputs}
     inputs = [path for path in sources.values() if isinstance(path, Path)]
-    tree = collect(Path(job.source_dir), job.entry_point, exclude=[*inputs, *_results(job)])
+    tree = collect(Path(job.source_dir), job.entry_point, exclude=[*inputs, *_results(job), *own_folders()])
     chosen = LocalPlan(
         job=job,
         python=find_interpreter(python),
