@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -37,14 +38,18 @@ def append(path: Path) -> None:
         lambda folder: append(folder / "there"),
         lambda folder: (folder / "beside").replace(folder / "there"),
         lambda folder: (folder / "new").mkdir(),
+        lambda folder: folder.rename(folder.with_name("moved")),
+        lambda folder: shutil.rmtree(folder),
     ],
-    ids=["made", "written", "replaced", "folder made"],
+    ids=["made", "written", "replaced", "folder made", "moved away", "removed"],
 )
 def test_a_change_ends_the_wait(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    (tmp_path / "there").touch()
-    (tmp_path / "beside").touch()
-    with Changes([tmp_path]) as changes:
-        change(tmp_path)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "there").touch()
+    (folder / "beside").touch()
+    with Changes([folder]) as changes:
+        change(folder)
         assert waited(changes) < LONG / 2
 
 
