@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -131,6 +133,31 @@ def test_without_credentials_nothing_is_decided(desk: Desk, bucket: Bucket) -> N
     done = desk.tarmac("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
     assert done.returncode == 3
     assert "AWS_PROFILE" in done.stderr
+
+
+def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None:
+    asked, hang = threading.Event(), threading.Event()
+
+    def answer(key: str, *_: object) -> Reply:
+        if key:
+            asked.set()
+            hang.wait(60)
+        return Reply(200, b"x") if key else listing({"data/a": b"x"})
+
+    server = BadServer(answer)
+    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
+    desk.write("train.py", SHOW)
+    try:
+        typed = desk.start("run", "train.py", "--input", "training=s3://rows/data/")
+        assert asked.wait(30)
+        typed.send_signal(signal.SIGINT)
+        _, said = typed.communicate(timeout=30)
+    finally:
+        hang.set()
+        server.stop()
+    assert (typed.returncode, said) == (130, "")
+    assert list(desk.runs.glob("*")) == []
+    assert list((desk.home / ".cache" / "tarmac" / "s3" / "partial").iterdir()) == []
 
 
 def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
