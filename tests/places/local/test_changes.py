@@ -39,7 +39,7 @@ def append(path: Path) -> None:
         lambda folder: (folder / "beside").replace(folder / "there"),
         lambda folder: (folder / "new").mkdir(),
         lambda folder: folder.rename(folder.with_name("moved")),
-        lambda folder: shutil.rmtree(folder),
+        shutil.rmtree,
     ],
     ids=["made", "written", "replaced", "folder made", "moved away", "removed"],
 )
