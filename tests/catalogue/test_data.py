@@ -20,7 +20,6 @@ KEYS = {
     "builds": ("framework", "version", "variant", "arch"),
     "cuda_drivers": ("cuda", "update"),
     "endpoint_amis": ("inference_ami_version",),
-    "errors": ("id",),
     "gpus": ("gpu",),
     "image_accounts": ("region",),
     "images": ("repository", "tag"),
@@ -271,13 +270,3 @@ def test_every_family_with_gpus_has_its_vcpu_quotas() -> None:
         counted = {family for row in TABLES.quotas if row.market == market for family in row.families}
         families = {one.family for one in TABLES.gpu_instances.values() if one.status != "capacity-block"}
         assert families <= counted
-
-
-def test_every_known_error_has_a_pattern_that_compiles_and_a_remedy() -> None:
-    for error in TABLES.errors:
-        assert re.compile(error.pattern)
-        assert not re.search(error.pattern, ""), error
-        assert error.cause.endswith((".", "]"))
-        assert error.remedy
-        assert error.evidence in ("reproduced", "seen-in-logs", "general-knowledge"), error
-        assert error.area in ("tensorflow", "torch", "cuda", "host", "sagemaker", "ec2"), error

@@ -1,6 +1,5 @@
 """Prices, offerings, quotas, replacements, images, AMIs, drivers, accepted types."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -405,43 +404,3 @@ def test_no_question_raises_for_a_name_that_nobody_knows(name: str) -> None:
     assert CATALOGUE.build(name) is None
     assert CATALOGUE.accepted_for(name) == ()
     assert CATALOGUE.runs_on(name, name).kind == "unknown"
-
-
-# Known errors
-
-
-@pytest.mark.parametrize(
-    ("message", "known"),
-    [
-        (
-            "RuntimeError: The NVIDIA driver on your system is too old (found version 12080). Please update",
-            "torch-driver-too-old",
-        ),
-        ("CUDA error: no kernel image is available for execution on the device", "torch-no-kernel-image"),
-        (
-            "I external/local_xla/xla/tsl/cuda/cudart_stub.cc:31] Could not find cuda drivers on your machine, GPU will not be used.",
-            "tf-no-driver",
-        ),
-        (
-            (
-                "ResourceLimitExceeded: The account-level service limit 'ml.g5.xlarge for training job usage' is 0 Instances, "
-                "with current utilization of 0 Instances and a request delta of 1 Instances."
-            ),
-            "sagemaker-quota",
-        ),
-        (
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has",
-            "torch-out-of-memory",
-        ),
-        (
-            "OOM when allocating tensor with shape[256,64] and type float on /job:localhost/replica:0/task:0/device:GPU:0",
-            "tf-out-of-memory",
-        ),
-        (
-            "CapacityError: Unable to provision requested ML compute capacity. Please retry",
-            "sagemaker-capacity",
-        ),
-    ],
-)
-def test_a_message_from_a_log_is_known_by_one_pattern(message: str, known: str) -> None:
-    assert [error.id for error in CATALOGUE.tables.errors if re.search(error.pattern, message)] == [known]

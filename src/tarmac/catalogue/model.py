@@ -346,26 +346,6 @@ class QuotaLimit(NamedTuple):
     as_of: str
 
 
-class KnownError(NamedTuple):
-    """A message that people meet when a GPU is not used.
-
-    Attributes:
-        id: stable.
-        pattern: a regular expression for `re.search`.
-        area: `tensorflow`, `torch`, `cuda`, `host`, `sagemaker` or `ec2`.
-        evidence: `reproduced`, `seen-in-logs` or `general-knowledge`.
-    """
-
-    id: str
-    pattern: str
-    area: str
-    cause: str
-    remedy: str
-    evidence: str
-    source: str
-    as_of: str
-
-
 class Source(NamedTuple):
     """Where facts come from.
 

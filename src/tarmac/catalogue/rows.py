@@ -151,10 +151,6 @@ def quota_limit(row: Row) -> model.QuotaLimit:
     return model.QuotaLimit(**_with(row, value=float(row["value"])))
 
 
-def known_error(row: Row) -> model.KnownError:
-    return model.KnownError(**row)
-
-
 def source(row: Row) -> model.Source:
     return model.Source(**row)
 

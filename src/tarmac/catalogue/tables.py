@@ -120,11 +120,6 @@ class Tables:
         return {(row.service, row.region, row.name): row for row in read}
 
     @cached_property
-    def errors(self) -> tuple[model.KnownError, ...]:
-        """Known messages."""
-        return tuple(self._shipped_rows("errors", rows.known_error))
-
-    @cached_property
     def sources(self) -> dict[str, model.Source]:
         """Sources by key."""
         return {row.source: row for row in self._shipped_rows("sources", rows.source)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tarmac.agent.state import FAILED
 from tarmac.cli.console import Console
 from tarmac.cli.verdict_text import render
 from tarmac.cli.words import counted, size, span
@@ -14,6 +15,11 @@ from tarmac.places.local.control import LocalRun
 from tarmac.places.local.follow import Event, Live, Output
 from tarmac.places.record import RunRecord
 
+if TYPE_CHECKING:
+    from tarmac.explain import Explanation
+
+_MOST_EXPLANATIONS = 2
+_EXPLANATION_WIDTH = 100
 _ISOLATION = {
     "namespace": "private, by a mount namespace",
     "proot": "private, by proot",
@@ -73,10 +79,12 @@ def show_end(run: LocalRun, record: RunRecord, console: Console) -> None:
     for name, artifact in record.document.get("artifacts", {}).items():
         files = counted(artifact["files"], "file")
         console.label("artifact", f"{run.paths.artifacts / name} ({files}, {size(artifact['bytes'])})")
+    for explanation in _explanations(run, record)[:_MOST_EXPLANATIONS]:
+        _explain(explanation, console)
 
 
 def final_document(run: LocalRun) -> str:
-    """The run and its verdict as JSON, version 1."""
+    """The run, its verdict and, where it failed, what explains that, as JSON, version 1."""
     record = run.record
     return json.dumps(
         {
@@ -85,9 +93,27 @@ def final_document(run: LocalRun) -> str:
             "folder": str(run.paths.root),
             "exit_code": int(record.outcome),
             "verdict": run.verdict,
+            "explanations": [one.to_json() for one in _explanations(run, record)],
         },
         indent=2,
     )
+
+
+def _explanations(run: LocalRun, record: RunRecord) -> tuple[Explanation, ...]:
+    """What explains the failure, the root first; nothing for a run that did not fail."""
+    if record.status != FAILED:
+        return ()
+    from tarmac.explain.machine import this_machine  # only a run that failed needs any of it
+    from tarmac.explain.read import explain_run
+
+    return explain_run(run.paths, record, this_machine()).explanations
+
+
+def _explain(explanation: Explanation, console: Console) -> None:
+    from tarmac.explain.render import labelled
+
+    for label, text in labelled(explanation, _EXPLANATION_WIDTH, short=True):
+        console.label(label, text)
 
 
 class _View:

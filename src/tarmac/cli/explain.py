@@ -1,0 +1,117 @@
+"""Say what went wrong in a log: the line, the cause here or on an instance type, and what to type next.
+
+Without a word: the newest run. `-` reads standard input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.cli.arguments import add_format, verb
+from tarmac.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
+    from tarmac.explain import Context, Report
+
+_LABEL = 11
+_WIDEST = 120
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `tarmac explain`."""
+    parser = verb(verbs, "explain", "say what went wrong in a log, and what to type next", __doc__)
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="LOGFILE|-|RUN",
+        help="a log (gzipped or not), - for standard input, or a run (default: the newest run)",
+    )
+    parser.add_argument("--instance-type", metavar="ml.g5.xlarge", help="where it was written")
+    parser.add_argument("--region", metavar="us-west-2", help="where that was")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac explain` out."""
+    from tarmac.explain.render import document
+
+    name, report = _explained(arguments)
+    if arguments.format == "json":
+        print(document(report, name))
+    else:
+        _show(report, name)
+    if report.undecided:
+        return ExitCode.UNDECIDED
+    return ExitCode.FAILED if report.explanations else ExitCode.OK
+
+
+def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
+    from tarmac.explain.read import explain_file, explain_run, explain_stream
+
+    target: str | None = arguments.target
+    if target == "-":
+        return "standard input", explain_stream(sys.stdin.buffer, _context(arguments))
+    path = Path(target).expanduser() if target else None
+    if path is not None and (path.exists() or "/" in str(target)):
+        try:
+            return str(target), explain_file(path, _context(arguments))
+        except OSError as error:
+            raise UsageError(
+                f"{target} cannot be read: {(error.strerror or str(error)).lower()}.",
+                remedy="Name a log file, a run (tarmac ps lists them), or - for standard input.",
+            ) from error
+    from tarmac.places.local.runs import local_runs
+
+    store = local_runs()
+    record = store.find(target)
+    return record.id, explain_run(store.paths(record.id), record, _context(arguments, written_here=True))
+
+
+def _context(arguments: argparse.Namespace, *, written_here: bool = False) -> Context:
+    """What is known of where the log was written.
+
+    A log that lies on a machine with a driver was most likely written there; one on a laptop was not.
+    """
+    from dataclasses import replace
+
+    from tarmac.explain.machine import elsewhere, this_machine
+
+    context = this_machine()
+    if not written_here and context.driver is None:
+        context = elsewhere(context.catalogue)
+    if arguments.region:
+        context = replace(context, region=arguments.region)
+    if arguments.instance_type:
+        if context.catalogue.instance(arguments.instance_type) is None:
+            print(
+                f"tarmac: the catalogue knows no instance type called {arguments.instance_type}; going on without.",
+                file=sys.stderr,
+            )
+        context = context.on_instance(arguments.instance_type)
+    return context
+
+
+def _show(report: Report, name: str) -> None:
+    import shutil
+
+    from tarmac.cli.console import Console
+    from tarmac.explain.render import labelled, nothing
+    from tarmac.findings import Severity
+
+    console = Console(own=sys.stdout)
+    width = min(shutil.get_terminal_size().columns, _WIDEST) - _LABEL
+    for index, explanation in enumerate(report.explanations):
+        if index:
+            console.say()
+        for label, text in labelled(explanation, width):
+            console.label(label, text)
+    if any(one.severity is Severity.ERROR for one in report.explanations):
+        return
+    if not report.explanations or report.failed:
+        for label, text in nothing(report, name, width):
+            console.label(label, text)
