@@ -35,12 +35,8 @@ NOT_EVERYWHERE = {
     *("ossaudiodev", "pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"),
 }
 ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
-OF_THE_SCRIPTS = {
-    "agent/pip_probe.py": {"pip"},
-    "gpu/probes/torch.py": {"torch"},
-    "gpu/probes/tensorflow.py": {"tensorflow"},
-}
-"""Programs that the script's own interpreter runs, and what of its packages each asks; nothing imports them."""
+PROBES = {"agent/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "tensorflow", "jax"}}
+"""Programs that the script's own interpreter runs, and what of its packages they may ask; nothing imports them."""
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
@@ -74,7 +70,8 @@ def test_there_is_something_on_board() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Path) -> None:
     own = tuple(f"tarmac.{room}" for room in ROOMS)
-    allowed = ALLOWED | OF_THE_SCRIPTS.get(path.relative_to(PACKAGE).as_posix(), set())
+    name = path.relative_to(PACKAGE).as_posix()
+    allowed = ALLOWED.union(*(packages for probe, packages in PROBES.items() if name.startswith(probe)))
     foreign = [
         name
         for name in imports(path)
@@ -86,8 +83,8 @@ def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Pa
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
-    programs = {f"tarmac.{name.removesuffix('.py').replace('/', '.')}" for name in OF_THE_SCRIPTS}
-    assert programs.isdisjoint(imports(path))
+    probes = tuple(f"tarmac.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
+    assert [name for name in imports(path) if name.startswith(probes)] == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
