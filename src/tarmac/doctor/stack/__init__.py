@@ -10,6 +10,8 @@ from typing import Any
 from tarmac.doctor.check import Check
 from tarmac.doctor.stack import (
     build_against_driver,
+    compute,
+    compute_kernel,
     cuda_start,
     cudnn_pins,
     devices,
@@ -20,6 +22,7 @@ from tarmac.doctor.stack import (
     kernels_for_gpu,
     libraries,
     nvml,
+    rates,
 )
 
 CHECKS: tuple[Check[Any], ...] = (
@@ -34,5 +37,9 @@ CHECKS: tuple[Check[Any], ...] = (
     kernels_for_gpu.CHECK,
     imported.CHECK,
     cudnn_pins.CHECK,
+    compute_kernel.CHECK,
+    compute.TORCH_CHECK,
+    compute.TENSORFLOW_CHECK,
+    rates.CHECK,
 )
 """In the order in which they are asked and shown."""

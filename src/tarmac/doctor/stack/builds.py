@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tarmac.catalogue import Build
@@ -58,8 +59,12 @@ def read_builds(machine: Machine) -> tuple[InstalledBuild, ...]:
     installed = [(TORCH, packages.torch), (TENSORFLOW, packages.tensorflow)]
     readings = {TORCH: lambda: machine.torch, TENSORFLOW: lambda: machine.tensorflow}
     named = [(name, version) for name, version in installed if version]
+    with ThreadPoolExecutor(2) as pool:  # each import takes seconds
+        started = [pool.submit(readings[name]) for name, _ in named]
+        said = [future.result() for future in started]
     return tuple(
-        describe(machine, name, version, readings[name](), alone=len(named) == 1) for name, version in named
+        describe(machine, name, version, reading, alone=len(named) == 1)
+        for (name, version), reading in zip(named, said, strict=True)
     )
 
 
