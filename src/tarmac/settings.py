@@ -4,6 +4,7 @@
 |---|---|
 | `TARMAC_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/tarmac`, `~/.local/state/tarmac`) |
 | `TARMAC_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/tarmac`, `~/.cache/tarmac`) |
+| `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as every AWS SDK reads them |
 | `NO_COLOR` | no colours (https://no-color.org) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from tarmac.errors import TarmacError
 
@@ -44,6 +46,14 @@ def own_folders() -> list[Path]:
     """Where runs and the cache would lie, there or not: they are no part of a job, even below its source folder."""
     state = _meant("TARMAC_STATE_DIR", "XDG_STATE_HOME", ".local/state")
     return [folder for folder in (state, cache_path()) if folder is not None]
+
+
+def boto3_session() -> Any:
+    """The session that the user's environment describes: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
+    import boto3  # 0.2 s: only where AWS is asked
+
+    # boto3 itself reads AWS_DEFAULT_REGION alone; AWS_REGION is what all other SDKs read.
+    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 def colour(stream: object = None) -> bool:

@@ -10,7 +10,8 @@ import pytest
 from s3_server import Answer, Bucket, Reply, listing, refusal
 
 from tarmac.errors import ExitCode, InvalidJob, TarmacError
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, NoCredentials, S3Object, boto3_session
+from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, NoCredentials, S3Object
+from tarmac.settings import boto3_session
 
 pytestmark = pytest.mark.slow
 

@@ -37,6 +37,11 @@ class RunPaths:
         return self.root / "verdict.json"
 
     @property
+    def agent(self) -> Path:
+        """The agent's own file: it imports from it until the end, so the run keeps it."""
+        return self.root / "tarmac-agent.pyz"
+
+    @property
     def lock(self) -> Path:
         return self.root / "agent.lock"
 

@@ -62,11 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from tarmac.catalogue.refresh import Refresh
-    from tarmac.catalogue.refresh.clients import Clients, boto3_session
+    from tarmac.catalogue.refresh.clients import Clients
     from tarmac.catalogue.refresh.store import Store
     from tarmac.catalogue.tables import Tables
     from tarmac.cli.console import Console
-    from tarmac.settings import cache_dir
+    from tarmac.settings import boto3_session, cache_dir
 
     console = Console()
     folder = cache_dir() / "catalogue"

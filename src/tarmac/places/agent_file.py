@@ -33,6 +33,7 @@ def agent_file(cache: Path) -> Path:
     built = cache / f"tarmac-agent-{digest.hexdigest()[:16]}.pyz"
     if not built.exists():
         build_agent(built, sources)
+        _remove_older(built)
     return built
 
 
@@ -58,6 +59,13 @@ def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _remove_older(built: Path) -> None:
+    """Runs that go on have the agent's file in their own folders."""
+    for old in built.parent.glob("tarmac-agent-*.pyz"):
+        if old != built:
+            old.unlink(missing_ok=True)
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tarmac.errors import ExitCode, InvalidJob, TarmacError
+from tarmac.settings import boto3_session
 
 CONNECTIONS = 8
 """Requests to one service that may be under way at a time."""
@@ -83,14 +83,6 @@ class S3Object:
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
-
-
-def boto3_session() -> Any:
-    """The session that the user's environment describes: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
-    import boto3  # 0.2 s: only where AWS is asked
-
-    # boto3 itself reads AWS_DEFAULT_REGION alone; AWS_REGION is what all other SDKs read.
-    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 class Aws:

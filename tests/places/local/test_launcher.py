@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -259,3 +260,17 @@ class TestNotStarting:
             start(plan(job(path)), store, cache)
         assert (earlier.checkpoints / "step").read_text() == "a week of work"
         assert [record.id for record in store.records()] == ["train-1"]
+
+
+def test_a_run_outlives_an_emptied_cache(
+    tmp_path: Path, store: RunStore, cache: Path, script: Script
+) -> None:
+    go = tmp_path / "go"
+    path = script(
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nopen('/opt/ml/model/w', 'w').close()"
+    )
+    run = LocalRun(store, start(plan(job(path)), store, cache).root.name)
+    shutil.rmtree(cache)
+    go.touch()
+    assert run.wait().status == "Completed"
+    assert run.paths.model_archive.exists()

@@ -53,10 +53,3 @@ class Clients:
         if self._session is None:
             self._session = self._make_session()
         return self._session
-
-
-def boto3_session() -> Any:
-    """The session that the user's environment describes (`AWS_PROFILE`, `AWS_REGION`, ...)."""
-    import boto3  # 0.2 s: only for a refresh
-
-    return boto3.Session()

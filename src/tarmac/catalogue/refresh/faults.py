@@ -10,6 +10,7 @@ BY_CODE: dict[str, FaultKind] = {
             "ExpiredToken",
             "ExpiredTokenException",
             "RequestExpired",
+            "InvalidAccessKeyId",
             "InvalidClientTokenId",
             "UnrecognizedClientException",
             "InvalidSignatureException",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -32,10 +33,11 @@ def spawn(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable)
         lock: descriptor of the run's lock, held.
         python: what runs the agent. Not the script's interpreter: that one may be of any age, and of any state.
     """
+    _keep(agent, paths.agent)
     with paths.agent_log.open("ab") as log:
         # -I: the agent must not trip over what PYTHONPATH and the working directory hold.
         subprocess.Popen(
-            [python, "-I", str(agent), str(paths.root), "--lock-fd", str(lock)],
+            [python, "-I", str(paths.agent), str(paths.root), "--lock-fd", str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -43,3 +45,12 @@ def spawn(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable)
             start_new_session=True,
             cwd=paths.root,
         )
+
+
+def _keep(agent: Path, place: Path) -> None:
+    """The agent's file in the run's folder: the cache may be emptied while the run goes on."""
+    try:
+        os.link(agent, place)
+    except OSError:
+        # Another file system, or one without hard links.
+        shutil.copyfile(agent, place)
