@@ -87,7 +87,7 @@ def read(machine: Machine) -> Reading | None:
         measured, loaded = _measure(machine, name)
         begun = measured.one("framework")
         if begun is None or not begun["gpus"]:
-            problem = f"{name} {version} sees no GPU"
+            problem = f"{name} {version} {_why_not(measured)}"
             continue
         cards = _cards(machine, gpus.states, measured, loaded, int(begun["gpus"]))
         return Reading(cards, f"{name} {begun['version']}", measured.problem)
@@ -185,7 +185,7 @@ def _line(card: Card, name: str, value: float) -> str:
     unit = "TFLOP/s" if unit == "tflops" else "GB/s"
     sheet = getattr(card.sheet, name) if card.sheet else None
     share = f" ({value / sheet:.0%} of {sheet:g})" if sheet else ""
-    return f"{what} {value:.3g} {unit}{share}"
+    return f"{what} {value:.{0 if value >= 100 else 1}f} {unit}{share}"
 
 
 def _reach(card: Card, name: str) -> float | None:
@@ -213,6 +213,13 @@ def _remedy(card: Card) -> str:
         f"nvidia-smi -q -d CLOCK,POWER,PERFORMANCE shows what holds {card.label.split(' (')[0]} back. If nothing else "
         "ran on it, stop the instance and start it again, which moves it to other hardware."
     )
+
+
+def _why_not(measured: Answer) -> str:
+    broken = measured.one("broken")
+    if broken is not None:
+        return f"cannot be imported ({broken['error']})"
+    return "sees no GPU" if measured.problem is None else str(measured.problem)
 
 
 def _because(problem: str | None) -> str:

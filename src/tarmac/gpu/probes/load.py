@@ -28,7 +28,7 @@ def main() -> None:
         return
     import pynvml  # Nvml.open has just imported it
 
-    running = Path(sys.argv[1])
+    running = Path(sys.argv[2])
     throttle: dict[int, set[str]] = {}
     generation: dict[int, int] = {}
     with nvml:

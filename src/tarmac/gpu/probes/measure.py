@@ -26,7 +26,7 @@ def tell(kind: str, **facts: Any) -> None:
 
 
 def main() -> None:
-    framework = sys.argv[1]
+    framework = sys.argv[2]
     # CUDA numbers the fastest first by itself, NVML by bus.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")

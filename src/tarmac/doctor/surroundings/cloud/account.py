@@ -75,7 +75,7 @@ class Reading:
         quota: its value.
         quota_fault: why it could not be read.
         offered: whether EC2 offers the type in the region; `None` where the catalogue does not know.
-        elsewhere: regions that offer it.
+        elsewhere: regions that offer it, those of the same part of the world first.
     """
 
     region: str | None = None
@@ -223,7 +223,8 @@ def _offered(machine: Machine, region: str | None) -> tuple[bool | None, tuple[s
     offered = {one.region for one in machine.catalogue.offerings(name)}
     if region is None or not offered or region not in machine.catalogue.regions():
         return None, ()
-    return region in offered, tuple(sorted(offered))
+    near = sorted(offered, key=lambda one: (one[:2] != region[:2], one[:2] != "us", one))
+    return region in offered, tuple(near)
 
 
 def _wanted(machine: Machine, region: str | None) -> Wanted | None:
