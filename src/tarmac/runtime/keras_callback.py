@@ -25,13 +25,13 @@ def keras_callback(checkpoint: Checkpoint, model: Any) -> Any:
     base: Any = load("tf_keras" if legacy else "keras").callbacks.Callback
 
     class KeepCheckpoints(base):
-        def on_epoch_begin(self, epoch: int, _logs: Any = None) -> None:
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments
             checkpoint.begin_epoch(epoch)
 
-        def on_train_batch_end(self, _batch: int, _logs: Any = None) -> None:
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments
             checkpoint.step()
 
-        def on_epoch_end(self, epoch: int, _logs: Any = None) -> None:
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments
             checkpoint.end_epoch(epoch, last=epoch + 1 == self.params.get("epochs"))
 
     return KeepCheckpoints()

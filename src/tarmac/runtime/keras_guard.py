@@ -6,20 +6,21 @@ import functools
 import sys
 from typing import Any
 
-_METHODS = ("fit", "evaluate", "predict")
+_METHODS = ("fit", "evaluate")
 
 
 class KerasFitUnsupported(RuntimeError):
-    """Keras 3's `fit`, `evaluate` or `predict` was called under a strategy that it does not work with."""
+    """Keras 3's `fit` or `evaluate` was called under a strategy that it does not work with."""
 
 
-def guard_fit(strategy: Any, hosts: int) -> None:
+def guard_fit(strategy: Any, name: str, hosts: int) -> None:
     """Let Keras 3's models refuse `fit` under this strategy with an error that names the two ways out.
 
     Keras 3 fails there with "Attempt to convert a value (PerReplica…)" (seen with TensorFlow 2.21 and Keras 3.15).
-    Building a model, `strategy.run`, gradients and saving all work.
+    Building a model, `predict`, `strategy.run`, gradients and saving all work.
 
     Args:
+        name: the strategy's, for a person.
         hosts: how many processes the cluster has; with one alone `fit` works and nothing is guarded.
     """
     if hosts < 2:
@@ -27,9 +28,9 @@ def guard_fit(strategy: Any, hosts: int) -> None:
     model = _keras_model()
     if model is None or getattr(model, "_tarmac_guards", None) is not None:
         return
-    guarded = {name: getattr(model, name) for name in _METHODS}
-    for name, original in guarded.items():
-        setattr(model, name, _refusing(name, original, type(strategy)))
+    guarded = {method: getattr(model, method) for method in _METHODS}
+    for method, original in guarded.items():
+        setattr(model, method, _refusing(method, original, type(strategy), name))
     model._tarmac_guards = guarded  # noqa: SLF001 - our own mark on it
 
 
@@ -45,12 +46,12 @@ def _keras_model() -> Any:
     return keras.Model if keras is not None and version.startswith("3.") else None
 
 
-def _refusing(name: str, original: Any, kind: type) -> Any:
+def _refusing(called: str, original: Any, kind: type, strategy: str) -> Any:
     @functools.wraps(original)
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         if isinstance(getattr(self, "distribute_strategy", None), kind):
             raise KerasFitUnsupported(
-                f"Keras 3's model.{name} does not work under {kind.__name__} with several hosts. Two ways out:\n"
+                f"Keras 3's model.{called} does not work under {strategy} with several hosts. Two ways out:\n"
                 "  1. Keras 2: 'pip install tf_keras', and set TF_USE_LEGACY_KERAS=1 before TensorFlow is imported\n"
                 "     (in the job: environment: {TF_USE_LEGACY_KERAS: '1'}); model.fit works there.\n"
                 "  2. Keras 3 with a loop of your own: strategy.experimental_distribute_dataset(data), and in it\n"

@@ -49,6 +49,7 @@ def first_use(framework: str, file: str, before: int) -> str | None:
         for node in nodes
         if framework in _imports(node) and isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
+        if isinstance(node, ast.ImportFrom) or alias.name.split(".", 1)[0] == framework
     }
     calls = [node for node in nodes if isinstance(node, ast.Call) and node.lineno < before]
     for call in sorted(calls, key=lambda call: call.lineno):

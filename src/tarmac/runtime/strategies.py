@@ -11,6 +11,7 @@ from tarmac.runtime.devices import fall_back_to_cpu
 from tarmac.runtime.frameworks import TENSORFLOW, load
 from tarmac.runtime.hosts import CHIEF, parameter_server_config, worker_config
 from tarmac.runtime.keras_guard import guard_fit
+from tarmac.runtime.origin import caller, first_use, place
 from tarmac.runtime.parameter_servers import serve
 
 ONE_DEVICE = "one-device"
@@ -39,6 +40,7 @@ def strategy(kind: str | None = None, allow_cpu: bool = False) -> Any:
 
     Raises:
         GpuRequired: there is no usable GPU; says why and what to do.
+        RuntimeError: several hosts, and TensorFlow has already run an operation.
         KerasFitUnsupported: later, from `model.fit` of Keras 3 under a strategy that it cannot train with.
         ValueError: an unknown kind, or too few hosts for it.
     """
@@ -83,8 +85,13 @@ def _make(tensorflow: Any, kind: str, allow_cpu: bool) -> Any:
     options = distribute.experimental.CommunicationOptions(
         implementation=implementation.NCCL if gpus else implementation.RING
     )
-    made = distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    guard_fit(made, _host_count())
+    try:
+        made = distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except RuntimeError as error:
+        if "program startup" not in str(error):
+            raise
+        raise RuntimeError(_too_late()) from error
+    guard_fit(made, "MultiWorkerMirroredStrategy", _host_count())
     return made
 
 
@@ -99,8 +106,18 @@ def _parameter_servers(tensorflow: Any, allow_cpu: bool) -> Any:
         serve(tensorflow, config)
     resolver = tensorflow.distribute.cluster_resolver.TFConfigClusterResolver()
     made = tensorflow.distribute.ParameterServerStrategy(resolver)
-    guard_fit(made, _host_count())
+    guard_fit(made, "ParameterServerStrategy", _host_count())
     return made
+
+
+def _too_late() -> str:
+    file, line = caller()
+    seen = first_use(TENSORFLOW, file, line)
+    early = f", and the first use of it above is {seen}" if seen else ""
+    return (
+        f"strategy() in {place(file, line)} comes too late: several hosts are joined before TensorFlow's first "
+        f"operation{early}. Move strategy() to the script's beginning."
+    )
 
 
 def _workers() -> tuple[str, ...]:
