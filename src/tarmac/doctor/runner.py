@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -103,19 +103,28 @@ def all_checks() -> tuple[Check[Any], ...]:
     return (*stack.CHECKS, *surroundings.CHECKS)
 
 
-def examine(machine: Machine, checks: Sequence[Check[Any]]) -> Report:
-    """Ask the checks. What stands on nothing is asked at once, beside the stack."""
+def examine(
+    machine: Machine, checks: Sequence[Check[Any]], on_layer: Callable[[Layer], None] = lambda _: None
+) -> Report:
+    """Ask the checks. What stands on nothing is asked at once, beside the stack.
+
+    Args:
+        on_layer: told each layer of the stack before it is asked, which may take long.
+    """
     by_layer = {layer: [check for check in checks if check.layer is layer] for layer in Layer}
     with ThreadPoolExecutor(max_workers=16, thread_name_prefix="doctor") as pool:
         beside = {layer: _start(machine, by_layer[layer], pool) for layer in Layer if not layer.stacked}
         # Starting the user's interpreter takes as long as asking the driver: let it start meanwhile.
         pool.submit(lambda: machine.packages)
-        stack = _climb(machine, by_layer, pool)
+        stack = _climb(machine, by_layer, pool, on_layer)
         return Report((*stack, *(_end(layer, started) for layer, started in beside.items())))
 
 
 def _climb(
-    machine: Machine, by_layer: dict[Layer, list[Check[Any]]], pool: ThreadPoolExecutor
+    machine: Machine,
+    by_layer: dict[Layer, list[Check[Any]]],
+    pool: ThreadPoolExecutor,
+    on_layer: Callable[[Layer], None],
 ) -> list[LayerReport]:
     reports: list[LayerReport] = []
     broken: LayerReport | None = None
@@ -125,6 +134,7 @@ def _climb(
         if broken is not None:
             reports.append(LayerReport(layer, State.NOT_ASKED, reason=_because(broken)))
             continue
+        on_layer(layer)
         report = _end(layer, _start(machine, by_layer[layer], pool))
         if (
             machine.quick

@@ -47,6 +47,11 @@ class FrameworkStack:
 
     def better(self, build: InstalledBuild) -> str | None:
         """The command that brings a build of the same framework which runs here; `None` where none is known."""
+        words = self.better_wheel(build)
+        return None if words is None else in_words(words)
+
+    def better_wheel(self, build: InstalledBuild) -> list[str] | None:
+        """The same, as arguments for `pip install`."""
         around = Surroundings(host_arch(self.packages), self.cuda.version, self.models)
         found = suitable_build(self.catalogue, build.framework, build.version, around)
         if found is None:
@@ -54,7 +59,7 @@ class FrameworkStack:
         companions = [
             (name, self.packages.versions[name]) for name in COMPANIONS if name in self.packages.versions
         ]
-        return in_words(install_command(found, build.version, companions if build.framework == TORCH else ()))
+        return install_command(found, build.version, companions if build.framework == TORCH else ())
 
 
 def read_stack(machine: Machine) -> FrameworkStack | None:

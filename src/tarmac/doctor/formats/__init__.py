@@ -1,0 +1,1 @@
+"""What the doctor found, for people (`text`), programs (`json`, `junit`) and issues (`markdown`)."""
