@@ -22,6 +22,7 @@ VERBS = {
     "pull": "copy a run's artifacts, verdict and logs into a folder",
     "rm": "remove runs that have ended",
     "explain": "say what went wrong in a log, and what to type next",
+    "check": "find what will leave a GPU idle in scripts and job descriptions",
     "doctor": "look why a GPU is not used, or slow, on this machine",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
     "catalogue": "refresh the facts about AWS GPUs from AWS itself",

@@ -1,0 +1,158 @@
+"""Runs the rules over paths: read, build the job graph, look, drop what is silenced, sort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tarmac.check.files import find_files
+from tarmac.check.graph.build import jobs_of, what_if
+from tarmac.check.job import JobDefinition
+from tarmac.check.project import Project, Target
+from tarmac.check.readers.units import Failure, read_units
+from tarmac.check.requirement import requirements
+from tarmac.check.rule import Hit, Rule
+from tarmac.check.selection import Selection, selected_rules
+from tarmac.check.span import Unit
+from tarmac.check.suppress import is_suppressed
+
+_PYTHON = ("python", "notebook", "cell-file", "markdown")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to check.
+
+    Args:
+        selection: which rules.
+        target: for which SDK, region, instance.
+        markdown: whether fenced blocks of Markdown files are read too.
+        processes: how many at a time; 0 for as many as pay.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    target: Target = field(default_factory=Target)
+    markdown: bool = False
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found.
+
+    Args:
+        hits: sorted by file, place and code, each once.
+        files: how many files were read.
+        rules: the rules that looked.
+    """
+
+    hits: tuple[Hit, ...]
+    files: int
+    rules: tuple[Rule, ...]
+
+
+def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
+    """Check files and folders.
+
+    Args:
+        paths: as the user wrote them.
+        options: how.
+
+    Raises:
+        UsageError: a path does not exist, or no rule goes by a name.
+    """
+    options = options or Options()
+    rules = selected_rules(options.selection)
+    found = find_files(paths, markdown=options.markdown)
+    units, failures = read_units(found.files)
+    failures += [Failure(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted]
+    project = Project(units, options.target)
+    hits = [*_unreadable(failures, rules), *check_project(project, units, rules)]
+    return Report(tuple(sorted_hits(hits)), len(found.files), tuple(rules))
+
+
+def check_project(project: Project, units: Sequence[Unit], rules: Sequence[Rule]) -> Iterator[Hit]:
+    """The findings of units that are already read."""
+    project.link(_jobs(project, units))
+    by_unit: dict[Unit, list[JobDefinition]] = {}
+    for job in project.jobs:
+        by_unit.setdefault(job.span.unit, []).append(job)
+    for unit in units:
+        yield from (
+            hit for hit in _of_unit(unit, project, by_unit.get(unit, ()), rules) if not is_suppressed(hit)
+        )
+        project.forget(unit)
+
+
+def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
+    """Each finding once, by file, place and code."""
+    unique = {_key(hit): hit for hit in hits}
+    return [unique[key] for key in sorted(unique)]
+
+
+def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
+    jobs = jobs_of(units, project)
+    asked = project.target.instance_type
+    if asked is None:
+        return jobs
+    scripts = {job.script.unit for job in jobs if job.script is not None}
+    launchers = {job.span.unit for job in jobs}
+    alone = [one for one in units if one.kind in _PYTHON and one not in scripts and one not in launchers]
+    return jobs + [job for unit in alone if (job := what_if(unit, project, asked)) is not None]
+
+
+def _of_unit(
+    unit: Unit, project: Project, jobs: Iterable[JobDefinition], rules: Sequence[Rule]
+) -> Iterator[Hit]:
+    for rule in rules:
+        for look in rule.units:
+            yield from look(unit, project)
+    if unit.kind in _PYTHON:
+        yield from _of_python(unit, project, rules)
+    if unit.kind in ("cloudformation", "terraform"):
+        from tarmac.check.graph import templates
+
+        for resource in templates.resources(unit):
+            yield from (hit for rule in rules for look in rule.resources for hit in look(resource, project))
+    if unit.kind == "requirements":
+        for requirement in requirements(unit):
+            yield from (
+                hit for rule in rules for look in rule.requirements for hit in look(requirement, project)
+            )
+    for job in jobs:
+        yield from (hit for rule in rules for look in rule.jobs for hit in look(job, project))
+
+
+def _of_python(unit: Unit, project: Project, rules: Sequence[Rule]) -> Iterator[Hit]:
+    source = unit.source
+    for rule in rules:
+        if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
+            continue
+        module = project.module(unit)
+        if module is None:
+            return
+        for look in rule.modules:
+            yield from look(module, project)
+
+
+def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[Hit]:
+    rule = next((one for one in rules if one.code == "E901"), None)
+    if rule is None:
+        return
+    for failure in failures:
+        unit = Unit(failure.path, "", "python")
+        yield rule.hit(unit.span(failure.line), f"{Path(failure.path).name} is not checked: {failure.reason}")
+
+
+def _key(hit: Hit) -> tuple[str, int, int, int, str, str]:
+    location = hit.finding.location
+    assert location is not None
+    return (
+        location.file or "",
+        hit.cell or 0,
+        location.line or 0,
+        location.column or 0,
+        hit.code,
+        hit.finding.message,
+    )

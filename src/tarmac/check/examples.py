@@ -1,0 +1,112 @@
+"""A rule's docstring read as data: the reason, and examples that are bad, good, or near misses that stay quiet.
+
+An example is an indented block after a line `Bad:`, `Good:` or `Quiet: why`. A line `# file: train.py` begins another
+file; a line that ends in `# <-` is where the finding must be. In `.ipynb` files `# %%` begins another cell. `Fixed:` is
+what the bad example before it becomes with all fixes applied.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["Bad", "Good", "Quiet", "Fixed"]
+_HEAD = re.compile(r"^(Bad|Good|Quiet|Fixed):\s*(.*)$")
+_FILE = re.compile(r"^# file: (\S+)$")
+_MARK = re.compile(r"\s*(#|//)\s*<-\s*$")
+DEFAULT_FILE = "example.py"
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example.
+
+    Args:
+        verdict: what must be said about it.
+        title: what it shows; may be empty.
+        files: content by name, as they are checked.
+        marked: file and line of each place where the finding must be.
+        shown: the block as people read it, without marks.
+    """
+
+    verdict: Verdict
+    title: str
+    files: dict[str, str]
+    marked: frozenset[tuple[str, int]]
+    shown: str
+
+
+@dataclass(frozen=True)
+class Documentation:
+    """What a docstring says.
+
+    Args:
+        summary: its first sentence.
+        reason: everything before the first example.
+        examples: in order.
+    """
+
+    summary: str
+    reason: str
+    examples: tuple[Example, ...]
+
+
+def read_documentation(doc: str) -> Documentation:
+    """The parts of a rule's docstring."""
+    reason: list[str] = []
+    examples: list[Example] = []
+    head: re.Match[str] | None = None
+    block: list[str] = []
+    for line in [*inspect.cleandoc(doc).splitlines(), "Good:"]:
+        match = _HEAD.match(line)
+        if match is None:
+            (reason if head is None else block).append(line)
+            continue
+        if head is not None:
+            examples.append(_example(head.group(1), head.group(2), block))
+        head, block = match, []
+    text = "\n".join(reason).strip()
+    summary = " ".join(text.partition("\n\n")[0].split())
+    return Documentation(summary, text, tuple(examples))
+
+
+def _example(verdict: str, title: str, block: list[str]) -> Example:
+    lines = inspect.cleandoc("\n" + "\n".join(block)).splitlines()
+    while lines and not lines[-1].strip():
+        lines.pop()
+    files: dict[str, list[str]] = {}
+    marked: set[tuple[str, int]] = set()
+    name = DEFAULT_FILE
+    for line in lines:
+        if match := _FILE.match(line):
+            name = match.group(1)
+            files[name] = []
+            continue
+        content = files.setdefault(name, [])
+        if _MARK.search(line):
+            marked.add((name, len(content) + 1))
+        content.append(_MARK.sub("", line))
+    shown = "\n".join(_MARK.sub("", line) for line in lines)
+    texts = {name: _content(name, content) for name, content in files.items()}
+    return Example(verdict, title, texts, frozenset(marked), shown)  # pyright: ignore[reportArgumentType]
+
+
+def _content(name: str, lines: list[str]) -> str:
+    text = "\n".join(lines) + "\n"
+    if not name.endswith(".ipynb"):
+        return text
+    cells = [part.strip("\n") for part in re.split(r"^# %%.*\n", text, flags=re.MULTILINE)]
+    return json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+                for cell in cells
+            ],
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )

@@ -1,0 +1,158 @@
+"""Which files a path means: source, notebooks, job descriptions, templates and requirements, but nothing ignored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.errors import UsageError
+
+if TYPE_CHECKING:
+    import pathspec
+
+SKIPPED = frozenset(
+    {
+        *(
+            ".git",
+            ".hg",
+            ".svn",
+            ".venv",
+            "venv",
+            "__pycache__",
+            "node_modules",
+            "site-packages",
+            "dist-packages",
+        ),
+        *(
+            ".tox",
+            ".nox",
+            ".mypy_cache",
+            ".ruff_cache",
+            ".pytest_cache",
+            ".ipynb_checkpoints",
+            ".terraform",
+            ".eggs",
+        ),
+        *("__pypackages__", ".aws-sam", "cdk.out"),
+    }
+)
+"""Folders that hold nobody's own source."""
+
+_SUFFIXES = (".py", ".ipynb", ".tf", ".yaml", ".yml", ".template", ".json")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files to check, as the user would write them, and the paths that could not be listed."""
+
+    files: tuple[str, ...]
+    unlisted: tuple[tuple[str, str], ...] = ()
+
+
+def find_files(paths: Iterable[str], *, markdown: bool = False) -> Found:
+    """The files under the paths, sorted; a file that is named is taken whatever `.gitignore` says.
+
+    Args:
+        paths: files and folders.
+        markdown: whether fenced blocks of Markdown files are checked too.
+
+    Raises:
+        UsageError: a path does not exist.
+    """
+    suffixes = (*_SUFFIXES, ".md") if markdown else _SUFFIXES
+    found: dict[str, None] = {}
+    unlisted: list[tuple[str, str]] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112
+            walker = _Walker(suffixes)
+            found |= dict.fromkeys(sorted(walker.files(path)))
+            unlisted += walker.unlisted
+        elif os.path.lexists(path):
+            found[os.path.normpath(path)] = None
+        else:
+            from tarmac.jobs.files import near_file
+
+            raise UsageError(f"{path} does not exist{near_file(Path(path))}")
+    return Found(tuple(found), tuple(unlisted))
+
+
+class _Walker:
+    def __init__(self, suffixes: tuple[str, ...]) -> None:
+        self._suffixes = suffixes
+        self.unlisted: list[tuple[str, str]] = []
+
+    def files(self, top: str) -> Iterator[str]:
+        outer = _outer_ignores(Path(top).absolute())
+        yield from self._walk(top, outer)
+
+    def _walk(self, folder: str, ignores: list[tuple[Path, pathspec.PathSpec]]) -> Iterator[str]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda one: one.name)
+        except OSError as error:
+            self.unlisted.append((folder, (error.strerror or str(error)).lower()))
+            return
+        if any(one.name == ".gitignore" for one in entries):
+            here = Path(folder).absolute()
+            if (spec := _ignore_file(here)) is not None:
+                ignores = [*ignores, (here, spec)]
+        for entry in entries:
+            path = os.path.normpath(entry.path)
+            # A link to a folder is not followed: what it leads to is checked where it is, and loops end here.
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder:
+                if (
+                    entry.name in SKIPPED
+                    or _is_environment(entry.path)
+                    or _ignored(path, ignores, is_folder=True)
+                ):
+                    continue
+                yield from self._walk(entry.path, ignores)
+            elif self._wanted(entry) and not _ignored(path, ignores, is_folder=False):
+                yield path
+
+    def _wanted(self, entry: os.DirEntry[str]) -> bool:
+        name = entry.name
+        if not name.endswith(self._suffixes) and not (
+            name.startswith("requirements") and name.endswith(".txt")
+        ):
+            return name == "pyproject.toml"
+        return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, "pyvenv.cfg"))  # noqa: PTH110, PTH118
+
+
+def _outer_ignores(folder: Path) -> list[tuple[Path, pathspec.PathSpec]]:
+    """The ignore files above a folder, as far as its repository reaches."""
+    found: list[tuple[Path, pathspec.PathSpec]] = []
+    repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    if repository is None:
+        return found
+    for one in folder.parents:
+        if one.is_relative_to(repository) and (spec := _ignore_file(one)) is not None:
+            found.append((one, spec))
+    return list(reversed(found))
+
+
+def _ignore_file(folder: Path) -> pathspec.PathSpec | None:
+    try:
+        lines = (folder / ".gitignore").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    import pathspec  # only where an ignore file is
+
+    return pathspec.PathSpec.from_lines("gitwildmatch", lines)
+
+
+def _ignored(path: str, ignores: list[tuple[Path, pathspec.PathSpec]], *, is_folder: bool) -> bool:
+    absolute = os.path.abspath(path) if ignores else ""  # noqa: PTH100
+    # The innermost file that has an opinion decides, as git has it.
+    for folder, spec in reversed(ignores):
+        relative = os.path.relpath(absolute, folder) + ("/" if is_folder else "")
+        if (opinion := spec.check_file(relative).include) is not None:
+            return opinion
+    return False

@@ -1,0 +1,1 @@
+"""How findings are shown: text for people; json, sarif, github and junit for programs."""

@@ -1,0 +1,195 @@
+"""What is checked together: units, their modules, the jobs, and the questions that rules ask beyond one file."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.check.arguments import CommandLine, command_line
+from tarmac.check.module import Module
+from tarmac.check.readers import source
+from tarmac.check.readers.text import Unreadable, decode, read_bytes
+from tarmac.check.span import Unit, absolute
+from tarmac.check.values import Value
+
+if TYPE_CHECKING:
+    from tarmac.catalogue.catalogue import Catalogue
+    from tarmac.catalogue.model import Instance
+    from tarmac.check.job import JobDefinition
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is checked for.
+
+    Args:
+        sagemaker_sdk: the SDK's major version; None where nobody says.
+        region: where jobs run, for prices and offerings; None where nobody says.
+        instance_type: the type that jobs are asked to have instead of their own (`--instance-type`).
+    """
+
+    sagemaker_sdk: int | None = None
+    region: str | None = None
+    instance_type: str | None = None
+
+
+class Project:
+    """Everything that is checked in one go.
+
+    Args:
+        units: the texts, by the absolute path that a job can name.
+        target: what is checked for.
+    """
+
+    def __init__(self, units: Iterable[Unit] = (), target: Target | None = None) -> None:
+        self.target = target or Target()
+        self.jobs: list[JobDefinition] = []
+        self._units: dict[Path, Unit] = {}
+        self._modules: dict[Unit, Module | None] = {}
+        self._broken: dict[Unit, list[source.Broken]] = {}
+        self._lines: dict[Module, CommandLine] = {}
+        self._script_folders: list[Path] = []
+        for unit in units:
+            self._units.setdefault(unit.absolute, unit)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """The facts about AWS GPUs; loaded when the first rule asks."""
+        from tarmac.catalogue.catalogue import Catalogue
+
+        return Catalogue.load()
+
+    @property
+    def region(self) -> str:
+        """The region whose prices are told."""
+        return self.target.region or "us-east-1"
+
+    def instance(self, value: Value | str | None) -> Instance | None:
+        """The instance type that a value names, known or default; None where it is unknown."""
+        name = value.text if isinstance(value, Value) else value
+        return self.catalogue.instance(name) if name else None
+
+    def hourly_price(self, name: str, use: str | None = None) -> float | None:
+        """USD per hour of one instance; None where nobody knows."""
+        found = self.catalogue.price(name, self.region, use)  # pyright: ignore[reportArgumentType]
+        return found.usd_per_hour if found is not None else None
+
+    def gpus(self, job: JobDefinition) -> int | None:
+        """GPUs of one host of a job; None where its type is unknown."""
+        found = self.instance(job.instance_type)
+        return found.gpu_count if found is not None else None
+
+    def jobs_running(self, module: Module) -> list[JobDefinition]:
+        """The jobs whose script a module is, or whose script imports it."""
+        return self._jobs_by_script.get(module.unit.absolute, [])
+
+    def worst_job(self, module: Module) -> JobDefinition | None:
+        """Of the jobs that run a module, the one that wastes most: with the most GPUs; None without a job."""
+        jobs = self.jobs_running(module)
+        return max(
+            jobs, key=lambda job: (self.gpus(job) or 0) * int(job.instance_count.number or 1), default=None
+        )
+
+    def link(self, jobs: Iterable[JobDefinition]) -> None:
+        """Take over the jobs of the graph, each linked to its script."""
+        self.jobs = list(jobs)
+        scripts = [job.script for job in self.jobs if job.script is not None]
+        self._script_folders = list(dict.fromkeys(script.unit.absolute.parent for script in scripts))
+        self.__dict__.pop("_jobs_by_script", None)
+
+    # Modules
+
+    def module(self, unit: Unit) -> Module | None:
+        """The model of a unit; None for one that does not parse or is not Python."""
+        if unit not in self._modules:
+            tree, broken = source.parse(unit)
+            self._broken[unit] = broken
+            self._modules[unit] = Module(unit, tree, self) if tree is not None else None
+        return self._modules[unit]
+
+    def broken(self, unit: Unit) -> list[source.Broken]:
+        """What of a unit does not parse."""
+        self.module(unit)
+        return self._broken[unit]
+
+    def forget(self, unit: Unit) -> None:
+        """Let go of a unit's model, which can be made again: what no job runs need not stay in memory."""
+        module = self._modules.get(unit)
+        if module is not None and unit.absolute not in self._jobs_by_script:
+            del self._modules[unit]
+            self._lines.pop(module, None)
+
+    def file(self, path: Path) -> Unit | None:
+        """The unit of a path: one that is checked, or else a file on the disk."""
+        path = absolute(path)
+        if path not in self._units:
+            unit = _unit_of(path)
+            if unit is None:
+                return None
+            self._units[path] = unit
+        return self._units[path]
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a file or folder, on the disk or written by a notebook."""
+        path = absolute(path)
+        return path in self._units or path in self._folders or os.path.lexists(path)
+
+    def sibling(self, module: Module, dotted: str) -> Module | None:
+        """The module of this project that an import means: `config`, `.config`, `pkg.config`; None for libraries."""
+        level = len(dotted) - len(dotted.lstrip("."))
+        folder = module.unit.absolute.parent
+        for _ in range(level - 1):
+            folder = folder.parent
+        parts = [part for part in dotted.split(".") if part]
+        # A script's own folder is on its path, whichever module of it imports.
+        above = [] if level else [one for one in self._script_folders if folder.is_relative_to(one)]
+        bases = list(dict.fromkeys([folder, *above]))
+        for base in bases:
+            for candidate in (
+                base.joinpath(*parts).with_suffix(".py") if parts else None,
+                base.joinpath(*parts, "__init__.py"),
+            ):
+                if candidate is not None and (unit := self.file(candidate)) is not None:
+                    return self.module(unit)
+        return None
+
+    def command_line(self, module: Module) -> CommandLine:
+        """What a script takes on its command line."""
+        if module not in self._lines:
+            self._lines[module] = command_line(module)
+        return self._lines[module]
+
+    @cached_property
+    def _folders(self) -> set[Path]:
+        return {folder for path in self._units for folder in path.parents}
+
+    @cached_property
+    def _jobs_by_script(self) -> dict[Path, list[JobDefinition]]:
+        from tarmac.check.reach import local_modules
+
+        found: dict[Path, list[JobDefinition]] = defaultdict(list)
+        for job in self.jobs:
+            for module in local_modules(job.script) if job.script is not None else ():
+                if job not in found[module.unit.absolute]:
+                    found[module.unit.absolute].append(job)
+        return found
+
+
+def _unit_of(path: Path) -> Unit | None:
+    if path.suffix != ".py" or not path.is_file():
+        return None
+    try:
+        text, encoding = decode(read_bytes(path))
+    except Unreadable:
+        return None
+    return Unit(_as_written(path), text, "python", encoding=encoding)
+
+
+def _as_written(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,116 @@
+"""One walk over a syntax tree: every node by its type, in the order of the text, and the parent of each."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+LoopNode = ast.For | ast.AsyncFor | ast.While
+_NO_NODES = frozenset(
+    {
+        *(
+            "ctx",
+            "id",
+            "attr",
+            "arg",
+            "name",
+            "kind",
+            "op",
+            "ops",
+            "level",
+            "module",
+            "asname",
+            "names",
+            "n",
+            "s",
+        ),
+        *("conversion", "is_async", "simple", "type_comment", "type_ignores", "type_params", "tag", "rest"),
+        *("kwd_attrs", "annotation", "returns", "lineno", "col_offset"),
+    }
+)
+"""Fields without nodes that anybody asks for; annotations are no code that runs."""
+
+
+def _fields(cls: type[ast.AST]) -> tuple[str, ...]:
+    if cls in (ast.Constant, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom):
+        return ()
+    # Operators of one expression are shared objects: they have no parent of their own.
+    names = [name for name in cls._fields if name not in _NO_NODES]
+    return tuple(reversed(names))
+
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
+    cls: _fields(cls) for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)
+}
+
+
+class Tree:
+    """A parsed module, indexed.
+
+    Attributes:
+        root: the module's node.
+        parents: the parent of each node but the root.
+    """
+
+    def __init__(self, root: ast.Module) -> None:
+        self.root = root
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self._by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        self._walk()
+
+    def nodes(self, *types: type[Node]) -> list[Node]:
+        """Every node of these types; those of one type in the order of the text."""
+        if len(types) == 1:
+            return self._by_type.get(types[0], [])  # pyright: ignore[reportReturnType]
+        return [node for cls in types for node in self._by_type.get(cls, [])]  # pyright: ignore[reportReturnType]
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around it, the nearest first."""
+        parents = self.parents
+        while (parent := parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def nearest(self, node: ast.AST, *types: type[Node]) -> Node | None:
+        """The nearest node of these types around it."""
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, types):
+                return ancestor
+        return None
+
+    def statement(self, node: ast.AST) -> ast.stmt | None:
+        """The statement that it is a part of, or is."""
+        while not isinstance(node, ast.stmt):
+            parent = self.parents.get(node)
+            if parent is None:
+                return None
+            node = parent
+        return node
+
+    def is_within(self, node: ast.AST, around: ast.AST) -> bool:
+        """Whether a node is another, or a part of it."""
+        return node is around or any(ancestor is around for ancestor in self.ancestors(node))
+
+    def _walk(self) -> None:
+        parents, by_type, fields = self.parents, self._by_type, _FIELDS
+        stack: list[ast.AST] = [self.root]
+        pop, push = stack.pop, stack.append
+        while stack:
+            node = pop()
+            cls = node.__class__
+            by_type[cls].append(node)
+            for name in fields[cls]:
+                child = getattr(node, name, None)
+                if child.__class__ is list:
+                    for item in reversed(child):  # pyright: ignore[reportArgumentType, reportCallIssue]
+                        if item is not None:
+                            parents[item] = node
+                            push(item)
+                elif child is not None:
+                    parents[child] = node
+                    push(child)

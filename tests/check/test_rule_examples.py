@@ -1,0 +1,46 @@
+"""Every rule's docstring is its test: Bad is found, where it says; Good and Quiet are not."""
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.check.engine import Options, check_paths
+from tarmac.check.examples import Example, read_documentation
+from tarmac.check.rule import Hit, Rule, all_rules
+from tarmac.check.selection import Selection
+
+CASES = [
+    pytest.param(rule, example, id=f"{rule.code}-{example.verdict}-{number}")
+    for rule in all_rules()
+    for number, example in enumerate(read_documentation(rule.doc).examples)
+]
+
+
+def check_example(rule: Rule, example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Hit]:
+    monkeypatch.chdir(folder)
+    for name, content in example.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    report = check_paths(["."], Options(Selection(select=(rule.code,))))
+    return [hit for hit in report.hits if hit.code == rule.code]
+
+
+@pytest.mark.parametrize(("rule", "example"), CASES)
+def test_the_example_is_judged_as_it_says(
+    rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = check_example(rule, example, tmp_path, monkeypatch)
+    if example.verdict in ("Good", "Quiet"):
+        assert [hit.finding.message for hit in hits] == []
+    if example.verdict == "Bad":
+        assert hits, "nothing was found"
+        if example.marked:
+            assert {(hit.finding.location.file, hit.finding.location.line) for hit in hits} == example.marked
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_has_a_reason_and_examples_of_both_kinds(rule: Rule) -> None:
+    documentation = read_documentation(rule.doc)
+    verdicts = {example.verdict for example in documentation.examples}
+    assert len(documentation.reason) > 60
+    assert {"Bad", "Good"} <= verdicts
