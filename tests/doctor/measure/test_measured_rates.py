@@ -13,6 +13,7 @@ from tarmac.catalogue import Catalogue
 from tarmac.doctor.machine import Machine
 from tarmac.doctor.measure.rates import Card, Reading, evaluate, read
 from tarmac.doctor.measure.sheet import link_gb_s, sheet_of
+from tarmac.doctor.surroundings import measured
 from tarmac.gpu.frameworks import Packages
 
 H100 = sheet_of(Catalogue.load().tables.gpus["H100"])
@@ -116,13 +117,13 @@ def test_a_link_s_rate_grows_with_lanes_and_generation():
 
 
 def test_without_full_nothing_is_measured():
-    assert read(Machine()) is None
+    assert measured.read(Machine()) is None
+    assert not measured.CHECK.quick
 
 
 def test_a_machine_without_a_gpu_says_that_it_cannot_measure(tmp_path: Path):
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(tmp_path)}
     reading = read(Machine(environment=environment, full=True))
-    assert reading is not None
     (finding,) = evaluate(reading)
     assert (finding.code, finding.severity) == ("D804", "note")
     assert "NVML shows no GPU here" in text(finding)
@@ -177,7 +178,6 @@ def two_gpus(tmp_path: Path) -> Machine:
 @pytest.mark.slow
 def test_the_probe_measures_every_gpu_and_leaves_out_what_it_has_no_units_for(two_gpus: Machine):
     reading = read(two_gpus)
-    assert reading is not None
     assert (reading.framework, reading.problem) == ("torch 9.9", None)
     t4, a10g = reading.cards
     assert [name for name, _ in t4.rates] == ["memory_gb_s", "h2d_gb_s", "fp32_tflops", "fp16_tflops"]
@@ -190,7 +190,6 @@ def test_the_probe_measures_every_gpu_and_leaves_out_what_it_has_no_units_for(tw
 @pytest.mark.slow
 def test_clocks_and_links_are_watched_while_it_measures(two_gpus: Machine):
     reading = read(two_gpus)
-    assert reading is not None
     assert [card.throttle for card in reading.cards] == [("power cap",), ("power cap",)]
     assert [(card.generation, card.width, card.pinned) for card in reading.cards] == [(3, 8, True)] * 2
 
@@ -202,7 +201,6 @@ def test_gpus_are_named_as_nvml_numbers_them_under_cuda_visible_devices(two_gpus
     machine = replace(two_gpus, environment={**two_gpus.environment, "CUDA_VISIBLE_DEVICES": "1"})
     vars(machine)["packages"] = Packages(versions={"torch": "9.9"})
     reading = read(machine)
-    assert reading is not None
     assert [card.label for card in reading.cards] == ["GPU 1 (NVIDIA A10G)"]
 
 
@@ -212,7 +210,6 @@ def test_a_framework_that_fails_on_one_gpu_still_measures_the_other(two_gpus: Ma
     torch = (tmp_path / "site/torch.py").read_text().replace("lambda index: (16 << 30, 16 << 30)", broken)
     (tmp_path / "site/torch.py").write_text(torch)
     reading = read(two_gpus)
-    assert reading is not None
     first, second = reading.cards
     assert "ZeroDivisionError" in (first.skipped or "")
     assert second.rates

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
 from tarmac.doctor.measure.sheet import Sheet, link_gb_s, sheet_of
 from tarmac.doctor.surroundings.cloud.place import read_place
@@ -72,10 +71,8 @@ class Reading:
     problem: str | None = None
 
 
-def read(machine: Machine) -> Reading | None:
-    """Measures; takes some ten seconds for each GPU. `None` without `--full`."""
-    if not machine.full:
-        return None
+def read(machine: Machine) -> Reading:
+    """Measures; takes some ten seconds for each GPU."""
     gpus = read_gpus(machine)
     if gpus is None:
         return Reading(problem=f"NVML shows no GPU here{_because(machine.nvml.problem)}")
@@ -274,6 +271,3 @@ def _cards(
             )
         )
     return tuple(cards)
-
-
-CHECK = Check("measured rates", Layer.SURROUNDINGS, read, evaluate, quick=False)

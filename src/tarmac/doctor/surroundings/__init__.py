@@ -17,6 +17,7 @@ from tarmac.doctor.surroundings import (
     fabric,
     library_path,
     limits,
+    measured,
     memory_errors,
     mig,
     modes,
@@ -51,5 +52,6 @@ CHECKS: tuple[Check[Any], ...] = (
     cgroups.CHECK,
     pressure.CHECK,
     *cloud.CHECKS,
+    measured.CHECK,
 )
 """Every check of the surroundings and of the cloud, in the order of their codes."""

@@ -33,14 +33,18 @@ def main() -> None:
     generation: dict[int, int] = {}
     with nvml:
         indexes = [gpu.index for gpu in nvml.gpus()]
-        while running.exists():
+        last = False
+        while not last:
+            # However soon it is over, there is a look that was begun after the start.
+            last = not running.exists()
             for index in indexes:
                 reading = nvml.read(index)
                 if (reading.utilization or 0) >= BUSY:
                     throttle.setdefault(index, set()).update(reading.throttle or ())
                     now = read_health(pynvml, index).pcie_generation
                     generation[index] = max(generation.get(index, 0), now or 0)
-            time.sleep(INTERVAL_S)
+            if not last:
+                time.sleep(INTERVAL_S)
     for index, reasons in throttle.items():
         tell("load", index=index, throttle=sorted(reasons), generation=generation[index] or None)
 
