@@ -1,8 +1,7 @@
-"""Trains a small convolutional network on handwritten digits. Plain Keras: nothing here knows of Tarmac."""
+"""Trains a small convolutional network on handwritten digits, with Keras."""
 
 import argparse
 import os
-from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the same numbers on every CPU
@@ -11,31 +10,32 @@ import keras
 import tensorflow as tf
 from digits import split
 
+import tarmac.runtime as rt
+
 
 def main() -> None:
     arguments = parse_arguments()
-    keras.utils.set_random_seed(arguments.seed)
-    gpus = tf.config.list_physical_devices("GPU")
-    print(f"TensorFlow {tf.__version__} sees {len(gpus)} GPU(s)", flush=True)
+    rt.setup(seed=arguments.seed, mixed_precision="auto")
+    # Without allow_cpu, a machine whose GPU cannot be used is an error: here a laptop will do.
+    device = rt.device(allow_cpu=True)
+    print(f"TensorFlow {tf.__version__} trains on {device}", flush=True)
 
     train_images, test_images, train_labels, test_labels = split()
     model = build(arguments.learning_rate)
+    # An attempt that was cut short goes on where it stopped.
+    checkpoint = rt.checkpoint(model=model)
     model.fit(
         train_images,
         train_labels,
         batch_size=arguments.batch_size,
         epochs=arguments.epochs,
+        initial_epoch=checkpoint.epoch,
         validation_data=(test_images, test_labels),
-        callbacks=callbacks(Path(arguments.checkpoint_dir)),
+        callbacks=[checkpoint.callback()],
         verbose=2,
     )
-
-    model_dir = Path(arguments.model_dir)
-    model_dir.mkdir(parents=True, exist_ok=True)
-    model.save(model_dir / "model.keras")
-    # TensorFlow Serving wants a SavedModel in a folder with a number for its name.
-    model.export(model_dir / "1", verbose=False)
-    print(f"saved to {model_dir}")
+    print(f"saved to {rt.save(model)}")
+    checkpoint.clear()
 
 
 def build(learning_rate: float) -> keras.Model:
@@ -47,7 +47,7 @@ def build(learning_rate: float) -> keras.Model:
             keras.layers.MaxPooling2D(),
             keras.layers.Flatten(),
             keras.layers.Dropout(0.3),
-            keras.layers.Dense(10),
+            keras.layers.Dense(10, dtype="float32"),
         ]
     )
     model.compile(
@@ -58,21 +58,12 @@ def build(learning_rate: float) -> keras.Model:
     return model
 
 
-def callbacks(checkpoint_dir: Path) -> list[keras.callbacks.Callback]:
-    """Where there is a folder for checkpoints, an attempt that was cut short goes on where it stopped."""
-    if not checkpoint_dir.is_dir():
-        return []
-    return [keras.callbacks.BackupAndRestore(checkpoint_dir / "backup")]
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=0.002)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--model-dir", default=os.environ.get("SM_MODEL_DIR", "model"))
-    parser.add_argument("--checkpoint-dir", default="/opt/ml/checkpoints")
     return parser.parse_args()
 
 

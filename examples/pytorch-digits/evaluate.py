@@ -3,15 +3,15 @@
 Leaves with 1 where that is less than 95 %.
 """
 
-import io
-import json
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import torch
 from digits import split
-from network import DigitNet
+
+import tarmac.runtime as rt
 
 GOOD_ENOUGH = 0.95
 
@@ -27,12 +27,10 @@ def main() -> None:
     sys.exit(0 if accuracy >= GOOD_ENOUGH else 1)
 
 
-def load(archive: Path) -> DigitNet:
-    with tarfile.open(archive) as tar:
-        model = DigitNet(**json.load(tar.extractfile("model.json")))
-        weights = io.BytesIO(tar.extractfile("model.pth").read())
-    model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-    return model.eval()
+def load(archive: Path) -> torch.nn.Module:
+    with tarfile.open(archive) as tar, tempfile.TemporaryDirectory() as folder:
+        tar.extractall(folder, filter="data")
+        return rt.load(folder)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def test_an_example_trains_pulls_and_reaches_its_accuracy(desk: Desk, name: str)
 def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resumes(desk: Desk) -> None:
     shutil.copytree(EXAMPLES / "pytorch-digits", desk.project / "digits")
     folder = desk.detached("digits", "-p", "epochs=200")
-    until(lambda: any((folder / "checkpoints").iterdir()), "a checkpoint")
+    until(lambda: any((folder / "checkpoints").glob("checkpoint-*")), "a checkpoint")
     agent = desk.state(folder)["agent_pid"]
     family = [agent, *descendants(agent)]
     os.kill(agent, signal.SIGKILL)
