@@ -1,0 +1,2 @@
+printf '\036tarmac {"kind": "step", "name": "matmul in float32 on GPU 0"}\n'
+kill -ABRT $$

@@ -1,0 +1,2 @@
+echo "ModuleNotFoundError: No module named 'encodings'" >&2
+exit 1
