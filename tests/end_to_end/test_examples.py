@@ -48,7 +48,8 @@ def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resum
     assert [pid for pid in family if not gone(pid)] == []
     again = desk.tarmac("run", "digits", "-p", "epochs=2")
     assert again.returncode == 0, again.stderr
-    assert f"of {folder.name} are in /opt/ml/checkpoints again" in again.stderr
+    assert f"checkpoint files of {folder.name}" in again.stderr
+    assert "resumed after epoch" in again.stdout
 
 
 @pytest.mark.gpu
