@@ -70,10 +70,10 @@ def command_line(module: Module) -> CommandLine:
             arguments.append(argument)
     # A parser that other code fills: `parents=`, `add_parser_arguments(parser)`, a function handed the parser.
     parsers = module.calls_to("argparse.ArgumentParser")
-    if len(parsers) != 1 or any("parents" in one.keywords for one in parsers):
-        complete = False
-    elif _is_handed_on(module, parsers[0]):
-        complete = False
+    alone = (
+        len(parsers) == 1 and "parents" not in parsers[0].keywords and not _is_handed_on(module, parsers[0])
+    )
+    complete = complete and alone
     return CommandLine(tuple(arguments), bool(parsed) and not known_only, complete, tuple(parsed))
 
 

@@ -13,6 +13,8 @@ from tarmac.errors import UsageError
 if TYPE_CHECKING:
     import pathspec
 
+    Ignores = list[tuple[Path, pathspec.GitIgnoreSpec]]
+
 SKIPPED = frozenset(
     {
         *(
@@ -88,7 +90,7 @@ class _Walker:
         outer = _outer_ignores(Path(top).absolute())
         yield from self._walk(top, outer)
 
-    def _walk(self, folder: str, ignores: list[tuple[Path, pathspec.PathSpec]]) -> Iterator[str]:
+    def _walk(self, folder: str, ignores: Ignores) -> Iterator[str]:
         try:
             entries = sorted(os.scandir(folder), key=lambda one: one.name)
         except OSError as error:
@@ -126,29 +128,26 @@ def _is_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))  # noqa: PTH110, PTH118
 
 
-def _outer_ignores(folder: Path) -> list[tuple[Path, pathspec.PathSpec]]:
+def _outer_ignores(folder: Path) -> Ignores:
     """The ignore files above a folder, as far as its repository reaches."""
-    found: list[tuple[Path, pathspec.PathSpec]] = []
     repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
     if repository is None:
-        return found
-    for one in folder.parents:
-        if one.is_relative_to(repository) and (spec := _ignore_file(one)) is not None:
-            found.append((one, spec))
-    return list(reversed(found))
+        return []
+    above = [one for one in reversed(folder.parents) if one.is_relative_to(repository)]
+    return [(one, spec) for one in above if (spec := _ignore_file(one)) is not None]
 
 
-def _ignore_file(folder: Path) -> pathspec.PathSpec | None:
+def _ignore_file(folder: Path) -> pathspec.GitIgnoreSpec | None:
     try:
         lines = (folder / ".gitignore").read_text(errors="replace").splitlines()
     except OSError:
         return None
     import pathspec  # only where an ignore file is
 
-    return pathspec.PathSpec.from_lines("gitwildmatch", lines)
+    return pathspec.GitIgnoreSpec.from_lines(lines)
 
 
-def _ignored(path: str, ignores: list[tuple[Path, pathspec.PathSpec]], *, is_folder: bool) -> bool:
+def _ignored(path: str, ignores: Ignores, *, is_folder: bool) -> bool:
     absolute = os.path.abspath(path) if ignores else ""  # noqa: PTH100
     # The innermost file that has an opinion decides, as git has it.
     for folder, spec in reversed(ignores):

@@ -17,6 +17,7 @@ from tarmac.check.values import ABSENT, UNKNOWN, Value
 
 if TYPE_CHECKING:
     from tarmac.check.project import Project
+    from tarmac.check.tags import Tagged
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +144,10 @@ class Module:
         for ancestor in self.tree.ancestors(node):
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
                 break
-            if isinstance(ancestor, (ast.For, ast.AsyncFor)) and child is not ancestor.iter:
-                loops.append(ancestor)
-            elif isinstance(ancestor, ast.While):
+            # What a `for` goes through is evaluated once; a `while` tests again each time.
+            if isinstance(ancestor, (ast.For, ast.AsyncFor, ast.While)) and child is not getattr(
+                ancestor, "iter", None
+            ):
                 loops.append(ancestor)
             child = ancestor
         return loops
@@ -200,6 +202,12 @@ class Module:
         from tarmac.check.resolver import resolve  # the resolver asks modules in turn
 
         return resolve(self, node)
+
+    def tagged(self, node: ast.expr | None) -> Tagged:
+        """What kind of thing an expression is and on which device; `Tagged()` when unknown."""
+        from tarmac.check.tags import tagged  # the tags ask modules in turn
+
+        return tagged(self, node)
 
     # Calls, functions, classes
 

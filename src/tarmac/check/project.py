@@ -95,6 +95,18 @@ class Project:
             jobs, key=lambda job: (self.gpus(job) or 0) * int(job.instance_count.number or 1), default=None
         )
 
+    def pins(self, unit: Unit) -> dict[str, str]:
+        """What requirements files, pyproject.toml and the notebook's own `pip install` ask for, by normalised name.
+
+        Such as `{"torch": "==2.1.0", "sagemaker": ">=2,<3"}`; the nearest file wins, up to the repository's root.
+        """
+        from tarmac.check.pins import installed_in, pins_above
+
+        folder = unit.absolute.parent
+        repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+        found = pins_above(folder, repository)
+        return {**found, **installed_in(unit.raw)} if unit.raw and "pip" in unit.raw else found
+
     def link(self, jobs: Iterable[JobDefinition]) -> None:
         """Take over the jobs of the graph, each linked to its script."""
         self.jobs = list(jobs)

@@ -33,9 +33,10 @@ def unseen_imports(script: Module) -> list[str]:
             unseen.add("*")
         for name in module.names.modules:
             root = name.partition(".")[0]
-            if name.startswith(".") or not (root in sys.stdlib_module_names or root in quiet_libraries()):
-                if module.project.sibling(module, name) is None and not _is_own_package(module, name):
-                    unseen.add(root or name)
+            if root in sys.stdlib_module_names or root in quiet_libraries():
+                continue
+            if module.project.sibling(module, name) is None and not _is_own_package(module, name):
+                unseen.add(root or name)
     return sorted(unseen)
 
 

@@ -365,11 +365,9 @@ def _is_textual(value: Value) -> bool:
 
 
 def _concatenate(pieces: Sequence[Value]) -> Value:
-    if all(piece.options and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
-        if all(len(piece.options) == 1 for piece in pieces):
-            text = "".join(str(piece.value) for piece in pieces)
-            certain = all(piece.certainty == "known" for piece in pieces)
-            return known(text) if certain else default(text)
+    if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
+        text = "".join(str(piece.value) for piece in pieces)
+        return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
     return Value(
         "unknown", prefix=_known_begin(pieces), suffix=_known_begin(list(reversed(pieces)), at_end=True)
     )

@@ -40,6 +40,7 @@ class Unit:
         name: the path by which a job can name it; differs from `path` for `%%writefile` cells.
         segments: the map from the text's lines to the file's; empty where they are the same.
         encoding: how the file's bytes were read.
+        raw: a notebook's cells before IPython's own lines were taken out; empty elsewhere.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Unit:
     name: str = ""
     segments: tuple[Segment, ...] = ()
     encoding: str = "utf-8"
+    raw: str = field(default="", repr=False)
 
     @cached_property
     def absolute(self) -> Path:

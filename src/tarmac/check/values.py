@@ -101,7 +101,7 @@ class Value:
             elif entries is None:
                 return ABSENT if value.is_absent else UNKNOWN
             else:
-                value = entries[key] if key in entries else ABSENT if entries.complete else UNKNOWN
+                value = entries.get(key, ABSENT if entries.complete else UNKNOWN)
         return value
 
     def plain(self) -> Any:

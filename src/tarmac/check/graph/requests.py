@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
 from tarmac.check.job import JobDefinition, Kind, Mount
 from tarmac.check.module import Call, Module
+from tarmac.check.project import Project
 from tarmac.check.span import Span
-from tarmac.check.values import ABSENT, UNKNOWN, Entries, Value, known
+from tarmac.check.values import Entries, Value, known
 
 OPERATIONS: dict[str, Kind] = {
     "create_training_job": "training",
@@ -27,11 +29,11 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         request = Entries(arguments)
         request.complete = not call.is_open
         if not call.node.args:
-            yield from request_jobs(call.method, known(request, call.span), call.span, module, call)
+            yield from request_jobs(call.method, known(request, call.span), call.span, module.project, call)
 
 
 def request_jobs(
-    operation: str, request: Value, span: Span, module: Module, call: Call | None = None
+    operation: str, request: Value, span: Span, project: Project, call: Call | None = None
 ) -> Iterator[JobDefinition]:
     """The jobs that one request describes: an endpoint configuration has one for each variant.
 
@@ -39,65 +41,63 @@ def request_jobs(
         operation: as boto3 spells it, `create_training_job`.
         request: its members.
         span: where it is written.
-        module: the module that is being read.
-        call: the call itself.
+        project: what it is checked with.
+        call: the call itself, in Python.
     """
     kind = OPERATIONS[operation]
-    arguments = request.parts
-    common = {
-        "kind": kind,
-        "source": "boto3",
-        "api": operation,
-        "project": module.project,
-        "arguments": arguments,
-    }
-    common |= {"call": call, "module": module}
-    if kind == "endpoint":
-        for variant in request.at("ProductionVariants").items or ():
-            yield JobDefinition(
-                **common,
-                span=variant.span or span,
-                instance_type=variant.at("InstanceType"),
-                instance_count=variant.at("InitialInstanceCount"),
-            )
-        return
-    yield JobDefinition(**common, span=span, **_members(kind, request))
-
-
-def _members(kind: Kind, request: Value) -> Mapping[str, object]:
+    common = JobDefinition(
+        kind=kind,
+        source="boto3",
+        api=operation,
+        span=span,
+        project=project,
+        environment=request.at("Environment"),
+        arguments={str(key): value for key, value in request.parts.items()},
+        call=call,
+        module=call.module if call is not None else None,
+    )
     match kind:
+        case "endpoint":
+            for variant in request.at("ProductionVariants").items or ():
+                yield _with_cluster(
+                    replace(common, span=variant.span or span), variant, "InitialInstanceCount"
+                )
         case "training":
-            hyperparameters = request.at("HyperParameters")
-            channels, complete = _channels(request.at("InputDataConfig"))
-            return {
-                "instance_type": request.at("ResourceConfig", "InstanceType"),
-                "instance_count": request.at("ResourceConfig", "InstanceCount"),
-                "image": request.at("AlgorithmSpecification", "TrainingImage"),
-                "hyperparameters": hyperparameters,
-                "environment": request.at("Environment"),
-                "entry_point": _program(hyperparameters),
-                "channels": channels,
-                "channels_known": complete,
-            }
+            yield _training(_with_cluster(common, request.at("ResourceConfig")), request)
         case "processing":
-            cluster = ("ProcessingResources", "ClusterConfig")
-            return {
-                "instance_type": request.at(*cluster, "InstanceType"),
-                "instance_count": request.at(*cluster, "InstanceCount"),
-                "image": request.at("AppSpecification", "ImageUri"),
-                "environment": request.at("Environment"),
-                "container_arguments": request.at("AppSpecification", "ContainerArguments"),
-                "inputs": _inputs(request.at("ProcessingInputs")),
-                "outputs": _outputs(request.at("ProcessingOutputConfig", "Outputs")),
-            }
+            cluster = request.at("ProcessingResources", "ClusterConfig")
+            yield _processing(_with_cluster(common, cluster), request)
         case "transform":
-            return {
-                "instance_type": request.at("TransformResources", "InstanceType"),
-                "instance_count": request.at("TransformResources", "InstanceCount"),
-                "environment": request.at("Environment"),
-            }
+            yield _with_cluster(common, request.at("TransformResources"))
         case _:
-            return {"instance_type": request.at("InstanceType")}
+            yield replace(common, instance_type=request.at("InstanceType"))
+
+
+def _with_cluster(job: JobDefinition, cluster: Value, count: str = "InstanceCount") -> JobDefinition:
+    return replace(job, instance_type=cluster.at("InstanceType"), instance_count=cluster.at(count))
+
+
+def _training(job: JobDefinition, request: Value) -> JobDefinition:
+    channels, complete = _channels(request.at("InputDataConfig"))
+    hyperparameters = request.at("HyperParameters")
+    return replace(
+        job,
+        image=request.at("AlgorithmSpecification", "TrainingImage"),
+        hyperparameters=hyperparameters,
+        entry_point=_program(hyperparameters),
+        channels=channels,
+        channels_known=complete,
+    )
+
+
+def _processing(job: JobDefinition, request: Value) -> JobDefinition:
+    return replace(
+        job,
+        image=request.at("AppSpecification", "ImageUri"),
+        container_arguments=request.at("AppSpecification", "ContainerArguments"),
+        inputs=_mounts(request.at("ProcessingInputs"), "S3Input", "InputName"),
+        outputs=_mounts(request.at("ProcessingOutputConfig", "Outputs"), "S3Output", "OutputName"),
+    )
 
 
 def _program(hyperparameters: Value) -> Value:
@@ -118,22 +118,10 @@ def _channels(listed: Value) -> tuple[dict[str, Value], bool]:
     return channels, complete
 
 
-def _inputs(listed: Value) -> tuple[Mount, ...] | None:
+def _mounts(listed: Value, place: str, name: str) -> tuple[Mount, ...] | None:
     if listed.items is None:
         return () if listed.is_absent else None
     return tuple(
-        Mount(one.at("S3Input", "LocalPath"), one.at("S3Input", "S3Uri"), one.at("InputName"), one.span)
+        Mount(one.at(place, "LocalPath"), one.at(place, "S3Uri"), one.at(name), one.span)
         for one in listed.items
     )
-
-
-def _outputs(listed: Value) -> tuple[Mount, ...] | None:
-    if listed.items is None:
-        return () if listed.is_absent else None
-    return tuple(
-        Mount(one.at("S3Output", "LocalPath"), one.at("S3Output", "S3Uri"), one.at("OutputName"), one.span)
-        for one in listed.items
-    )
-
-
-__all__ = ["ABSENT", "OPERATIONS", "UNKNOWN", "jobs", "request_jobs"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tarmac.check.job import JobDefinition, Mount
 from tarmac.check.module import Call, Module
-from tarmac.check.values import ABSENT, UNKNOWN, Value
+from tarmac.check.values import ABSENT, Value
 
 FRAMEWORKS = {
     "PyTorch": "pytorch",
@@ -48,11 +48,11 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
         elif _model_framework(kind) is not None or kind == "Model":
             models[call.node] = replace(_model(call, kind))
     channels = _channels(module, models)
-    for node, job in models.items():
+    for node, job in list(models.items()):
         if job.kind == "training":
-            given = channels.get(node)
-            models[node] = job = replace(job, channels=given[0], channels_known=given[1]) if given else job
-            yield job
+            given, complete = channels.get(node, ({}, False))
+            models[node] = replace(job, channels=given, channels_known=complete)
+            yield models[node]
     yield from _served(module, models)
 
 
@@ -128,8 +128,8 @@ def _channels(
     """The channels that `fit` and `TrainingStep` hand to each estimator."""
     found: dict[ast.Call, tuple[dict[str, Value], bool]] = {}
     handed = [(one, one.receiver, one.argument("inputs", 0)) for one in module.calls_of("fit")]
-    for step in module.calls_of("TrainingStep"):
-        handed.append((step, step.expression("estimator"), step.argument("inputs")))
+    steps = module.calls_of("TrainingStep")
+    handed += [(step, step.expression("estimator"), step.argument("inputs")) for step in steps]
     for _, target, inputs in handed:
         node = _estimator_behind(module, target)
         if node is None or node not in models:
@@ -138,7 +138,7 @@ def _channels(
             before, complete = found.get(node, ({}, True))
             names = {str(key): value for key, value in inputs.entries.items()}
             found[node] = ({**before, **names}, complete and inputs.entries.complete)
-        elif inputs.is_absent or inputs.value is None and inputs.is_known:
+        elif inputs.is_absent or (inputs.value is None and inputs.is_known):
             found.setdefault(node, ({}, True))
         else:
             # One address or one TrainingInput is the channel `training`; a name may hold a mapping.
@@ -218,9 +218,8 @@ def _processing(call: Call, kind: str) -> Iterator[JobDefinition]:
     framework = FRAMEWORKS.get(kind.removesuffix("Processor"))
     job = replace(_job(call, kind, "processing"), framework=framework)
     runs = [one for one in module.calls_of("run") if module.origin(one.receiver) is call.node]
-    for step in module.calls_of("ProcessingStep"):
-        if module.origin(step.expression("processor")) is call.node:
-            runs.append(step)
+    steps = module.calls_of("ProcessingStep")
+    runs += [one for one in steps if module.origin(one.expression("processor")) is call.node]
     if not runs:
         yield job
     for run in runs:
@@ -254,6 +253,3 @@ def _mounts(run: Call, keyword: str) -> tuple[Mount, ...] | None:
             Mount(call.argument(path, first), call.argument(address, second), call.argument(name), call.span)
         )
     return tuple(mounts)
-
-
-__all__ = ["FRAMEWORKS", "UNKNOWN", "jobs", "models"]

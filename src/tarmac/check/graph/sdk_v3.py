@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tarmac.check.job import JobDefinition
 from tarmac.check.module import Call, Module
-from tarmac.check.values import ABSENT, UNKNOWN, Entries, Value, known
+from tarmac.check.values import UNKNOWN, Entries, Value, known
 
 
 def jobs(module: Module) -> Iterator[JobDefinition]:
@@ -124,6 +124,3 @@ def _channels(call: Call) -> tuple[dict[str, Value], bool]:
             else:
                 channels[name] = data.argument("data_source")
     return channels, complete
-
-
-__all__ = ["ABSENT", "jobs"]

@@ -32,7 +32,13 @@ def read(path: str, raw: bytes) -> list[Unit]:
             written.append(file)
         segments.append(Segment(len(lines) + 1, 1, number))
         lines += [""] * (source.count("\n") + 1) if file is not None else _python(source)
-    notebook = Unit(path, "\n".join(lines), "notebook", segments=tuple(segments) or (Segment(1, 1, None),))
+    notebook = Unit(
+        path,
+        "\n".join(lines),
+        "notebook",
+        segments=tuple(segments) or (Segment(1, 1, None),),
+        raw="\n".join(source for _, source in cells),
+    )
     return [notebook, *written]
 
 

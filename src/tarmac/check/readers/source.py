@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tarmac.check.span import Span, Unit
 
@@ -64,7 +65,7 @@ def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[Broken]]:
     """Blanks the cells that do not parse by themselves and reads the others."""
     lines, broken = list(unit.lines), list[Broken]()
     starts = [*(segment.first for segment in unit.segments), len(lines) + 1]
-    for first, end in zip(starts, starts[1:], strict=False):
+    for first, end in pairwise(starts):
         _, error = _parse("\n".join(lines[first - 1 : end - 1]))
         if error is None:
             continue

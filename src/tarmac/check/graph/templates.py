@@ -1,0 +1,78 @@
+"""CloudFormation and Terraform: their resources, and the jobs that some of them describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tarmac.check.graph.requests import request_jobs
+from tarmac.check.job import JobDefinition
+from tarmac.check.resource import Resource
+from tarmac.check.span import Span, Unit
+from tarmac.check.values import Value
+
+if TYPE_CHECKING:
+    from tarmac.check.project import Project
+
+_CLOUDFORMATION = {
+    "AWS::SageMaker::NotebookInstance": "create_notebook_instance",
+    "AWS::SageMaker::EndpointConfig": "create_endpoint_config",
+}
+"""Resource types that have the members of a request of boto3."""
+
+
+def resources(unit: Unit) -> list[Resource]:
+    """The resources of a template; nothing from a text that is none."""
+    if unit.kind == "terraform":
+        from tarmac.check.readers import terraform
+
+        return terraform.resources(unit)
+    from tarmac.check.readers import cloudformation  # yaml: only where a template is
+
+    return cloudformation.resources(unit)
+
+
+def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+    """The jobs that a template's resources describe."""
+    for resource in resources(unit):
+        if resource.source == "terraform":
+            yield from _terraform(resource, project)
+        elif operation := _CLOUDFORMATION.get(resource.type):
+            for job in request_jobs(operation, resource.properties, resource.span, project):
+                yield replace(job, source="cloudformation", api=resource.type)
+
+
+def _terraform(resource: Resource, project: Project) -> Iterator[JobDefinition]:
+    properties = resource.properties
+    common = _Common(resource, project)
+    match resource.type:
+        case "aws_sagemaker_notebook_instance":
+            yield common.job("notebook", properties, resource.span)
+        case "aws_sagemaker_endpoint_configuration":
+            for block in ("production_variants", "shadow_production_variants"):
+                for variant in properties.at(block).items or ():
+                    yield common.job("endpoint", variant, variant.span or resource.span)
+        case _:
+            return
+
+
+class _Common:
+    def __init__(self, resource: Resource, project: Project) -> None:
+        self._resource = resource
+        self._project = project
+
+    def job(self, kind: str, block: Value, span: Span) -> JobDefinition:
+        arguments = {
+            str(key): value for key, value in {**self._resource.properties.parts, **block.parts}.items()
+        }
+        return JobDefinition(
+            kind=kind,  # pyright: ignore[reportArgumentType]
+            source="terraform",
+            api=f"{self._resource.type}.{self._resource.name}",
+            span=span,
+            project=self._project,
+            instance_type=block.at("instance_type"),
+            instance_count=block.at("initial_instance_count"),
+            arguments=arguments,
+        )
