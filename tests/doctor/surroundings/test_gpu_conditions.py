@@ -1,14 +1,23 @@
 """Checks of what NVML says: each found broken, and found well."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from gpu_states import GIB, codes, gpu, gpus, text
+from nvml_stub import Scenario, build_library
 
+from tarmac.doctor.machine import Machine
 from tarmac.doctor.surroundings import memory_errors, mig, modes, pcie, throttling
 from tarmac.doctor.surroundings.fabric import Reading as Fabric
 from tarmac.doctor.surroundings.fabric import evaluate as judge_fabric
 from tarmac.doctor.surroundings.tenants import Tenant, Use
 from tarmac.doctor.surroundings.tenants import evaluate as judge_use
+from tarmac.doctor.surroundings.tenants import read as read_uses
 
+MIB = 1 << 20
 UNKNOWN = gpus(gpu())
 
 
@@ -161,3 +170,20 @@ def test_memory_that_nobody_owns_is_said_and_an_idle_gpu_is_not():
     assert codes(judge_use([use(memory_used=9 * GIB)])) == ["D636 warning"]
     assert codes(judge_use([use(memory_used=GIB // 2)])) == []
     assert codes(judge_use([use()])) == []
+
+
+def test_the_doctor_s_own_probes_are_not_other_users(tmp_path: Path):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        shown = Scenario(tmp_path / "gpus.txt").gpu(0)
+        shown.at(0, util=50, memory_mib=600, reserved_mib=400, processes={child.pid: 500, 1: 100}).write()
+        environment = {**os.environ, **shown.environment(build_library(tmp_path))}
+        (one,) = read_uses(Machine(environment=environment)) or ()
+        child.communicate(b"\n")
+    assert [tenant.pid for tenant in one.tenants] == [1]
+
+
+def test_a_tenant_is_named_with_its_user(tmp_path: Path):
+    shown = Scenario(tmp_path / "gpus.txt").gpu(0).at(0, memory_mib=600, processes={1: 500}).write()
+    environment = {**os.environ, **shown.environment(build_library(tmp_path))}
+    (one,) = read_uses(Machine(environment=environment)) or ()
+    assert one.tenants == (Tenant(1, Path("/proc/1/comm").read_text().strip(), "root", 500 * MIB),)

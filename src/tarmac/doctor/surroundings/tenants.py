@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import pwd
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
 from tarmac.doctor.surroundings.gpus import GpuState, read_gpus
-from tarmac.doctor.surroundings.host import size
+from tarmac.doctor.surroundings.host import inside_container, size
 from tarmac.findings import Finding, Location, Severity
 from tarmac.gpu.recorder import idle_memory
 
 _MUCH = 0.1
 """From this share of its memory on, a GPU that is in use is worth a warning."""
 _MOST_SHOWN = 6
+_DEEPEST = 16
+"""A probe is a child or grandchild; a chain of parents that is longer is not followed."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,31 @@ def _use(machine: Machine, gpu: GpuState) -> Use:
     reading = gpu.reading
     return Use(
         gpu.label,
-        tuple(_tenant(machine, pid, memory) for pid, memory in reading.processes or ()),
+        tuple(
+            _tenant(machine, pid, memory)
+            for pid, memory in reading.processes or ()
+            if not _is_ours(machine, pid)
+        ),
         reading.memory_used,
         reading.memory_total,
-        idle_memory(driver_left_out=reading.memory_reserved is not None),
+        # As much as the doctor's own probes, which may be at work beside this, take at most before they compute.
+        idle_memory(driver_left_out=False),
         reading.utilization,
     )
+
+
+def _is_ours(machine: Machine, pid: int) -> bool:
+    """Whether it is one of the doctor's own probes, or was: what ended meanwhile is nobody's."""
+    if not machine.path(f"/proc/{pid}").exists():
+        return not inside_container(machine)
+    for _ in range(_DEEPEST):
+        if pid == os.getpid():
+            return True
+        parent = re.search(r"^PPid:\s+(\d+)", machine.text(f"/proc/{pid}/status") or "", re.MULTILINE)
+        if parent is None or int(parent[1]) <= 1:
+            return False
+        pid = int(parent[1])
+    return False
 
 
 def _tenant(machine: Machine, pid: int, memory: int | None) -> Tenant:
