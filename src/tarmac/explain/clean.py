@@ -12,8 +12,8 @@ _PRETTY_MESSAGE = re.compile(r'^\s*"(?:message|log|msg)"\s*:\s*("(?:[^"\\]|\\.)*
 # What a collector or a launcher puts before a line. One blank after it is its own, the rest is the line's indentation.
 _PREFIXES = re.compile(
     r"""^(?:
-      \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ \t]?      # 2026-11-21T10:11:12.123Z
-    | \[\d+,(?:mpirank:)?\d+(?:,[\w.-]+)?\]<std(?:out|err|diag)>:[ ]?                     # [1,mpirank:0,algo-1]<stderr>:
+      \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[ \t]?    # 2026-11-21T10:11:12.123Z
+    | \[\d+,(?:mpirank:)?\d+(?:,[\w.-]+)?\]<std(?:out|err|diag)>:                         # [1,mpirank:0,algo-1]<stderr>:
     | (?:\x20{0,2})?[\w.-]*algo-\d+(?:[-_]\w+)*\s*\|[ ]?                                  # algo-1-abcd1  |
     | [\w./-]*/algo-\d+-\d{6,}[ \t]                                                       # JOB/algo-1-1700000000
     | \[(?:rank|default|Rank[ ]?)\d+\]:?[ ]?                                              # [rank0]:

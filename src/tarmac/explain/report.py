@@ -64,7 +64,7 @@ def make_report(scans: Sequence[Scan], context: Context) -> Report:
     return Report(
         explanations=tuple(fold([Found(one.error, _explanation(one, known)) for one in _merged(real)])),
         failure=failure,
-        asides=_asides(sightings, real),
+        asides=_asides(sightings, real) if known.gpu_expected is None else (),
         failed=bool(failure) if known.failed is None else known.failed,
     )
 

@@ -24,6 +24,8 @@ LONGEST = 8192
 AROUND = 25
 """Lines before and behind a line among which its context is looked for."""
 
+_SOURCE_LINE = re.compile(r"\s+(?:raise |return |assert |if |f?[\"'])")
+"""Source that a traceback shows: the text is in it, and was not said by it."""
 _TRACEBACK = b"Traceback (most recent call last)"
 
 
@@ -142,6 +144,8 @@ class _Window:
             if isinstance(candidate, Sign):
                 self._failed(start, stop, line, text, match)
                 continue
+            if _SOURCE_LINE.match(text):
+                continue
             known = self._scan.sightings.get(candidate.code)
             if known is not None:
                 known.count += 1
@@ -159,7 +163,7 @@ class _Window:
         if _TRACEBACK not in self._buffer[start:stop]:
             self._scan.failure = self._scan.failure or (line, _line_of(text, match))
             return
-        following = self._buffer[stop : stop + AHEAD].splitlines()
+        following = self._buffer[stop : stop + AHEAD].splitlines()[1:]
         lines = text.split("\n") + [clean(raw) for raw in following]
         said = error_line("\n".join(lines))
         if said is not None:

@@ -112,7 +112,9 @@ def framework(groups: Mapping[str, str], context: Context) -> Advice | None:
 def xid(groups: Mapping[str, str], _: Context) -> Advice | None:
     """What NVIDIA means by the number."""
     row = table("xids", "xid").get(groups.get("xid", ""))
-    return Advice(f'Xid {row["xid"]} is NVIDIA\'s "{row["meaning"]}".', row["remedy"]) if row else None
+    if row is None:
+        return None
+    return Advice(f'Xid {row["xid"]} is NVIDIA\'s "{row["meaning"]}".', row["remedy"], instead=True)
 
 
 ADVICE: dict[str, Advise] = {
@@ -164,8 +166,14 @@ def _build_for_cuda(build: Build | None, cuda: str, catalogue: Catalogue) -> Bui
         and version_key(one.cuda)[0] <= version_key(cuda)[0]
         and (build is None or one.version == build.version)
     ]
-    # From CUDA 11 on a driver serves every binary of its major version.
-    return max(candidates, key=lambda one: (version_key(one.version), version_key(one.cuda)), default=None)
+
+    def preference(one: Build) -> tuple[tuple[int, ...], bool, float]:
+        # From CUDA 11 on a driver serves every binary of its major version; what it also compiles PTX of is better.
+        level = float(one.cuda)
+        served = version_key(one.cuda) <= version_key(cuda)
+        return version_key(one.version), served, level if served else -level
+
+    return max(candidates, key=preference, default=None)
 
 
 def _build_for_gpu(

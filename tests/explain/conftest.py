@@ -1,0 +1,25 @@
+"""Facts as they ship, without what somebody refreshed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.catalogue import Catalogue
+from tarmac.catalogue.tables import Tables
+from tarmac.explain import Context
+
+LOGS = Path(__file__).parent / "logs"
+QUIET = Path(__file__).parent / "quiet"
+
+
+@pytest.fixture(scope="session")
+def catalogue() -> Catalogue:
+    return Catalogue(Tables())
+
+
+@pytest.fixture
+def context(catalogue: Catalogue) -> Context:
+    """Of a log of which nothing else is known."""
+    return Context(catalogue=catalogue)

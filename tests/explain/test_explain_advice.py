@@ -1,0 +1,186 @@
+"""Causes made concrete by the log, the machine, the instance type and the account."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tarmac.catalogue import Catalogue
+from tarmac.explain import Context, Explanation, explain_lines
+
+OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of {total} of which 1.00 GiB is free."
+
+
+def explained(context: Context, *lines: str) -> Explanation:
+    return explain_lines(lines, context)[0]
+
+
+@pytest.fixture
+def a10g(catalogue: Catalogue) -> Context:
+    """This machine: one A10G behind driver 550."""
+    return Context(
+        catalogue=catalogue,
+        place="this machine",
+        driver="550.163.01",
+        gpus=("NVIDIA A10G",),
+        gpu_memory=23028 * 2**20,
+        host_memory=16 * 2**30,
+        shared_memory=64 * 2**20,
+    )
+
+
+def test_an_old_driver_is_told_what_the_build_wants_and_what_it_would_serve(a10g: Context) -> None:
+    found = explained(
+        a10g,
+        "PyTorch version: 2.11.0+cu130",
+        "The NVIDIA driver on your system is too old (found version 12040).",
+    )
+    assert "CUDA up to 12.4" in found.cause
+    assert "torch 2.11: CUDA 13.0 wants driver 580" in (found.here or "")
+    assert "this machine has 550.163.01" in (found.here or "")
+    assert "pip install 'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu126" in found.remedy
+
+
+def test_an_image_whose_cuda_the_driver_does_not_serve(a10g: Context) -> None:
+    found = explained(
+        a10g, "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0, please update"
+    )
+    assert found.here == "CUDA 13.0 wants driver 580 or later; this machine has 550.163.01."
+
+
+def test_a_v100_with_the_default_wheel_of_torch_2_11_gets_a_build_that_runs(context: Context) -> None:
+    found = explained(
+        context.on_instance("p3dn.24xlarge"),
+        "PyTorch version: 2.11.0+cu130",
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    )
+    assert "for V100-32GB CUDA 12.9 was the last that supports it" in (found.here or "")
+    assert "pip install 'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu126" in found.remedy
+
+
+def test_the_gpu_of_the_message_counts_where_it_names_one(context: Context) -> None:
+    found = explained(
+        context,
+        "PyTorch version: 2.6.0+cu124",
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition with CUDA capability sm_120 is not compatible with the current"
+        " PyTorch installation.",
+    )
+    assert "RTX-PRO-6000 (12.0)" in (found.here or "")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "next_one"), [("ml.g4dn.xlarge", "ml.g6.xlarge"), ("g5.12xlarge", "g6e.12xlarge")]
+)
+def test_full_memory_names_the_next_type_with_more(
+    context: Context, instance_type: str, next_one: str
+) -> None:
+    found = explained(context.on_instance(instance_type), "CUDA out of memory. Tried to allocate 2.00 GiB.")
+    assert f"The next with more: {next_one}" in found.remedy
+
+
+def test_the_total_of_the_message_is_nearer_than_the_catalogues(a10g: Context) -> None:
+    assert "with 14.6 GiB" in (explained(a10g, OOM.format(total="14.58 GiB")).here or "")
+
+
+def test_memory_lost_in_fragments_is_seen_in_the_numbers(context: Context) -> None:
+    message = OOM.format(total="14.58 GiB") + " and 3.21 GiB is reserved by PyTorch but unallocated."
+    assert explained(context, message).remedy.startswith("PYTORCH_CUDA_ALLOC_CONF")
+    little = message.replace("3.21 GiB is reserved", "12.00 MiB is reserved")
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in explained(context, little).remedy
+
+
+def test_a_quota_gets_the_command_that_asks_for_it(context: Context) -> None:
+    found = explained(
+        replace(context, region="eu-west-1"),
+        "ResourceLimitExceeded: The account-level service limit 'ml.g5.xlarge for training job usage' is 1 Instances, with"
+        " current utilization of 1 Instances and a request delta of 2 Instances.",
+    )
+    assert "aws service-quotas request-service-quota-increase" in found.remedy
+    assert "--quota-code L-B6D80D9C --desired-value 3 --region eu-west-1" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ml.g5.xlarge for spot training job usage", "'ml.g5.xlarge for spot training job usage'"),
+        ("ml.g5.xlarge for training warm pool usage", "'ml.g5.xlarge for training warm pool usage'"),
+        ("ml.g5.xlarge for endpoint usage", "'ml.g5.xlarge for endpoint usage'"),
+        ("ml.g5.xlarge for notebook instance usage", "'ml.g5.xlarge for notebook instance usage'"),
+        ("Studio JupyterLab Apps running on ml.g5.xlarge instance", "(L-988CE6C5)"),
+    ],
+)
+def test_every_kind_of_quota_is_told_apart(context: Context, name: str, said: str) -> None:
+    found = explained(
+        context,
+        f"The account-level service limit '{name}' is 0 Instances, with current utilization of 0 Instances and a request"
+        " delta of 1 Instances.",
+    )
+    assert said in (found.here or "")
+
+
+def test_a_vcpu_quota_counts_the_vcpus_of_the_type(context: Context) -> None:
+    found = explained(
+        context.on_instance("p4d.24xlarge"), "An error occurred (VcpuLimitExceeded) when calling"
+    )
+    assert "p4d.24xlarge counts 96 vCPUs" in (found.here or "")
+    assert "L-417A185B --desired-value 96" in found.remedy
+
+
+def test_a_type_that_serves_nothing_is_told_its_uses(context: Context) -> None:
+    found = explained(
+        context,
+        "Value 'ml.t3.medium' at 'productionVariants.1.member.instanceType' failed to satisfy constraint: Member must",
+    )
+    assert "not for endpoint" in (found.here or "")
+    assert "ml.g4dn.xlarge" in found.remedy
+
+
+def test_capacity_names_zones_regions_and_types(context: Context) -> None:
+    found = explained(
+        context,
+        "(InsufficientInstanceCapacity) when calling the RunInstances operation: We currently do not have sufficient"
+        " g6e.xlarge capacity in the Availability Zone you requested (us-west-2a).",
+    )
+    assert "of us-west-2" in (found.here or "")
+    assert "Other types: " in found.remedy
+
+
+def test_shared_memory_of_a_container_is_measured(a10g: Context) -> None:
+    found = explained(a10g, "DataLoader worker (pid 143) is killed by signal: Bus error. It is possible that")
+    assert found.here == "The /dev/shm of this machine holds 64 MiB."
+
+
+def test_a_module_of_another_package_is_named(context: Context) -> None:
+    assert explained(context, "ModuleNotFoundError: No module named 'sklearn.svm'").remedy == (
+        "echo scikit-learn >> requirements.txt"
+    )
+
+
+def test_a_module_that_nobody_knows_is_most_likely_a_file_of_ones_own(context: Context) -> None:
+    found = explained(context, "ModuleNotFoundError: No module named 'my_layers'")
+    assert "my_layers.py" in (found.here or "")
+    assert "source_dir" in found.remedy
+
+
+def test_the_channel_that_is_missing_is_named(context: Context) -> None:
+    found = explained(
+        context, "FileNotFoundError: No such file or directory: '/opt/ml/input/data/valid/x.csv'"
+    )
+    assert "--input valid=DATA" in found.remedy
+
+
+def test_nothing_is_said_about_a_machine_that_nobody_knows(context: Context) -> None:
+    assert explained(context, "RuntimeError: No CUDA GPUs are available").here is None
+
+
+def test_a_log_that_names_its_instance_type_is_not_of_this_machine(a10g: Context) -> None:
+    found = explained(
+        a10g, "SM_CURRENT_INSTANCE_TYPE=ml.m5.xlarge", "RuntimeError: No CUDA GPUs are available"
+    )
+    assert "There is no GPU on ml.m5.xlarge" in (found.here or "")
+    assert "ml.g4dn" in (found.here or "")
+
+
+def test_an_unknown_instance_type_changes_nothing_else(a10g: Context) -> None:
+    assert a10g.on_instance("q9.huge") == replace(a10g, instance_type="q9.huge")
