@@ -61,6 +61,12 @@ def test_a_power_cap_explains_slow_arithmetic_and_makes_it_a_note():
     assert "power limit" in found[1].message
 
 
+def test_a_card_on_the_slot_s_power_alone_is_not_expected_to_hold_its_peak():
+    found = judge(Card("GPU 0 (H100)", sheet=H100, power_limit_w=70.0), fp16_tflops=300)
+    assert codes(found) == ["D800 note", "D802 note"]
+    assert "70 W" in found[1].message
+
+
 def test_heat_is_named_and_stays_a_warning():
     card = Card("GPU 0 (H100)", sheet=H100, throttle=("power cap", "thermal slowdown (hardware)"))
     found = judge(card, fp16_tflops=300)

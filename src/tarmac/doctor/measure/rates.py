@@ -22,6 +22,8 @@ SECONDS = 540.0
 ENOUGH = 0.7
 """The share of its data sheet that a sound GPU reaches with large matrices and long vectors."""
 _CAPPED = "power cap"
+_SMALL_POWER_W = 75.0
+"""Cards that live on the slot's power alone, such as T4 and L4, cannot hold their peak."""
 _KINDS = (
     ("fp32", "fp32_tflops"),
     ("tf32", "tf32_tflops"),
@@ -43,6 +45,7 @@ class Card:
         generation: of the PCIe link under load.
         generation_max: what GPU and slot could use.
         width: lanes of the link.
+        power_limit_w: watts that it may draw.
         skipped: why it was not measured, or not wholly.
     """
 
@@ -54,6 +57,7 @@ class Card:
     generation: int | None = None
     generation_max: int | None = None
     width: int | None = None
+    power_limit_w: float | None = None
     skipped: str | None = None
 
 
@@ -133,7 +137,7 @@ def _judge(card: Card, framework: str) -> Iterator[Finding]:
         )
     slow = [name for _, name in _KINDS if name in rates and _falls_short(rates[name], _reach(card, name))]
     if slow:
-        capped = _CAPPED in card.throttle and len(card.throttle) == 1
+        capped = _is_capped(card)
         said = "; ".join(_line(card, name, rates[name]) for name in slow)
         yield Finding(
             "D802",
@@ -196,13 +200,18 @@ def _falls_short(value: float | None, meant: float | None) -> bool:
     return value is not None and bool(meant) and value < ENOUGH * (meant or 0)
 
 
+def _is_capped(card: Card) -> bool:
+    """Whether its power limit and nothing else holds it back, as it does on any card that is given enough work."""
+    if card.throttle:
+        return card.throttle == (_CAPPED,)
+    return card.power_limit_w is not None and card.power_limit_w <= _SMALL_POWER_W
+
+
 def _held(card: Card) -> str:
-    if not card.throttle:
-        return ""
-    reasons = ", ".join(card.throttle)
-    if card.throttle == (_CAPPED,):
-        return " Its power limit holds it back, as it does on cards of 70 W under full load."
-    return f" It was held back by: {reasons}."
+    if _is_capped(card):
+        limit = f" of {card.power_limit_w:.0f} W" if card.power_limit_w else ""
+        return f" Its power limit{limit} holds it back; nothing is wrong with it."
+    return f" It was held back by: {', '.join(card.throttle)}." if card.throttle else ""
 
 
 def _remedy(card: Card) -> str:
@@ -267,6 +276,7 @@ def _cards(
                 load["generation"] if load else None,
                 gpu.health.pcie_generation_max,
                 gpu.health.pcie_width,
+                gpu.info.power_limit_w,
                 str(skipped["why"]) if skipped else None,
             )
         )
