@@ -45,18 +45,14 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, as `cached_prop
     def __get__(self, machine: object | None, owner: type) -> once[Value] | Value:
         if machine is None:
             return self
-        # Kept under the property's own name: from now on it is found before this is asked.
-        return _remembered(machine, self._name, self._read)
-
-
-def _remembered(machine: object, name: str, make: Callable[[Any], Value]) -> Value:
-    kept = machine.__dict__
-    with _locks:
-        lock = kept.setdefault(f"lock of {name}", Lock())
-    with lock:
-        if name not in kept:
-            kept[name] = make(machine)
-        return kept[name]
+        kept = machine.__dict__
+        with _locks:
+            lock = kept.setdefault(f"lock of {self._name}", Lock())
+        with lock:
+            # Kept under the property's own name: from now on it is found before this is asked.
+            if self._name not in kept:
+                kept[self._name] = self._read(machine)
+            return kept[self._name]
 
 
 @dataclass(frozen=True)
@@ -130,15 +126,6 @@ class Machine:
     def tensorflow(self) -> FrameworkReading | None:
         """What TensorFlow says, imported in a process of its own; `None` where it is not installed, or if quick."""
         return self._framework(TENSORFLOW) if self.packages.tensorflow else None
-
-    @once
-    def turn(self) -> Lock:
-        """Held by what must have the GPUs to itself, as a measurement must."""
-        return Lock()
-
-    def remembered(self, name: str, make: Callable[[Machine], Value]) -> Value:
-        """What `make` gave for this machine the first time, so that checks, which run in threads, share a reading."""
-        return _remembered(self, f"remembered {name}", make)
 
     def path(self, name: str) -> Path:
         """A path of the machine, such as `/proc/driver/nvidia/version`, below the root."""

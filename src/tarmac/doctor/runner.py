@@ -113,11 +113,23 @@ def examine(
     """
     by_layer = {layer: [check for check in checks if check.layer is layer] for layer in Layer}
     with ThreadPoolExecutor(max_workers=16, thread_name_prefix="doctor") as pool:
-        beside = {layer: _start(machine, by_layer[layer], pool) for layer in Layer if not layer.stacked}
+        later = [check for check in checks if _waits(machine, check)]
+        beside = {
+            layer: _start(machine, [one for one in by_layer[layer] if one not in later], pool)
+            for layer in Layer
+            if not layer.stacked
+        }
         # Starting the user's interpreter takes as long as asking the driver: let it start meanwhile.
         pool.submit(lambda: machine.packages)
         stack = _climb(machine, by_layer, pool, on_layer)
+        for check in later:
+            beside[check.layer].append(pool.submit(_ask, machine, check))
         return Report((*stack, *(_end(layer, started) for layer, started in beside.items())))
+
+
+def _waits(machine: Machine, check: Check[Any]) -> bool:
+    """Whether a check must have the GPUs to itself, as what measures rates must: it comes when the stack is through."""
+    return machine.full and check.layer is Layer.SURROUNDINGS and not check.quick
 
 
 def _climb(

@@ -7,7 +7,6 @@
  *   crash FUNCTION                          FUNCTION ends the process with SIGSEGV
  *   hang FUNCTION                           FUNCTION never returns
  *   wrong                                   the kernel's answer is wrong
- *   copies WITHIN_MS TO_DEVICE_MS           how long 20 copies of 256 MiB take
  *
  * Device memory is host memory, and the one kernel that it knows is the sum of two vectors: whatever module is loaded,
  * its function computes out[i] = a[i] + b[i] from (float *out, float *a, float *b, int n).
@@ -25,7 +24,6 @@ typedef struct { int major, minor; size_t memory; char name[128]; } Device;
 
 static struct {
     int version, init, count, wrong, read;
-    double device_ms, host_ms, copied;
     Device devices[MAX_DEVICES];
 } stub;
 
@@ -38,7 +36,6 @@ static void load(void) {
     if (stub.read) return;
     stub.read = 1;
     stub.version = 12040;
-    stub.device_ms = stub.host_ms = 1;
     FILE *file = scenario();
     if (!file) { stub.init = 100; return; }
     char line[512];
@@ -47,7 +44,6 @@ static void load(void) {
         unsigned long long mib;
         if (sscanf(line, "version %d", &stub.version) == 1) continue;
         if (sscanf(line, "init %d", &stub.init) == 1) continue;
-        if (sscanf(line, "copies %lf %lf", &stub.device_ms, &stub.host_ms) == 2) continue;
         if (!strncmp(line, "wrong", 5)) stub.wrong = 1;
         if (stub.count < MAX_DEVICES &&
             sscanf(line, "device %d %d %llu %127[^\n]", &device->major, &device->minor, &mib, device->name) == 4) {
@@ -114,22 +110,6 @@ EXPORT int cuMemAlloc_v2(void **out, size_t size) { *out = malloc(size); return 
 EXPORT int cuMemFree_v2(void *memory) { free(memory); return 0; }
 EXPORT int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return begin(__func__); }
 EXPORT int cuMemcpyDtoH_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return begin(__func__); }
-
-/* Nothing is copied: the time between two events is what the scenario says of the last kind of copy. */
-EXPORT int cuMemAllocHost_v2(void **out, size_t size) { *out = malloc(size); return begin(__func__); }
-EXPORT int cuMemFreeHost(void *memory) { free(memory); return 0; }
-EXPORT int cuMemcpyDtoDAsync_v2(void *to, void *from, size_t size, void *stream) {
-    (void)to; (void)from; (void)size; (void)stream; stub.copied = stub.device_ms; return begin(__func__);
-}
-EXPORT int cuMemcpyHtoDAsync_v2(void *to, void *from, size_t size, void *stream) {
-    (void)to; (void)from; (void)size; (void)stream; stub.copied = stub.host_ms; return begin(__func__);
-}
-EXPORT int cuEventCreate(void **out, unsigned flags) { (void)flags; *out = &stub; return begin(__func__); }
-EXPORT int cuEventRecord(void *event, void *stream) { (void)event; (void)stream; return begin(__func__); }
-EXPORT int cuEventSynchronize(void *event) { (void)event; return begin(__func__); }
-EXPORT int cuEventElapsedTime(float *out, void *from, void *to) {
-    (void)from; (void)to; *out = (float)stub.copied; return begin(__func__);
-}
 
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *stream, void **parameters, void **extra) {

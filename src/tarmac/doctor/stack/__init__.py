@@ -22,7 +22,6 @@ from tarmac.doctor.stack import (
     kernels_for_gpu,
     libraries,
     nvml,
-    rates,
 )
 
 CHECKS: tuple[Check[Any], ...] = (
@@ -40,6 +39,5 @@ CHECKS: tuple[Check[Any], ...] = (
     compute_kernel.CHECK,
     compute.TORCH_CHECK,
     compute.TENSORFLOW_CHECK,
-    rates.CHECK,
 )
 """In the order in which they are asked and shown."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
@@ -12,7 +11,6 @@ from tarmac.doctor.stack.builds import NAMES
 from tarmac.doctor.stack.compute_reading import ComputeReading, Work, understand
 from tarmac.doctor.stack.words import counted, listed, on_gpu
 from tarmac.findings import Finding, Severity
-from tarmac.gpu.asking import Answer
 from tarmac.gpu.frameworks import TENSORFLOW, TORCH, FrameworkReading
 
 SECONDS = 300.0
@@ -68,17 +66,10 @@ def broke_off(reading: ComputeReading) -> Finding:
     )
 
 
-def ask_alone(machine: Machine, probe: str, wanted: object, seconds: float) -> Answer:
-    """Runs a probe on the GPUs; one at a time where rates are measured."""
-    with machine.turn if machine.full else nullcontext():
-        return machine.ask(probe, json.dumps(wanted), seconds=seconds)
-
-
 def _read(machine: Machine, name: str, said: FrameworkReading | None, device: str) -> ComputeReading | None:
     if said is None or not said.devices:
         return None
-    probe, wanted = f"compute_{name}", {"device": device, "full": machine.full}
-    answer = machine.remembered(probe, lambda it: ask_alone(it, probe, wanted, SECONDS))
+    answer = machine.ask(f"compute_{name}", json.dumps({"device": device}), seconds=SECONDS)
     return understand(f"{NAMES[name]} {said.version}", answer, tuple(one.name for one in said.devices))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
-from tarmac.doctor.stack.compute import ask_alone, broke_off
+from tarmac.doctor.stack.compute import broke_off
 from tarmac.doctor.stack.compute_reading import ComputeReading, understand
 from tarmac.doctor.stack.framework_reading import visible_gpus
 from tarmac.doctor.stack.libraries import library_folders
@@ -39,8 +40,8 @@ def read(machine: Machine) -> Reading | None:
     if not visible_gpus(machine):
         return None
     folders = [*library_folders(machine.packages), *(str(machine.path(one)) for one in _TOOLKITS)]
-    probe, wanted = "compute_kernel", {"names": NVRTC, "folders": folders, "full": machine.full}
-    answer = machine.remembered(probe, lambda it: ask_alone(it, probe, wanted, SECONDS))
+    wanted = json.dumps({"names": NVRTC, "folders": folders})
+    answer = machine.ask("compute_kernel", wanted, seconds=SECONDS)
     names = tuple(device.name for device in machine.cuda.devices)
     done = answer.one("done")
     return Reading(

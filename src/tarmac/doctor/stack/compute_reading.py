@@ -36,23 +36,12 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Rate:
-    """A measured rate: `compute` in 10^12 operations a second, `memory` and `host to device` in 10^9 bytes a second."""
-
-    gpu: int
-    what: str
-    value: float
-    dtype: str | None = None
-
-
-@dataclass(frozen=True)
 class ComputeReading:
     """What one probe told.
 
     Args:
         by: what computed: `PyTorch 2.11.0`, or `a CUDA kernel`.
         works: every operation.
-        rates: what was measured.
         growth: what memory growth did; `None` where it does not apply.
         problem: how the process ended if not well.
         hung: whether it never ended.
@@ -63,7 +52,6 @@ class ComputeReading:
 
     by: str
     works: tuple[Work, ...] = ()
-    rates: tuple[Rate, ...] = ()
     growth: Record | None = None
     problem: str | None = None
     hung: bool = False
@@ -82,7 +70,6 @@ def understand(by: str, answer: Answer, names: tuple[str, ...]) -> ComputeReadin
     return ComputeReading(
         by,
         tuple(_work(record) for record in answer.of("work")),
-        tuple(Rate(one["gpu"], one["what"], one["value"], one.get("dtype")) for one in answer.of("rate")),
         answer.one("growth"),
         problem,
         answer.hung,

@@ -1,8 +1,7 @@
 """Probe, for the user's interpreter: a CUDA kernel of our own on every GPU, without any framework.
 
 The sum of two vectors is compiled at run time with NVRTC for the very GPU, launched through the driver's API, and
-checked. Its argument is a JSON object: `names` of NVRTC libraries, newest first; `folders` that may have them; `full`,
-whether to measure how fast memory is copied.
+checked. Its argument is a JSON object: `names` of NVRTC libraries, newest first, and `folders` that may have them.
 
 Functions and structures: https://docs.nvidia.com/cuda/cuda-driver-api/ and https://docs.nvidia.com/cuda/nvrtc/
 """
@@ -23,8 +22,6 @@ extern "C" __global__ void add(float *out, const float *a, const float *b, int n
 """
 COUNT = 1 << 20
 BLOCK = 256
-COPIED = 256 << 20
-ROUNDS = 20
 # When NVRTC is older than the GPU, the driver compiles the PTX of the newest one that NVRTC knows.
 FALLBACK = ("compute_90", "compute_80", "compute_75", "compute_70", "compute_52")
 
@@ -52,9 +49,6 @@ def main() -> None:
             context = enter(cuda, index)
             if nvrtc is not None:
                 tell("kernel", gpu=index, **run(cuda, nvrtc, index))
-            if wanted["full"]:
-                tell("step", name=f"copying memory on GPU {index}")
-                measure(cuda, index)
             cuda.cuDevicePrimaryCtxRelease_v2(context)
         except Failed as error:
             tell("kernel", gpu=index, error=str(error))
@@ -153,42 +147,6 @@ def compile_for(cuda: Api, nvrtc: Api, index: int) -> tuple[str, ctypes.Array[ct
         finally:
             nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     raise Failed(problem)
-
-
-def measure(cuda: Api, index: int) -> None:
-    """How fast memory is copied within the GPU and to it from pinned memory, in 10^9 bytes a second."""
-    size = ctypes.c_size_t(COPIED)
-    one, two, host = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    try:
-        cuda.cuMemAlloc_v2(ctypes.byref(one), size)
-        cuda.cuMemAlloc_v2(ctypes.byref(two), size)
-        cuda.cuMemAllocHost_v2(ctypes.byref(host), size)
-        within = seconds_of(cuda, lambda: cuda.cuMemcpyDtoDAsync_v2(two, one, size, None))
-        to_device = seconds_of(cuda, lambda: cuda.cuMemcpyHtoDAsync_v2(one, host, size, None))
-    except Failed as error:
-        tell("unmeasured", gpu=index, error=str(error))
-        return
-    finally:
-        for pointer, free in ((one, cuda.cuMemFree_v2), (two, cuda.cuMemFree_v2), (host, cuda.cuMemFreeHost)):
-            if pointer.value:
-                free(pointer)
-    # Each byte that is copied within the GPU is read and written.
-    tell("rate", gpu=index, what="memory", value=2 * COPIED * ROUNDS / within / 1e9)
-    tell("rate", gpu=index, what="host to device", value=COPIED * ROUNDS / to_device / 1e9)
-
-
-def seconds_of(cuda: Api, work: Any) -> float:
-    begin, end, milliseconds = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
-    cuda.cuEventCreate(ctypes.byref(begin), 0)
-    cuda.cuEventCreate(ctypes.byref(end), 0)
-    work()
-    cuda.cuEventRecord(begin, None)
-    for _ in range(ROUNDS):
-        work()
-    cuda.cuEventRecord(end, None)
-    cuda.cuEventSynchronize(end)
-    cuda.cuEventElapsedTime(ctypes.byref(milliseconds), begin, end)
-    return max(milliseconds.value, 1e-6) / 1000
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Probe, for the user's interpreter: real work with TensorFlow on every GPU, checked against the CPU's answer.
 
-Its argument is a JSON object: `device`, `GPU` or `CPU`; `full`, whether to measure how fast a product of large
-matrices is.
+Its argument is a JSON object: `device`, `GPU` or `CPU`.
 """
 
 from __future__ import annotations
@@ -10,15 +9,12 @@ import ctypes
 import importlib
 import json
 import sys
-import time
 from typing import Any
 
 # See compute_torch.py.
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 BFLOAT16_SINCE = 8
 SIZE = 256
-LARGE = 8192
-ROUNDS = 20
 
 
 def tell(kind: str, **facts: Any) -> None:
@@ -43,14 +39,6 @@ def main() -> None:
         attempt(tf, index, kind, "tf.function", "float32", compiled)
         if index == 0 and free is not None:
             growth(free)
-        if wanted["full"]:
-            tell("step", name=f"large matrix product on GPU {index}")
-            try:
-                tell(
-                    "rate", gpu=index, what="compute", **tflops(tf, kind, index, types_of(tf, kind, gpu)[-1])
-                )
-            except Exception as error:  # noqa: BLE001 - a full GPU is no fault of the stack's
-                tell("unmeasured", gpu=index, error=f"{type(error).__name__}: {error}"[:500])
     tell("done", version=str(tf.__version__))
 
 
@@ -144,19 +132,6 @@ def free_memory() -> tuple[int, int] | None:
         return (free.value, total.value) if not any(step() for step in steps) else None
     except (OSError, AttributeError):
         return None
-
-
-def tflops(tf: Any, kind: str, index: int, dtype: str) -> dict[str, Any]:
-    """The rate of a large product in the type that the GPU's tensor cores take, in 10^12 operations a second."""
-    with tf.device(f"/{kind}:{index}"):
-        a, b = (tf.cast(tf.random.normal([LARGE, LARGE]), dtype) for _ in range(2))
-        for count in (3, ROUNDS):
-            # Operations run one after the other; reading a number waits for the last.
-            begin = time.perf_counter()
-            products = [tf.matmul(a, b) for _ in range(count)]
-            float(products[-1][0, 0])
-            seconds = time.perf_counter() - begin
-    return {"dtype": dtype, "value": 2 * LARGE**3 * ROUNDS / seconds / 1e12}
 
 
 if __name__ == "__main__":

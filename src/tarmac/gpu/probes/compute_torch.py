@@ -1,7 +1,6 @@
 """Probe, for the user's interpreter: real work with PyTorch on every GPU, checked against the CPU's answer.
 
-Its argument is a JSON object: `device`, `cuda` or `cpu`; `full`, whether to measure how fast a product of large
-matrices is.
+Its argument is a JSON object: `device`, `cuda` or `cpu`.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from typing import Any
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 BFLOAT16_SINCE = 8
 SIZE = 256
-LARGE = 8192
-ROUNDS = 20
 
 
 def tell(kind: str, **facts: Any) -> None:
@@ -36,12 +33,6 @@ def main() -> None:
         for dtype in types_of(torch, device):
             for name, work in (("matmul", matmul), ("convolution", convolution)):
                 attempt(torch, index, device, name, dtype, work)
-        if wanted["full"]:
-            tell("step", name=f"large matrix product on GPU {index}")
-            try:
-                tell("rate", gpu=index, what="compute", **tflops(torch, device))
-            except Exception as error:  # noqa: BLE001 - a full GPU is no fault of the stack's
-                tell("unmeasured", gpu=index, error=f"{type(error).__name__}: {error}"[:500])
     tell("done", version=str(torch.__version__))
 
 
@@ -72,22 +63,6 @@ def convolution(torch: Any, device: str, dtype: Any) -> tuple[Any, Any]:
     kernel = torch.rand(32, 16, 3, 3).sub(0.5).to(dtype)
     result = torch.nn.functional.conv2d(images.to(device), kernel.to(device), padding=1)
     return result, torch.nn.functional.conv2d(images.double(), kernel.double(), padding=1)
-
-
-def tflops(torch: Any, device: str) -> dict[str, Any]:
-    """The rate of a large product in the type that the GPU's tensor cores take, in 10^12 operations a second."""
-    dtype = types_of(torch, device)[-1]
-    a, b = (torch.randn(LARGE, LARGE, device=device, dtype=getattr(torch, dtype)) for _ in range(2))
-    for _ in range(3):
-        torch.matmul(a, b)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(ROUNDS):
-        torch.matmul(a, b)
-    end.record()
-    torch.cuda.synchronize(device)
-    seconds = begin.elapsed_time(end) / 1000
-    return {"dtype": dtype, "value": 2 * LARGE**3 * ROUNDS / seconds / 1e12}
 
 
 if __name__ == "__main__":
