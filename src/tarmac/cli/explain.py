@@ -85,7 +85,7 @@ def _context(arguments: argparse.Namespace, *, written_here: bool = False) -> Co
     if not written_here and context.driver is None:
         context = elsewhere(context.catalogue)
     if arguments.region:
-        context = replace(context, region=arguments.region)
+        context = replace(context, region=arguments.region, region_asked=True)
     if arguments.instance_type:
         if context.catalogue.instance(arguments.instance_type) is None:
             print(

@@ -40,6 +40,7 @@ class Context:
         python: such as `3.11`.
         instance_type: `g5.xlarge`, `ml.g5.xlarge`.
         region: such as `eu-west-1`.
+        region_asked: whether a person said so; else a region that the log names counts.
         use: what SageMaker was to run.
         frameworks: versions as `{"torch": "2.11"}`.
         gpu_expected: whether the job was to have a GPU.
@@ -57,6 +58,7 @@ class Context:
     python: str | None = None
     instance_type: str | None = None
     region: str = DEFAULT_REGION
+    region_asked: bool = False
     use: JobKind | None = None
     frameworks: Mapping[str, str] = field(default_factory=dict)
     gpu_expected: bool | None = None
@@ -81,7 +83,7 @@ class Context:
         named = {name: facts[name] for name in ("torch", "tensorflow") if name in facts}
         return replace(
             known,
-            region=facts.get("region", known.region),
+            region=known.region if known.region_asked else facts.get("region", known.region),
             use=known.use or _USES.get(facts.get("operation", "")),
             python=facts.get("python", known.python),
             frameworks={**known.frameworks, **named},
