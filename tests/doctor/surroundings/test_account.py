@@ -9,7 +9,7 @@ from aws_loopback import Account, MetadataService
 from gpu_states import codes, text
 
 from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings.cloud.account import evaluate, has_credentials, read
+from tarmac.doctor.surroundings.cloud.account import evaluate, has_credentials, read, say
 
 G_QUOTA = "L-DB2E81BA"
 
@@ -98,6 +98,7 @@ def test_the_account_s_number_stays_out_of_the_reading():
     assert reading is not None
     assert reading.identity == "assumed-role/trainer/ann"
     assert "123456789012" not in repr(reading)
+    assert say(reading) == "assumed-role/trainer/ann in us-east-1, quota 0 vCPUs"
 
 
 def test_a_refused_connection_is_a_warning_about_the_network():

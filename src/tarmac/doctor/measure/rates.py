@@ -79,9 +79,9 @@ def read(machine: Machine) -> Reading:
     """Measures; takes some ten seconds for each GPU."""
     gpus = read_gpus(machine)
     if gpus is None:
-        return Reading(problem=f"NVML shows no GPU here{_because(machine.nvml.problem)}")
+        return Reading(problem=machine.nvml.problem or "NVML lists no GPU")
     installed = machine.packages
-    problem = "neither PyTorch nor TensorFlow is installed in this interpreter"
+    problem = f"{machine.python} has neither PyTorch nor TensorFlow"
     for name, version in (("torch", installed.torch), ("tensorflow", installed.tensorflow)):
         if version is None:
             continue
@@ -105,7 +105,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             f"Nothing more could be measured: {reading.problem}."
             if reading.cards
             else f"Nothing could be measured: {reading.problem}.",
-            remedy="Install PyTorch or TensorFlow for GPUs, and name its interpreter with --python.",
+            remedy="Name the interpreter of a PyTorch or TensorFlow that sees a GPU: tarmac doctor --full --python PATH",
         )
     for card in reading.cards:
         if card.skipped is not None:
@@ -226,10 +226,6 @@ def _why_not(measured: Answer) -> str:
     if broken is not None:
         return f"cannot be imported ({broken['error']})"
     return "sees no GPU" if measured.problem is None else str(measured.problem)
-
-
-def _because(problem: str | None) -> str:
-    return f" ({problem})" if problem else ""
 
 
 def _measure(machine: Machine, framework: str) -> tuple[Answer, Answer]:

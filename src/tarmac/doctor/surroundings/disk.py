@@ -182,4 +182,9 @@ def _nearest(path: Path, root: Path) -> Path:
     return path
 
 
-CHECK = Check("disk space", Layer.SURROUNDINGS, read, evaluate)
+def say(reading: Reading) -> str | None:
+    """`80.0 GiB free on /`."""
+    return f"{size(reading.folders[0].free)} free on {reading.folders[0].path}" if reading.folders else None
+
+
+CHECK = Check("disk space", Layer.SURROUNDINGS, read, evaluate, say=say)

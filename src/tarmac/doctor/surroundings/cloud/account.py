@@ -266,4 +266,14 @@ def _look(wanted: Wanted, region: str | None) -> str:
     )
 
 
-CHECK = Check("AWS account", Layer.CLOUD, read, evaluate, quick=False)
+def say(reading: Reading) -> str | None:
+    """`assumed-role/trainer/ann in eu-west-1, quota 8 vCPUs`."""
+    if reading.identity is None:
+        return None
+    where = f" in {reading.region}" if reading.region else ""
+    unit = "vCPUs" if reading.wanted and reading.wanted.unit == "vCPU" else "instances"
+    quota = f", quota {reading.quota:g} {unit}" if reading.quota is not None else ""
+    return f"{reading.identity}{where}{quota}"
+
+
+CHECK = Check("AWS account", Layer.CLOUD, read, evaluate, quick=False, say=say)

@@ -234,4 +234,9 @@ def _seen(machine: Machine, name: str | None, memory: int | None) -> Seen:
     return Seen(name, model.name if model else None, memory)
 
 
-CHECK = Check("instance type", Layer.CLOUD, read, evaluate)
+def say(reading: Reading) -> str:
+    """`g5.xlarge, by the firmware (DMI)`."""
+    return f"{reading.place.instance_type}, by {reading.place.told_by}"
+
+
+CHECK = Check("instance type", Layer.CLOUD, read, evaluate, say=say)
