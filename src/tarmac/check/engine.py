@@ -14,6 +14,7 @@ from tarmac.check.readers.units import Failure, read_units
 from tarmac.check.requirement import requirements
 from tarmac.check.rule import Hit, Rule
 from tarmac.check.selection import Selection, selected_rules
+from tarmac.check.settings import CheckSettings
 from tarmac.check.span import Unit
 from tarmac.check.suppress import is_suppressed
 
@@ -27,12 +28,14 @@ class Options:
     Args:
         selection: which rules.
         target: for which SDK, region, instance.
+        settings: what the project has settled: files that are left out, and rules for some files.
         markdown: whether fenced blocks of Markdown files are read too.
         processes: how many at a time; 0 for as many as pay.
     """
 
     selection: Selection = field(default_factory=Selection)
     target: Target = field(default_factory=Target)
+    settings: CheckSettings = field(default_factory=CheckSettings)
     markdown: bool = False
     processes: int = 1
 
@@ -64,12 +67,15 @@ def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
     """
     options = options or Options()
     rules = selected_rules(options.selection)
-    found = find_files(paths, markdown=options.markdown)
+    found = find_files(
+        paths, markdown=options.markdown, exclude=options.settings.exclude, root=options.settings.folder
+    )
     units, failures = read_units(found.files)
     failures += [Failure(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted]
     project = Project(units, options.target)
     hits = [*_unreadable(failures, rules), *check_project(project, units, rules)]
-    return Report(tuple(sorted_hits(hits)), len(found.files), tuple(rules))
+    kept = [hit for hit in hits if not options.settings.ignores(hit)]
+    return Report(tuple(sorted_hits(kept)), len(found.files), tuple(rules))
 
 
 def check_project(project: Project, units: Sequence[Unit], rules: Sequence[Rule]) -> Iterator[Hit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,22 +54,27 @@ class Found:
     unlisted: tuple[tuple[str, str], ...] = ()
 
 
-def find_files(paths: Iterable[str], *, markdown: bool = False) -> Found:
+def find_files(
+    paths: Iterable[str], *, markdown: bool = False, exclude: Sequence[str] = (), root: Path | None = None
+) -> Found:
     """The files under the paths, sorted; a file that is named is taken whatever `.gitignore` says.
 
     Args:
         paths: files and folders.
         markdown: whether fenced blocks of Markdown files are checked too.
+        exclude: patterns of files and folders to leave alone, as in `.gitignore`, relative to `root`.
+        root: the folder of the settings.
 
     Raises:
         UsageError: a path does not exist.
     """
     suffixes = (*_SUFFIXES, ".md") if markdown else _SUFFIXES
+    excluded = _excluded(exclude, root or Path.cwd())
     found: dict[str, None] = {}
     unlisted: list[tuple[str, str]] = []
     for path in paths:
         if os.path.isdir(path):  # noqa: PTH112
-            walker = _Walker(suffixes)
+            walker = _Walker(suffixes, excluded)
             found |= dict.fromkeys(sorted(walker.files(path)))
             unlisted += walker.unlisted
         elif os.path.lexists(path):
@@ -82,8 +87,9 @@ def find_files(paths: Iterable[str], *, markdown: bool = False) -> Found:
 
 
 class _Walker:
-    def __init__(self, suffixes: tuple[str, ...]) -> None:
+    def __init__(self, suffixes: tuple[str, ...], excluded: Ignores) -> None:
         self._suffixes = suffixes
+        self._excluded = excluded
         self.unlisted: list[tuple[str, str]] = []
 
     def files(self, top: str) -> Iterator[str]:
@@ -108,12 +114,16 @@ class _Walker:
                 if (
                     entry.name in SKIPPED
                     or _is_environment(entry.path)
-                    or _ignored(path, ignores, is_folder=True)
+                    or self._left_out(path, ignores, is_folder=True)
                 ):
                     continue
                 yield from self._walk(entry.path, ignores)
-            elif self._wanted(entry) and not _ignored(path, ignores, is_folder=False):
+            elif self._wanted(entry) and not self._left_out(path, ignores, is_folder=False):
                 yield path
+
+    def _left_out(self, path: str, ignores: Ignores, *, is_folder: bool) -> bool:
+        # A later `!pattern` of .gitignore does not bring back what the settings leave out.
+        return any(_ignored(path, some, is_folder=is_folder) for some in (self._excluded, ignores))
 
     def _wanted(self, entry: os.DirEntry[str]) -> bool:
         name = entry.name
@@ -126,6 +136,14 @@ class _Walker:
 
 def _is_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))  # noqa: PTH110, PTH118
+
+
+def _excluded(patterns: Sequence[str], root: Path) -> Ignores:
+    if not patterns:
+        return []
+    import pathspec  # only where settings leave something out
+
+    return [(root, pathspec.GitIgnoreSpec.from_lines(patterns))]
 
 
 def _outer_ignores(folder: Path) -> Ignores:

@@ -42,6 +42,11 @@ def read(path: str, raw: bytes) -> list[Unit]:
     return [notebook, *written]
 
 
+def cell_sources(raw: bytes) -> dict[int, str]:
+    """The source of each code cell as it is, by number."""
+    return dict(_code_cells(_document(raw)))
+
+
 def _document(raw: bytes) -> dict[str, Any]:
     try:
         document = json.loads(raw)

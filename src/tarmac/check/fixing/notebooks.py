@@ -1,0 +1,64 @@
+"""Notebooks with changed cells, written back exactly as they were laid out, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+
+def with_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
+    """The notebook's bytes with other sources in some code cells.
+
+    Args:
+        raw: the file as it is.
+        changed: new source by the cell's number, counted over code cells from 1.
+
+    Returns:
+        None where the layout of the JSON is not one that can be written again byte for byte: a fix must not rewrite
+        the rest of a file.
+    """
+    text = raw.decode()
+    document = json.loads(text)
+    style = _style(document, text)
+    if style is None:
+        return None
+    number = 0
+    for cell in _cells(document):
+        if cell.get("cell_type") != "code":
+            continue
+        number += 1
+        if number in changed:
+            key = "source" if "source" in cell else "input"
+            source = changed[number]
+            cell[key] = source.splitlines(keepends=True) if isinstance(cell.get(key), list) else source
+    return _dump(document, style).encode()
+
+
+def _cells(document: dict[str, Any]) -> list[dict[str, Any]]:
+    cells = document.get("cells")
+    if cells is None:
+        cells = [cell for sheet in document.get("worksheets", []) for cell in sheet.get("cells") or []]
+    return [cell for cell in cells if isinstance(cell, dict)]
+
+
+_Style = tuple[int | None, bool, tuple[str, str], bool, str]
+
+
+def _style(document: dict[str, Any], text: str) -> _Style | None:
+    """How Jupyter, VS Code, Colab or json.dumps laid the file out; None for anything else."""
+    indents: tuple[int | None, ...] = (1, 2, 4, None)
+    separators = ((",", ": "), (", ", ": "), (",", ":"))
+    end = "\n" if text.endswith("\n") else ""
+    for indent, ascii_only, separator, sort in product(indents, (False, True), separators, (False, True)):
+        style = (indent, ascii_only, separator, sort, end)
+        if _dump(document, style) == text:
+            return style
+    return None
+
+
+def _dump(document: dict[str, Any], style: _Style) -> str:
+    indent, ascii_only, separators, sort, end = style
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only, separators=separators, sort_keys=sort)
+    return text + end
