@@ -1,5 +1,6 @@
 """Builds a machine from a folder of readings: `tests/doctor/scenarios/README.md` describes the folder."""
 
+import ctypes
 import os
 import shutil
 import sys
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cuda_stub import CUDA_VARIABLE, build_any, build_cuda, build_nvrtc
 from nvml_stub import SCENARIO_VARIABLE, build_library
 
@@ -144,6 +146,8 @@ def _environment(readings: Readings, place: Path, libraries: Path) -> dict[str, 
         "HOME": str(place / "home"),
         "TARMAC_CACHE_DIR": str(place / "cache"),
     }
+    if readings.other.get("bare"):
+        _skip_where_cuda_is_installed()
     if gpus := readings.newest("gpus.txt"):
         folders.append(str(build_library(libraries)))
         environment[SCENARIO_VARIABLE] = str(gpus)
@@ -161,6 +165,15 @@ def _environment(readings: Readings, place: Path, libraries: Path) -> dict[str, 
     folders += [inherited] if inherited else []
     environment["LD_LIBRARY_PATH"] = ":".join(folders)
     return environment
+
+
+def _skip_where_cuda_is_installed() -> None:
+    # The loader's cache cannot be taken away from a process.
+    try:
+        ctypes.CDLL("libcublas.so.12")
+    except OSError:
+        return
+    pytest.skip("the loader finds CUDA 12 here, and this machine shall have none")
 
 
 def _at(text: str, root: Path) -> str:

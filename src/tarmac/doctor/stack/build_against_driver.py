@@ -50,7 +50,7 @@ def _finding(build: InstalledBuild, stack: FrameworkStack) -> Finding:
         f"{build} is built with CUDA {build.cuda}, and driver {stack.driver or ''} runs up to {runs}: it will see no "
         "GPU, although nvidia-smi looks fine.",
         tuple(evidence),
-        f"{other}   (or: {update}, with a newer AMI)" if other else f"{update}, with a newer AMI.",
+        f"{other}   (or u{update[1:]}, with a newer AMI)" if other else f"{update}, with a newer AMI.",
     )
 
 

@@ -14,6 +14,8 @@ from tarmac.findings import Finding, Severity
 from tarmac.gpu.cuda import CudaReading, NvmlReading
 from tarmac.gpu.driver import DriverFiles
 
+NO_DEVICE = 100
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -31,9 +33,9 @@ def read(machine: Machine) -> Reading:
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
     """D207 `cuInit` fails, D210 it hangs or crashes, D212 no libcuda, D213 it gives fewer GPUs than NVML lists."""
-    cuda, nvml, files = reading.cuda, reading.nvml, reading.files
-    if (files.loaded is False and not nvml.gpus) or nvml.code == MISMATCH or nvml.hung:
-        return  # said below: nothing of CUDA can work then
+    cuda, nvml = reading.cuda, reading.nvml
+    if _explained(reading):
+        return
     if cuda.problem is not None:
         what = "never answers" if cuda.hung else "breaks off"
         yield Finding(
@@ -63,6 +65,15 @@ def say(reading: Reading) -> str | None:
         return None
     compat = " through cuda-compat" if reading.cuda.compat else ""
     return f"CUDA {'.'.join(map(str, reading.cuda.version))}{compat}"
+
+
+def _explained(reading: Reading) -> bool:
+    """Whether another check of this layer says why nothing of CUDA can work."""
+    cuda, nvml, files = reading.cuda, reading.nvml, reading.files
+    if (files.loaded is False and not nvml.gpus) or nvml.code == MISMATCH or nvml.hung:
+        return True
+    ignored = nvml.problem is None and not nvml.gpus and bool(files.pci) and not files.container
+    return ignored and cuda.init == NO_DEVICE
 
 
 def _no_library(reading: Reading) -> Finding:

@@ -80,7 +80,10 @@ def _no_devices(build: InstalledBuild, said: FrameworkReading) -> Finding:
     first = said.said.splitlines()[0] if said.said else next(iter(said.log), "it does not say why")
     libraries = any("dlopen" in line or "dynamic library" in line for line in said.log)
     if build.framework == TORCH:
-        call, remedy = "torch.cuda.is_available() is False", "Look for the cause in the lines above."
+        call, remedy = (
+            "torch.cuda.is_available() is False",
+            "`tarmac explain -` knows many such texts: paste it there.",
+        )
     else:
         call = "it lists no GPU and will train on the CPU"
         remedy = (
@@ -89,7 +92,7 @@ def _no_devices(build: InstalledBuild, said: FrameworkReading) -> Finding:
     return Finding(
         "D416",
         severity_of(build),
-        f"{build} is built for GPUs and finds none here, although CUDA does ({call}): {first}",
+        f"{build} is built for GPUs and finds none here, although CUDA gives some ({call}): {first}",
         (*(said.said or "").splitlines()[:_MOST_LINES], *said.log[-_MOST_LINES:]),
         remedy,
     )

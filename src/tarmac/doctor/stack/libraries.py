@@ -136,9 +136,15 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 
 def say(reading: Reading) -> str | None:
     """`8 CUDA libraries`, and cuDNN's version where it was loaded."""
-    found = [one for one in reading.found.values() if one.path]
-    version = next((cudnn_version(one.version) for one in found if one.version), None)
-    return f"{len(found)} CUDA libraries" + (f", cuDNN {version}" if version else "") if found else None
+    whole = [need for need in reading.needs if all(_found(name, reading) for name in need.names)]
+    names = {name for need in whole for name in need.names}
+    version = next((cudnn_version(reading.found[name].version) for name in names if "cudnn" in name), None)
+    return f"{len(names)} CUDA libraries" + (f", cuDNN {version}" if version else "") if names else None
+
+
+def _found(name: str, reading: Reading) -> bool:
+    library = reading.found.get(name)
+    return library is not None and library.path is not None
 
 
 def _missing(need: Need, missing: Sequence[Library], asked: int, severity: Severity) -> Finding:
