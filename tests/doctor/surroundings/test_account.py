@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from aws_loopback import Account, MetadataService
 from gpu_states import codes, text
 
 from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings.cloud.account import evaluate, has_credentials, read, say
+from tarmac.doctor.surroundings.cloud.account import SECONDS, evaluate, has_credentials, read, say
 
 G_QUOTA = "L-DB2E81BA"
 
@@ -112,6 +113,19 @@ def test_a_refused_connection_is_a_warning_about_the_network():
     assert reading is not None
     (finding,) = evaluate(reading)
     assert (finding.code, finding.severity) == ("D715", "warning")
+
+
+@pytest.mark.slow
+def test_an_aws_that_never_answers_is_given_up():
+    with socket.socket() as silent, Account() as account:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        environment = account.environment(AWS_ENDPOINT_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+        reading = read(Machine(environment=environment, instance_type="g5.xlarge"))
+    assert reading is not None
+    assert codes(evaluate(reading)) == ["D715 warning"]
+    assert time.monotonic() - began < SECONDS
 
 
 @pytest.mark.slow

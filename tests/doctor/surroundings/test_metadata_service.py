@@ -117,6 +117,20 @@ def test_away_from_ec2_nobody_is_asked(tmp_path: Path):
     assert notices.read(Machine(root=tmp_path, environment={})) is None
 
 
+def test_on_sagemaker_the_service_is_not_asked(tmp_path: Path):
+    with MetadataService({}, refuses=403) as service:
+        environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url, "SAGEMAKER_REGION": "eu-west-1"}
+        assert notices.read(Machine(root=tmp_path, environment=environment)) is None
+    assert service.asked == []
+
+
+def test_a_pod_with_a_role_of_its_own_does_not_miss_the_service(tmp_path: Path):
+    with MetadataService({}, refuses=403) as service:
+        environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url, "AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}
+        assert notices.read(Machine(root=tmp_path, environment=environment)) is None
+    assert service.asked
+
+
 def test_a_xen_machine_learns_its_type_from_the_service(tmp_path: Path):
     with MetadataService({DOCUMENT: IDENTITY}) as service:
         environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url}

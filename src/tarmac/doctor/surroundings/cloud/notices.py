@@ -16,6 +16,14 @@ _REFUSED_S = 300.0
 """AWS refuses signatures that are five minutes off (S3: fifteen).
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html"""
 _NOTEWORTHY_S = 60.0
+_ROLE_ELSEWHERE = frozenset(
+    (
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    )
+)
+"""ECS, and pods with a role of their own: there the service is kept from containers on purpose."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +35,11 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """What the service says; `None` away from EC2."""
+    """What the service says; `None` away from EC2, and where it is silent to a container that has its role elsewhere."""
     metadata = read_metadata(machine)
-    return None if metadata is None else Reading(metadata, inside_container(machine))
+    if metadata is None or (metadata.problem is not None and _ROLE_ELSEWHERE & machine.environment.keys()):
+        return None
+    return Reading(metadata, inside_container(machine))
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:

@@ -19,7 +19,8 @@ _SAGEMAKER_FILES = (
     ("/opt/ml/config/processingjobconfig.json", ("ProcessingResources", "ClusterConfig", "InstanceType")),
 )
 """Where SageMaker says what it runs on: for training, and for processing."""
-_SAGEMAKER_VARIABLES = ("TRAINING_JOB_NAME", "PROCESSING_JOB_NAME", "SM_TRAINING_ENV", "SAGEMAKER_APP_TYPE")
+_SAGEMAKER_VARIABLES = re.compile(r"SAGEMAKER_\w+|SM_[A-Z_]+|TRAINING_JOB_NAME|PROCESSING_JOB_NAME")
+"""What SageMaker sets in its containers, also in those of endpoints, which have no such file."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def read_place(machine: Machine) -> Place:
 
 
 def read_metadata(machine: Machine) -> Metadata | None:
-    """What EC2's metadata service says; `None` away from EC2, or where the user has turned it off."""
+    """What EC2's metadata service says; `None` away from EC2, on SageMaker, or where the user has turned it off."""
     return remembered(machine, "metadata", _ask_metadata)
 
 
@@ -84,7 +85,7 @@ def _on_sagemaker(machine: Machine) -> Place | None:
         found = _dig(machine.text(path), keys)
         if found:
             return Place("sagemaker", found, path, on_aws=True, region=_region(machine))
-    if any(machine.environment.get(name) for name in _SAGEMAKER_VARIABLES):
+    if any(_SAGEMAKER_VARIABLES.fullmatch(name) for name in machine.environment):
         return Place("sagemaker", on_aws=True, region=_region(machine))
     return None
 
@@ -109,7 +110,8 @@ def _on_ec2(machine: Machine) -> Place | None:
 
 
 def _ask_metadata(machine: Machine) -> Metadata | None:
-    return ask(machine.environment) if on_ec2(machine) else None
+    # SageMaker gives its containers region and role by themselves, and keeps the service from most of them.
+    return ask(machine.environment) if on_ec2(machine) and _on_sagemaker(machine) is None else None
 
 
 def _region(machine: Machine) -> str | None:
