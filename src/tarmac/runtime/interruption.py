@@ -13,17 +13,18 @@ STOPPED = 128 + signal.SIGTERM
 """The exit code of a script that stopped because it was asked to."""
 _AGREE_EVERY = 10
 
-_asked = threading.Event()
+# A plain list: a lock, as an Event has one, is nothing to take in a signal's handler.
+_asked: list[bool] = []
 _earlier: list[Any] = []
-_listener: list[int] = []
+_fork = threading.local()
 
 
 def listen() -> None:
     """Heed SIGTERM from now on; a handler that the script has set is called as well. Only the main thread can."""
     if _earlier or threading.current_thread() is not threading.main_thread():
         return
-    _listener[:] = [os.getpid()]
     _earlier.append(signal.signal(signal.SIGTERM, _arrived))
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_forget)
 
 
 def stop_is_due(step: int, at_epoch_end: bool) -> bool:
@@ -37,7 +38,7 @@ def stop_is_due(step: int, at_epoch_end: bool) -> bool:
     """
     torch: Any = sys.modules.get("torch.distributed")
     if torch is None or not torch.is_available() or not torch.is_initialized() or torch.get_world_size() == 1:
-        return _asked.is_set()
+        return bool(_asked)
     if step % _AGREE_EVERY and not at_epoch_end:
         return False
     return _anybody_was_asked(torch)
@@ -53,17 +54,28 @@ def wait_for_all() -> None:
 def _anybody_was_asked(group: Any) -> bool:
     torch: Any = sys.modules["torch"]
     device = "cuda" if group.get_backend() == "nccl" else "cpu"
-    asked = torch.tensor([int(_asked.is_set())], device=device)
+    asked = torch.tensor([int(bool(_asked))], device=device)
     group.all_reduce(asked, op=group.ReduceOp.MAX)
     return bool(asked.item())
 
 
 def _arrived(number: int, frame: FrameType | None) -> None:
-    if os.getpid() not in _listener:
-        # A process that was forked from the listener, such as one of a pool, ends as it always would have.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
-        return
-    _asked.set()
+    _asked.append(True)
     if callable(_earlier[0]):
         _earlier[0](number, frame)
+
+
+# A forked process, such as one of a pool, ends on SIGTERM as it always would have. Python drops a signal that comes
+# between the fork and the child's first step, so it is held back meanwhile.
+def _hold() -> None:
+    _fork.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _release() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _fork.mask)
+
+
+def _forget() -> None:
+    signal.signal(signal.SIGTERM, _earlier[0] or signal.SIG_DFL)
+    _asked.clear()
+    _release()
