@@ -29,14 +29,14 @@ class Example:
         title: what it shows; may be empty.
         files: content by name, as they are checked.
         marked: file and line of each place where the finding must be.
-        shown: the block as people read it, without marks.
+        shown: name and text of each file as people read it: without marks, and notebooks as cells.
     """
 
     verdict: Verdict
     title: str
     files: dict[str, str]
     marked: frozenset[tuple[str, int]]
-    shown: str
+    shown: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _example(verdict: str, title: str, block: list[str]) -> Example:
         if _MARK.search(line):
             marked.add((name, len(content) + 1))
         content.append(_MARK.sub("", line))
-    shown = "\n".join(_MARK.sub("", line) for line in lines)
+    shown = tuple((name, "\n".join(content).strip("\n")) for name, content in files.items())
     texts = {name: _content(name, content) for name, content in files.items()}
     return Example(verdict, title, texts, frozenset(marked), shown)  # pyright: ignore[reportArgumentType]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from tarmac.check.engine import Report
@@ -55,6 +56,14 @@ def summary(report: Report) -> str:
     more = f" {fixable} can be fixed with --fix." if fixable else ""
     more += f" {unsafe}{' more' if fixable else ''} with --fix --unsafe-fixes." if unsafe else ""
     return f"{files} checked: {', '.join(counts)}.{more}"
+
+
+def statistics(report: Report) -> Iterator[str]:
+    """How often each rule found something, most often first."""
+    counts = Counter((hit.code, hit.rule_name, str(hit.finding.severity)) for hit in report.hits)
+    for (code, name, severity), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{count:>6}  {code}  {severity:<7}  {name}"
+    yield summary(report)
 
 
 def excerpt(hit: Hit, width: int = 100) -> list[str]:

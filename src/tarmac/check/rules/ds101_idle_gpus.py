@@ -81,6 +81,7 @@ Quiet: the Trainer of transformers takes all GPUs that it finds
     Trainer(model=torch.nn.Linear(1, 1)).train()
 """
 
+from tarmac.check.devices import touches_device
 from tarmac.check.job import JobDefinition
 from tarmac.check.parallel import distributes, trains_by_hand
 from tarmac.check.project import Project
@@ -99,6 +100,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if instance is None or instance.gpu_count < 2:
         return
     if not _launches_once(job) or not trains_by_hand(job.script):
+        return
+    # A script that leaves even one GPU alone is PT101's to find.
+    if job.script.imports("torch") and not touches_device(job.script):
         return
     if distributes(job.script) or unseen_imports(job.script):
         return
