@@ -148,8 +148,18 @@ def test_the_prefilter_finds_every_clue_wherever_it_stands() -> None:
     prefilter = Prefilter(clues)
     for clue in clues:
         block = b"..." + clue.encode() + b"..."
-        (place,) = prefilter.places(block, 0, len(block))
+        ((place, possible),) = prefilter.places(block, 0, len(block))
         assert 3 <= place < 3 + len(clue)
+        assert clue.encode() in possible
+
+
+def test_a_clue_that_overlaps_another_one_is_not_hidden_by_it() -> None:
+    clues = ["(AccessDenied) when calling", "AccessDenied", "Denied by", "Exit Code", "Exit Code: 9"]
+    prefilter = Prefilter(clues)
+    for clue in clues:
+        block = f"... {clue} ...".encode()
+        possible = {one for _, found in prefilter.places(block, 0, len(block)) for one in found}
+        assert {other.encode() for other in clues if other in clue} <= possible
 
 
 def test_ordinary_lines_are_not_looked_at() -> None:
@@ -157,5 +167,5 @@ def test_ordinary_lines_are_not_looked_at() -> None:
 
     prefilter = Prefilter(clue for error in known_errors() for clue in error.clues)
     text = (Path(__file__).parent / "quiet" / "sagemaker_success.log").read_bytes()
-    looked_at = {text.count(b"\n", 0, place) for place in prefilter.places(text, 0, len(text))}
+    looked_at = {text.count(b"\n", 0, place) for place, _ in prefilter.places(text, 0, len(text))}
     assert len(looked_at) <= text.count(b"\n") / 5

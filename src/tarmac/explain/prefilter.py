@@ -23,25 +23,27 @@ class Prefilter:
     """
 
     def __init__(self, clues: Iterable[str]) -> None:
-        stems: dict[str, set[str]] = defaultdict(set)
+        by_stem: dict[str, list[str]] = defaultdict(list)
         words: set[str] = set()
         for clue in clues:
             stem = _stem(clue)
             if stem is None:
                 words.add(clue)
             else:
-                stems[stem[0]].add(stem[1:])
-        groups = [f"{re.escape(first)}(?:{_alternatives(rests)})" for first, rests in sorted(stems.items())]
-        self._pattern = re.compile("|".join(groups).encode())
+                by_stem[stem].append(clue)
+        self._pattern = re.compile(_alternatives(by_stem).encode())
         self._words = tuple(word.encode() for word in sorted(words))
+        self._clues = {stem.encode(): tuple(found) for stem, found in _with_overlaps(by_stem).items()}
 
-    def places(self, block: bytes, start: int, end: int) -> list[int]:
-        """Offsets between `start` and `end`, in order."""
-        found = [match.start() for match in self._pattern.finditer(block, start, end)]
+    def places(self, block: bytes, start: int, end: int) -> list[tuple[int, tuple[bytes, ...]]]:
+        """Offsets between `start` and `end`, in order, each with the clues that may be there."""
+        found = [
+            (match.start(), self._clues[match.group()]) for match in self._pattern.finditer(block, start, end)
+        ]
         for word in self._words:
             at = block.find(word, start, end)
             while at >= 0:
-                found.append(at)
+                found.append((at, (word,)))
                 at = block.find(word, at + 1, end)
         found.sort()
         return found
@@ -55,10 +57,26 @@ def _stem(clue: str) -> str | None:
     return clue[start : start + _MOST]
 
 
-def _alternatives(rests: set[str]) -> str:
-    kept: list[str] = []
-    for rest in sorted(rests):
-        # What begins with another one is found with it.
-        if not kept or not rest.startswith(kept[-1]):
-            kept.append(rest)
-    return "|".join(map(re.escape, kept))
+def _alternatives(stems: Iterable[str]) -> str:
+    """One group a first character; the longest first, since a shorter one that it begins with would hide it."""
+    by_first: dict[str, list[str]] = defaultdict(list)
+    for stem in sorted(stems, reverse=True):
+        by_first[stem[0]].append(re.escape(stem[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(by_first.items()))
+
+
+def _with_overlaps(by_stem: dict[str, list[str]]) -> dict[str, set[bytes]]:
+    """The clues of each stem, with those of every stem that may begin inside it: a match of one hides the other."""
+    by_prefix: dict[str, set[str]] = defaultdict(set)
+    for stem in by_stem:
+        for length in range(1, len(stem) + 1):
+            by_prefix[stem[:length]].add(stem)
+    found: dict[str, set[bytes]] = {}
+    for stem in by_stem:
+        hidden = {stem}
+        for start in range(len(stem)):
+            tail = stem[start:]
+            hidden |= by_prefix.get(tail, set())
+            hidden |= {tail[:length] for length in range(1, len(tail)) if tail[:length] in by_stem}
+        found[stem] = {clue.encode() for one in hidden for clue in by_stem[one]}
+    return found

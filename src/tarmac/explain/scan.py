@@ -115,21 +115,23 @@ class _Window:
         return self._scan
 
     def _look(self, end: int) -> None:
-        buffer, position = self._buffer, self._done
-        line, counted = self._line, self._done
-        for place in self._index.prefilter.places(buffer, position, end):
-            if place < position:
-                continue
-            start, position = _segment(buffer, place)
-            line += buffer.count(b"\n", counted, start)
-            counted = start
-            self._examine(start, position, line)
+        buffer, counted, line = self._buffer, self._done, self._line
+        start = stop = self._done
+        clues: set[bytes] = set()
+        for place, possible in self._index.prefilter.places(buffer, self._done, end):
+            if place >= stop:
+                self._examine(start, stop, line, clues)
+                start, stop = _segment(buffer, place)
+                line += buffer.count(b"\n", counted, start)
+                counted, clues = start, set()
+            clues.update(possible)
+        self._examine(start, stop, line, clues)
         self._line = line + buffer.count(b"\n", counted, end)
         self._done = end
 
-    def _examine(self, start: int, stop: int, line: int) -> None:
+    def _examine(self, start: int, stop: int, line: int, clues: set[bytes]) -> None:
         raw = self._buffer[start:stop]
-        candidates = self._index.candidates(raw)
+        candidates = self._index.candidates(clue for clue in clues if clue in raw)
         if not candidates:
             return
         text = clean(raw)
@@ -170,28 +172,28 @@ class _Window:
             self._scan.failure = (line + lines.index(said), said)
 
 
+Candidate = KnownError | LogFact | Sign
+
+
 class _Index(NamedTuple):
     prefilter: Prefilter
-    by_clue: tuple[tuple[bytes, tuple[KnownError | LogFact | Sign, ...]], ...]
+    by_clue: dict[bytes, tuple[tuple[int, Candidate], ...]]
 
-    def candidates(self, raw: bytes) -> list[KnownError | LogFact | Sign]:
-        """What may be said in these bytes, in the order of the tables."""
-        found: dict[int, KnownError | LogFact | Sign] = {}
-        for clue, candidates in self.by_clue:
-            if clue in raw:
-                found |= {id(candidate): candidate for candidate in candidates}
-        return list(found.values())
+    def candidates(self, clues: Iterable[bytes]) -> list[Candidate]:
+        """What may be said where these clues are, in the order of the tables."""
+        found = {rank: candidate for clue in clues for rank, candidate in self.by_clue[clue]}
+        return [found[rank] for rank in sorted(found)]
 
 
 @cache
 def _index() -> _Index:
-    by_clue: dict[bytes, list[KnownError | LogFact | Sign]] = {}
-    for candidate in (*known_errors(), *log_facts(), *signs()):
+    by_clue: dict[bytes, list[tuple[int, Candidate]]] = {}
+    for rank, candidate in enumerate((*known_errors(), *log_facts(), *signs())):
         for clue in candidate.clues:
-            by_clue.setdefault(clue.encode(), []).append(candidate)
+            by_clue.setdefault(clue.encode(), []).append((rank, candidate))
     return _Index(
         Prefilter(clue.decode() for clue in by_clue),
-        tuple((clue, tuple(candidates)) for clue, candidates in by_clue.items()),
+        {clue: tuple(candidates) for clue, candidates in by_clue.items()},
     )
 
 
