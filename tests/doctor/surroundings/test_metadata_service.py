@@ -119,7 +119,10 @@ def test_away_from_ec2_nobody_is_asked(tmp_path: Path):
 
 def test_on_sagemaker_the_service_is_not_asked(tmp_path: Path):
     with MetadataService({}, refuses=403) as service:
-        environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url, "SAGEMAKER_REGION": "eu-west-1"}
+        environment = {
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url,
+            "SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge",
+        }
         assert notices.read(Machine(root=tmp_path, environment=environment)) is None
     assert service.asked == []
 

@@ -74,6 +74,17 @@ def test_a_broken_contract_is_no_reading(tmp_path: Path):
     assert read_place(machine) == Place()
 
 
+@pytest.mark.parametrize("name", ["local", "g5.xlarge", "ml.something"])
+def test_a_contract_that_names_no_type_of_sagemaker_is_not_sagemaker(tmp_path: Path, name: str):
+    assert read_place(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == Place()
+
+
+def test_the_contract_that_tarmac_run_plays_on_a_laptop_is_not_sagemaker(tmp_path: Path):
+    environment = {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}
+    assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="LENOVO\n")) == Place()
+    assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="Amazon EC2\n")).on_aws
+
+
 def test_a_notebook_instance_knows_its_region_by_its_name(tmp_path: Path):
     arn = json.dumps({"ResourceArn": "arn:aws:sagemaker:eu-west-1:123456789012:notebook-instance/n"})
     machine = at(tmp_path, **{"opt__ml__metadata__resource-metadata.json": arn})

@@ -19,8 +19,6 @@ _SAGEMAKER_FILES = (
     ("/opt/ml/config/processingjobconfig.json", ("ProcessingResources", "ClusterConfig", "InstanceType")),
 )
 """Where SageMaker says what it runs on: for training, and for processing."""
-_SAGEMAKER_VARIABLES = re.compile(r"SAGEMAKER_\w+|SM_[A-Z_]+|TRAINING_JOB_NAME|PROCESSING_JOB_NAME")
-"""What SageMaker sets in its containers, also in those of endpoints, which have no such file."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,15 @@ def _find(machine: Machine) -> Place:
 
 
 def _on_sagemaker(machine: Machine) -> Place | None:
+    vendor = machine.text("/sys/class/dmi/id/sys_vendor")
+    if vendor is not None and not on_ec2(machine):
+        return None  # SageMaker's hosts are EC2's: here somebody plays its contract, as `tarmac run` does
     named = machine.environment.get("SM_CURRENT_INSTANCE_TYPE")
-    if named:
-        return Place("sagemaker", named, "SM_CURRENT_INSTANCE_TYPE", on_aws=True, region=_region(machine))
-    for path, keys in _SAGEMAKER_FILES:
-        found = _dig(machine.text(path), keys)
-        if found:
-            return Place("sagemaker", found, path, on_aws=True, region=_region(machine))
-    if any(_SAGEMAKER_VARIABLES.fullmatch(name) for name in machine.environment):
-        return Place("sagemaker", on_aws=True, region=_region(machine))
+    told = [("SM_CURRENT_INSTANCE_TYPE", named)]
+    told += [(path, _dig(machine.text(path), keys)) for path, keys in _SAGEMAKER_FILES]
+    for by, name in told:
+        if name is not None and name.startswith("ml.") and _TYPE.fullmatch(name):
+            return Place("sagemaker", name, by, on_aws=True, region=_region(machine))
     return None
 
 
