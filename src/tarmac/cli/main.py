@@ -24,6 +24,7 @@ VERBS = {
     "explain": "say what went wrong in a log, and what to type next",
     "check": "find what will leave a GPU idle in scripts and job descriptions",
     "doctor": "look why a GPU is not used, or slow, on this machine",
+    "rule": "say what a rule of `tarmac check` is about",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
     "catalogue": "refresh the facts about AWS GPUs from AWS itself",
     "schema": "print the JSON schema of tarmac.yaml",
