@@ -119,8 +119,10 @@ def examine(
             for layer in Layer
             if not layer.stacked
         }
-        # Starting the user's interpreter takes as long as asking the driver: let it start meanwhile.
+        # Each is a process of its own: let them start meanwhile.
         pool.submit(lambda: machine.packages)
+        if machine.files.present:
+            pool.submit(lambda: machine.cuda)
         stack = _climb(machine, by_layer, pool, on_layer)
         for check in later:
             beside[check.layer].append(pool.submit(_ask, machine, check))

@@ -66,6 +66,11 @@ class DriverFiles:
     built_for: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
 
+    @property
+    def present(self) -> bool:
+        """Whether anything of a GPU shows."""
+        return bool(self.pci or self.device_files or self.wsl)
+
 
 def read_driver_files(root: Path = Path("/")) -> DriverFiles:
     """Reads everything; what is not there is left at its default. Takes some milliseconds."""

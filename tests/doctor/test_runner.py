@@ -1,0 +1,176 @@
+"""The order in which checks are asked, and what is left out."""
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.doctor.check import Check, Layer
+from tarmac.doctor.machine import Machine, once
+from tarmac.doctor.runner import CHECK_FAILED, NO_GPU, Report, State, examine
+from tarmac.errors import ExitCode
+from tarmac.findings import Finding, Location, Severity
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(root=tmp_path, environment={"PATH": "/usr/bin:/bin"}, python="/bin/false")
+
+
+def check(
+    layer: Layer, *findings: Finding, name: str = "", asked: list[str] | None = None, **more: Any
+) -> Check[Any]:
+    def read(_: Machine) -> tuple[Finding, ...]:
+        if asked is not None:
+            asked.append(name or layer.name)
+        return findings
+
+    return Check(name or layer.name.lower(), layer, read, lambda reading: reading, **more)
+
+
+def found(severity: Severity, code: str = "D999", **more: Any) -> Finding:
+    return Finding(code, severity, "so it is", **more)
+
+
+def states(report: Report) -> dict[str, State]:
+    return {layer.name: layer.state for layer in report.layers}
+
+
+def test_nothing_is_asked_above_a_broken_layer_but_the_surroundings(machine: Machine) -> None:
+    asked: list[str] = []
+    checks = [
+        check(Layer.HARDWARE, asked=asked),
+        check(Layer.DRIVER, found(Severity.ERROR), asked=asked),
+        check(Layer.FRAMEWORK, asked=asked),
+        check(Layer.SURROUNDINGS, asked=asked),
+    ]
+    report = examine(machine, checks)
+    assert sorted(asked) == ["DRIVER", "HARDWARE", "SURROUNDINGS"]
+    assert states(report)["driver"] is State.BROKEN
+    assert states(report)["framework"] is State.NOT_ASKED
+    assert report.layers[Layer.FRAMEWORK - 1].reason == "stands on driver, which is broken"
+    assert states(report)["surroundings"] is State.WELL
+
+
+@pytest.mark.parametrize("severity", [Severity.WARNING, Severity.NOTE])
+def test_what_is_no_error_breaks_nothing(severity: Severity, machine: Machine) -> None:
+    asked: list[str] = []
+    examine(machine, [check(Layer.DRIVER, found(severity)), check(Layer.COMPUTE, asked=asked)])
+    assert asked == ["COMPUTE"]
+
+
+def test_an_error_of_the_surroundings_stops_nothing(machine: Machine) -> None:
+    asked: list[str] = []
+    checks = [check(Layer.SURROUNDINGS, found(Severity.ERROR)), check(Layer.COMPUTE, asked=asked)]
+    report = examine(machine, checks)
+    assert asked == ["COMPUTE"]
+    assert report.exit_code() == ExitCode.FAILED
+
+
+def test_a_check_that_breaks_is_a_finding_and_hides_nothing(machine: Machine) -> None:
+    def read(_: Machine) -> str:
+        raise KeyError("surprise")
+
+    broken = Check("surprising", Layer.HARDWARE, read, lambda _: ())
+    report = examine(machine, [broken, check(Layer.HARDWARE, found(Severity.NOTE))])
+    assert [finding.code for finding in report.findings] == [CHECK_FAILED, "D999"]
+    assert "surprising" in report.findings[0].message
+    assert "KeyError" in report.findings[0].message
+
+
+def test_quick_leaves_out_what_takes_long_and_says_so(machine: Machine) -> None:
+    asked: list[str] = []
+    slow = check(Layer.COMPUTE, asked=asked, quick=False)
+    report = examine(replace(machine, quick=True), [slow])
+    assert asked == []
+    assert report.layers[Layer.COMPUTE - 1].reason == "left out by --quick"
+
+
+def test_what_measures_waits_until_the_stack_is_through(machine: Machine) -> None:
+    asked: list[str] = []
+    checks = [
+        check(Layer.SURROUNDINGS, name="rates", asked=asked, quick=False),
+        check(Layer.COMPUTE, name="products", asked=asked, quick=False),
+    ]
+    report = examine(replace(machine, full=True), checks)
+    assert asked == ["products", "rates"]
+    assert states(report)["surroundings"] is State.WELL
+
+
+def test_a_check_with_nothing_to_look_at_is_not_a_check_that_is_well(machine: Machine) -> None:
+    empty: Check[Any] = Check("empty", Layer.LIBRARIES, lambda _: None, lambda _: ())
+    assert states(examine(machine, [empty]))["libraries"] is State.NOTHING
+
+
+def test_findings_have_one_order_whatever_finishes_first(machine: Machine) -> None:
+    findings = [
+        found(Severity.NOTE, "D101"),
+        found(Severity.ERROR, "D302", location=Location(device="GPU 1")),
+        found(Severity.ERROR, "D302", location=Location(device="GPU 0")),
+        found(Severity.WARNING, "D102"),
+    ]
+    wanted = ["D302 GPU 0", "D302 GPU 1", "D102 ", "D101 "]
+    for order in (findings, findings[::-1]):
+        report = examine(machine, [check(Layer.SURROUNDINGS, one) for one in order])
+        assert [f"{one.code} {one.location or ''}" for one in report.findings] == wanted
+
+
+def test_the_same_finding_twice_is_one(machine: Machine) -> None:
+    report = examine(machine, [check(Layer.DRIVER, found(Severity.NOTE)) for _ in range(2)])
+    assert len(report.findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("findings", "code", "strict"),
+    [
+        ([], ExitCode.OK, ExitCode.OK),
+        ([found(Severity.NOTE)], ExitCode.OK, ExitCode.OK),
+        ([found(Severity.WARNING)], ExitCode.OK, ExitCode.FAILED),
+        ([found(Severity.ERROR)], ExitCode.FAILED, ExitCode.FAILED),
+        ([found(Severity.ERROR, NO_GPU)], ExitCode.UNDECIDED, ExitCode.UNDECIDED),
+        ([found(Severity.ERROR, NO_GPU), found(Severity.WARNING)], ExitCode.UNDECIDED, ExitCode.FAILED),
+        ([found(Severity.ERROR, NO_GPU), found(Severity.ERROR)], ExitCode.FAILED, ExitCode.FAILED),
+    ],
+)
+def test_exit_codes(findings: list[Finding], code: ExitCode, strict: ExitCode, machine: Machine) -> None:
+    report = examine(machine, [check(Layer.SURROUNDINGS, *findings)])
+    assert report.exit_code() == code
+    assert report.exit_code(strict=True) == strict
+
+
+def test_a_reading_is_taken_once_by_however_many_threads() -> None:
+    taken: list[int] = []
+    gate = threading.Barrier(8)
+
+    class Thing:
+        @once
+        def reading(self) -> int:
+            taken.append(1)
+            return 7
+
+    thing = Thing()
+    got: list[int] = []
+
+    def ask() -> None:
+        gate.wait()
+        got.append(thing.reading)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (got, taken) == ([7] * 8, [1])
+
+
+def test_a_program_is_not_waited_for_longer_than_it_was_given(machine: Machine) -> None:
+    said = machine.run("sleep", "600", seconds=0.2)
+    assert said.code is None
+    assert said.error == "sleep did not answer within 0.2 s"
+
+
+def test_a_program_that_is_not_there_is_said(machine: Machine) -> None:
+    assert machine.run("no-such-program").error == "no-such-program is not installed"
+    assert machine.run("sh", "-c", "echo out; echo err >&2; exit 4").output == "out\n"
