@@ -80,7 +80,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     if not jobs and not module.mentions("SM_CHANNEL", "SM_HOSTS", "SM_NUM_GPUS", "SM_CURRENT_HOST"):
         return
-    if any(job.source in ("what-if", "tarmac") for job in jobs):
+    if any(job.source == "what-if" for job in jobs):
         return
     modules = {one for job in jobs if job.script is not None for one in local_modules(job.script)} | {module}
     if any(_KEPT.search(one.unit.source) for one in modules):
