@@ -9,16 +9,14 @@ from pathlib import Path
 from tarmac.check.files import find_files
 from tarmac.check.graph.build import jobs_of, what_if
 from tarmac.check.job import JobDefinition
+from tarmac.check.looking import Looker
 from tarmac.check.project import Project, Target
 from tarmac.check.readers.units import Failure, read_units
-from tarmac.check.requirement import requirements
 from tarmac.check.rule import Hit, Rule
 from tarmac.check.selection import Selection, selected_rules
 from tarmac.check.settings import CheckSettings
 from tarmac.check.span import Unit
 from tarmac.check.suppress import is_suppressed
-
-_PYTHON = ("python", "notebook", "cell-file", "markdown")
 
 
 @dataclass(frozen=True)
@@ -66,29 +64,43 @@ def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
         UsageError: a path does not exist, or no rule goes by a name.
     """
     options = options or Options()
+    settings = options.settings
     rules = selected_rules(options.selection)
-    found = find_files(
-        paths, markdown=options.markdown, exclude=options.settings.exclude, root=options.settings.folder
-    )
+    found = find_files(paths, markdown=options.markdown, exclude=settings.exclude, root=settings.folder)
     units, failures = read_units(found.files)
     failures += [Failure(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted]
     project = Project(units, options.target)
-    hits = [*_unreadable(failures, rules), *check_project(project, units, rules)]
-    kept = [hit for hit in hits if not options.settings.ignores(hit)]
+    hits = [*_unreadable(failures, rules), *check_project(project, units, rules, processes=options.processes)]
+    kept = [hit for hit in hits if not settings.ignores(hit)]
     return Report(tuple(sorted_hits(kept)), len(found.files), tuple(rules))
 
 
-def check_project(project: Project, units: Sequence[Unit], rules: Sequence[Rule]) -> Iterator[Hit]:
-    """The findings of units that are already read."""
-    project.link(_jobs(project, units))
-    by_unit: dict[Unit, list[JobDefinition]] = {}
-    for job in project.jobs:
-        by_unit.setdefault(job.span.unit, []).append(job)
-    for unit in units:
-        yield from (
-            hit for hit in _of_unit(unit, project, by_unit.get(unit, ()), rules) if not is_suppressed(hit)
-        )
-        project.forget(unit)
+def check_project(
+    project: Project,
+    units: Sequence[Unit],
+    rules: Sequence[Rule],
+    jobs: Sequence[JobDefinition] | None = None,
+    processes: int = 1,
+) -> Iterator[Hit]:
+    """The findings of units that are already read, in no particular order.
+
+    Args:
+        project: the units, and what is checked for.
+        units: those to look at.
+        rules: those that look.
+        jobs: the job graph; None to read it from the units.
+        processes: how many at a time; 0 for as many as pay.
+    """
+    project.link(_jobs(project, units) if jobs is None else jobs)
+    looker = Looker(project, rules)
+
+    def look(some: Sequence[Unit]) -> list[Hit]:
+        return [hit for unit in some for hit in looker.look(unit) if not is_suppressed(hit)]
+
+    from tarmac.check import workers
+
+    number = workers.count(processes, len(units))
+    return iter(look(units)) if number < 2 else workers.look_with(number, units, look)
 
 
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
@@ -104,42 +116,8 @@ def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
         return jobs
     scripts = {job.script.unit for job in jobs if job.script is not None}
     launchers = {job.span.unit for job in jobs}
-    alone = [one for one in units if one.kind in _PYTHON and one not in scripts and one not in launchers]
+    alone = [one for one in units if one not in scripts and one not in launchers]
     return jobs + [job for unit in alone if (job := what_if(unit, project, asked)) is not None]
-
-
-def _of_unit(
-    unit: Unit, project: Project, jobs: Iterable[JobDefinition], rules: Sequence[Rule]
-) -> Iterator[Hit]:
-    for rule in rules:
-        for look in rule.units:
-            yield from look(unit, project)
-    if unit.kind in _PYTHON:
-        yield from _of_python(unit, project, rules)
-    if unit.kind in ("cloudformation", "terraform"):
-        from tarmac.check.graph import templates
-
-        for resource in templates.resources(unit):
-            yield from (hit for rule in rules for look in rule.resources for hit in look(resource, project))
-    if unit.kind == "requirements":
-        for requirement in requirements(unit):
-            yield from (
-                hit for rule in rules for look in rule.requirements for hit in look(requirement, project)
-            )
-    for job in jobs:
-        yield from (hit for rule in rules for look in rule.jobs for hit in look(job, project))
-
-
-def _of_python(unit: Unit, project: Project, rules: Sequence[Rule]) -> Iterator[Hit]:
-    source = unit.source
-    for rule in rules:
-        if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
-            continue
-        module = project.module(unit)
-        if module is None:
-            return
-        for look in rule.modules:
-            yield from look(module, project)
 
 
 def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[Hit]:
@@ -148,17 +126,13 @@ def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[
         return
     for failure in failures:
         unit = Unit(failure.path, "", "python")
-        yield rule.hit(unit.span(failure.line), f"{Path(failure.path).name} is not checked: {failure.reason}")
+        yield rule.hit(
+            unit.span(failure.line), f"{Path(failure.path).name} is not checked: {failure.reason}."
+        )
 
 
 def _key(hit: Hit) -> tuple[str, int, int, int, str, str]:
     location = hit.finding.location
     assert location is not None
-    return (
-        location.file or "",
-        hit.cell or 0,
-        location.line or 0,
-        location.column or 0,
-        hit.code,
-        hit.finding.message,
-    )
+    place = (location.file or "", hit.cell or 0, location.line or 0, location.column or 0)
+    return (*place, hit.code, hit.finding.message)

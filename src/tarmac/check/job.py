@@ -115,9 +115,11 @@ class JobDefinition:
 
     @property
     def title(self) -> str:
-        """The job for a message: `PyTorch(...) in launch.py`, `job train in tarmac.yaml`."""
+        """The job for a message: `PyTorch(...) in launch.py, line 3`, `job train in tarmac.yaml, line 1`."""
         unit = self.span.unit
-        where = (unit.name or unit.path).rpartition("/")[2]
-        if self.source in ("sagemaker-v2", "sagemaker-v3"):
-            return f"{self.api.rpartition('.')[2]}(...) in {where}, line {self.span.unit.place(self.span.line, 1)[1]}"
-        return f"{self.api} in {where}, line {self.span.unit.place(self.span.line, 1)[1]}"
+        if self.source == "tarmac" and unit.kind != "tarmac":
+            return self.api
+        name = f"{self.api.rpartition('.')[2]}(...)" if self.source.startswith("sagemaker") else self.api
+        cell, line, _ = unit.place(self.span.line, 1)
+        where = f"cell {cell}" if cell is not None else f"line {line}"
+        return f"{name} in {unit.path.rpartition('/')[2]}, {where}"

@@ -99,15 +99,22 @@ class Module:
     Attributes:
         unit: its text and where that comes from.
         project: what it is checked with.
-        tree: its syntax, indexed by node type, with parents.
-        names: what its names stand for.
     """
 
     def __init__(self, unit: Unit, root: ast.Module, project: Project) -> None:
         self.unit = unit
         self.project = project
-        self.tree = Tree(root)
-        self.names = Names(self.tree)
+        self._root = root
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Its syntax, indexed by node type, with parents; indexed when the first rule asks."""
+        return Tree(self._root)
+
+    @cached_property
+    def names(self) -> Names:
+        """What its names stand for."""
+        return Names(self.tree)
 
     @property
     def path(self) -> str:
@@ -166,7 +173,13 @@ class Module:
 
     def text(self, node: ast.AST) -> str:
         """A node's source."""
-        return ast.get_source_segment(self.unit.source, node) or ""
+        span = self.span(node)
+        lines = self.unit.lines[span.line - 1 : span.end_line]
+        if not lines:
+            return ""
+        lines[-1] = lines[-1][: span.end_column - 1]
+        lines[0] = lines[0][span.column - 1 :]
+        return "\n".join(lines)
 
     # Names
 

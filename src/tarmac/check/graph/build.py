@@ -30,7 +30,7 @@ def jobs_of(units: Iterable[Unit], project: Project) -> list[JobDefinition]:
 
 def what_if(unit: Unit, project: Project, instance_type: str) -> JobDefinition | None:
     """The training job that would run a script on an instance type, where no file describes one."""
-    module = project.module(unit)
+    module = project.module(unit) if unit.kind in ("python", "cell-file") else None
     if module is None:
         return None
     start = unit.span(1)
