@@ -52,13 +52,14 @@ _PATTERNS = (
     (re.compile(r"\b(?:i|vpc|subnet|sg|eni|ami)-[0-9a-f]{8,}\b"), "<aws id>"),
     (re.compile(r"\bip-\d+-\d+-\d+-\d+(?:\.[\w.-]+)?"), "<host>"),
     (re.compile(r"(?<![\d.])\d{12}(?![\d.])"), "<account>"),
-    # Versions of drivers have three parts, addresses four.
-    (
-        re.compile(r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"),
-        "<address>",
-    ),
     (re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+"), "<mail>"),
     (re.compile(r"(?<=/home/)[^/\s:'\"]+|(?<=/Users/)[^/\s:'\"]+"), "<user>"),
+)
+
+# NVIDIA's packages have versions of four numbers, as addresses have.
+_ADDRESS = re.compile(
+    r"(?P<version>(?:nvidia-[\w-]+ |cuDNN |[<>=]=?)\d[\d.]*)|"
+    r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
 )
 
 
@@ -117,6 +118,7 @@ def redact(text: str, private: Private) -> str:
         text = text.replace(private.home, "~")
     for pattern, word in _PATTERNS:
         text = pattern.sub(word, text)
+    text = _ADDRESS.sub(lambda match: match[0] if match["version"] else "<address>", text)
     for name, word in ((private.host, "<host>"), (private.user, "<user>")):
         # A name of one or two letters, or root, is found in too many words, and tells nobody anything.
         if len(name) > 2 and name != "root":

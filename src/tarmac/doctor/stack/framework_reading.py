@@ -52,7 +52,7 @@ class FrameworkStack:
 
     def better_wheel(self, build: InstalledBuild) -> list[str] | None:
         """The same, as arguments for `pip install`."""
-        around = Surroundings(host_arch(self.packages), self.cuda.version, self.models)
+        around = Surroundings(host_arch(self.packages), self.cuda.version, self.models, self.packages.python)
         found = suitable_build(self.catalogue, build.framework, build.version, around)
         if found is None:
             return None

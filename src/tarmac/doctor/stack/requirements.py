@@ -55,7 +55,8 @@ def parse_requirements(lines: Iterable[str], arch: str) -> list[Requirement]:
     found: list[Requirement] = []
     for line in lines:
         match = _LINE.fullmatch(line.strip())
-        if match is None or not _holds_here(match["marker"] or "", arch):
+        # `name @ URL` names no version.
+        if match is None or "@" in match["pins"] or not _holds_here(match["marker"] or "", arch):
             continue
         pins = re.findall(r"(==|>=|<=|~=|!=|<|>)\s*([\w.*+]+)", match["pins"])
         name = re.sub(r"[-_.]+", "-", match["name"]).lower()

@@ -21,11 +21,13 @@ class Surroundings:
         arch: `x86_64` or `arm64`.
         cuda: the newest CUDA that the driver runs, such as (12, 4); `None` where it is not known.
         gpus: the models, as far as the catalogue knows them.
+        python: the interpreter's version, such as `3.11.7`; empty where it is not known.
     """
 
     arch: str
     cuda: tuple[int, int] | None
     gpus: tuple[Gpu, ...] = ()
+    python: str = ""
 
 
 def suitable_build(catalogue: Catalogue, framework: str, version: str, around: Surroundings) -> Build | None:
@@ -71,7 +73,16 @@ def in_words(words: Sequence[str]) -> str:
 
 
 def _suits(catalogue: Catalogue, build: Build, around: Surroundings) -> bool:
+    if around.python and not _installs(build.python, around.python):
+        return False
     return _driver_runs(build, around) and all(_runs(catalogue, build, gpu) for gpu in around.gpus)
+
+
+def _installs(pythons: str, python: str) -> bool:
+    """Whether `3.10-3.14` or `>=3.11` has a version of Python; true for what cannot be read."""
+    low, _, high = pythons.removeprefix(">=").partition("-")
+    ours = version_key(python)[:2]
+    return ours >= version_key(low) and (not high or ours <= version_key(high))
 
 
 def _driver_runs(build: Build, around: Surroundings) -> bool:

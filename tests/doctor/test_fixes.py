@@ -1,0 +1,72 @@
+"""What --fix may do, and what it leaves alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tarmac.doctor.fixes import Plan, plan_fixes
+from tarmac.doctor.machine import Machine
+from tarmac.doctor.runner import all_checks, examine
+from tarmac.gpu.frameworks import Packages
+
+
+@pytest.fixture
+def plan(scenario_machine: Callable[[str], Machine]):
+    def make(name: str, **packages: object) -> tuple[Plan, str]:
+        machine = scenario_machine(name)
+        report = examine(machine, all_checks())
+        changed: Packages = replace(machine.packages, **packages)  # pyright: ignore[reportArgumentType]
+        machine.__dict__["packages"] = changed
+        return plan_fixes(report, machine), machine.python
+
+    return make
+
+
+def test_a_cpu_build_is_replaced_by_the_one_that_runs_here(plan) -> None:
+    found, python = plan("torch_cpu_quick")
+    (fix,) = found.fixes
+    assert fix.codes == ("D402",)
+    assert fix.command == (
+        python,
+        *("-m", "pip", "install", "torch==2.11.0+cu130", "torchvision==0.26.0+cu130"),
+        *("--index-url", "https://download.pytorch.org/whl/cu130"),
+    )
+
+
+def test_tensorflow_gets_its_libraries(plan) -> None:
+    found, python = plan("tensorflow_without_and_cuda")
+    assert [str(fix) for fix in found.fixes] == [f"{python} -m pip install 'tensorflow[and-cuda]==2.21.0'"]
+
+
+def test_tensorflow_cpu_goes_before_tensorflow_comes(plan) -> None:
+    found, _ = plan("tensorflow_cpu_beside_torch")
+    assert [fix.command[2:5] for fix in found.fixes] == [
+        ("pip", "uninstall", "-y"),
+        ("pip", "install", "tensorflow[and-cuda]==2.21.0"),
+    ]
+
+
+def test_a_build_that_is_too_new_for_the_driver_gives_way_to_an_older_one(plan) -> None:
+    found, _ = plan("default_torch_on_an_older_driver_quick")
+    assert "torch==2.11.0+cu126" in found.fixes[0].command
+
+
+def test_nothing_outside_a_virtual_environment_is_changed(plan) -> None:
+    found, _ = plan("torch_cpu_quick", virtual=False)
+    assert found.fixes == ()
+    assert "not in a virtual environment" in (found.refused or "")
+
+
+def test_nothing_of_somebody_elses_is_changed(plan) -> None:
+    found, _ = plan("torch_cpu_quick", writable=False)
+    assert found.fixes == ()
+    assert "belongs to somebody else" in (found.refused or "")
+
+
+@pytest.mark.parametrize(
+    "name", ["sound_torch_quick", "driver_updated_not_rebooted", "tensorflow_on_an_arm_host"]
+)
+def test_what_a_wheel_does_not_mend_is_left_alone(name: str, plan) -> None:
+    found, _ = plan(name)
+    assert found == Plan()
