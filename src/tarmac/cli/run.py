@@ -79,6 +79,7 @@ def add_parser(verbs: Verbs) -> None:
         choices=["auto", "namespace", "proot", "environment"],
         help="how /opt/ml is made private (default: the best that this host allows)",
     )
+    how.add_argument("--no-check", action="store_true", help="start it whatever `tarmac check` says")
     how.add_argument("--detach", action="store_true", help="return as soon as it is on its way")
     how.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
     how.add_argument(
@@ -92,6 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     # pydantic and PyYAML come with these: nothing before this line needs them.
     from tarmac.cli.console import Console
     from tarmac.cli.interrupts import HeldInterrupt
+    from tarmac.cli.preflight import check_before_running
     from tarmac.places.local import launcher
     from tarmac.places.local.place import LocalPlace
 
@@ -99,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = launcher.plan(job, python=arguments.python, isolation=arguments.isolation, fresh=arguments.fresh)
     as_json = arguments.format == "json"
     console = Console(output=sys.stderr.buffer if as_json else None)
+    if not arguments.no_check:
+        check_before_running(chosen.job, console)
     if arguments.dry_run:
         return _dry_run(chosen, console, as_json)
     place = LocalPlace()

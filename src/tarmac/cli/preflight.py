@@ -1,0 +1,42 @@
+"""What `tarmac check` says about a job before `tarmac run` starts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tarmac.cli.words import counted
+from tarmac.errors import TarmacError
+from tarmac.findings import Severity
+
+if TYPE_CHECKING:
+    from tarmac.check.rule import Hit
+    from tarmac.cli.console import Console
+    from tarmac.jobs.spec import Job
+
+
+class ChecksFailed(TarmacError):
+    """The job has mistakes that would waste the run."""
+
+
+def check_before_running(job: Job, console: Console) -> None:
+    """Say each error and warning in a line, and refuse a job with errors.
+
+    Raises:
+        ChecksFailed: there are errors.
+    """
+    from tarmac.check.running import check_job
+
+    hits = [hit for hit in check_job(job) if hit.finding.severity is not Severity.NOTE]
+    for hit in hits:
+        console.label(hit.finding.severity, one_line(hit))
+    errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
+    if errors:
+        raise ChecksFailed(
+            f"'{job.name}' was not started: tarmac check found {counted(len(errors), 'error')}.",
+            remedy=f"tarmac rule {errors[0].code} tells more; --no-check runs it all the same.",
+        )
+
+
+def one_line(hit: Hit) -> str:
+    """A finding as a line: place, code, message."""
+    return f"{hit.finding.location}: {hit.code} {hit.finding.message}"
