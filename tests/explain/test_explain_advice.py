@@ -184,3 +184,12 @@ def test_a_log_that_names_its_instance_type_is_not_of_this_machine(a10g: Context
 
 def test_an_unknown_instance_type_changes_nothing_else(a10g: Context) -> None:
     assert a10g.on_instance("q9.huge") == replace(a10g, instance_type="q9.huge")
+
+
+def test_a_quota_for_a_retired_type_is_not_worth_asking_for(context: Context) -> None:
+    found = explained(
+        context,
+        "The account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances, with current utilization"
+        " of 0 Instances and a request delta of 1 Instances.",
+    )
+    assert "ml.p3.2xlarge can no longer be had at all: take ml." in (found.here or "")

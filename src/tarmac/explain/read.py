@@ -47,8 +47,9 @@ def explain_run(paths: RunPaths, record: RunRecord, context: Context) -> Report:
         context: this machine.
     """
     scans = [_scanned(log) for log in sorted(paths.logs.glob("*.log"))]
+    seen = {code for scan in scans for code in scan.sightings}
     reason = scan_lines([record.failure_reason or ""])
-    return make_report([*scans, _without_lines(reason)], _of_run(paths, record, context))
+    return make_report([*scans, _only_new(reason, seen)], _of_run(paths, record, context))
 
 
 def _scanned(log: Path) -> Scan:
@@ -56,10 +57,12 @@ def _scanned(log: Path) -> Scan:
         return scan_chunks(_chunks(file), str(log))
 
 
-def _without_lines(scan: Scan) -> Scan:
-    """What the agent said of the end is no line of the log."""
-    sightings = {code: replace(one, line=0, last_line=0) for code, one in scan.sightings.items()}
-    return replace(scan, sightings=sightings, failure=None)
+def _only_new(reason: Scan, seen: set[str]) -> Scan:
+    """What the agent said of the end: no line of the log, and mostly a line of it once more."""
+    sightings = {
+        code: replace(one, line=0, last_line=0) for code, one in reason.sightings.items() if code not in seen
+    }
+    return replace(reason, sightings=sightings, failure=None)
 
 
 def _of_run(paths: RunPaths, record: RunRecord, context: Context) -> Context:

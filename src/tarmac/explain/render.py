@@ -26,11 +26,12 @@ def labelled(explanation: Explanation, width: int, *, short: bool = False) -> li
 
     Args:
         width: columns for the text, without the label.
-        short: without what it explains away.
+        short: a line of the log's text, and without what it explains away.
     """
     head = f"{explanation.code}{_where(explanation)}"
+    text = _cut(explanation.text, width) if short else _wrapped(explanation.text, width)
     lines = [
-        (explanation.severity.value, f"{head}\n{_wrapped(explanation.text, width)}"),
+        (explanation.severity.value, f"{head}\n{text}"),
         ("cause", _wrapped(explanation.cause, width)),
         ("here", _wrapped(explanation.here or "", width)),
         ("do", _wrapped(explanation.remedy, width)),
@@ -80,10 +81,13 @@ def _consequences(consequences: Sequence[Explanation], width: int) -> Iterator[s
     for one in consequences[:_MOST_CONSEQUENCES]:
         times = f" ({one.count} times)" if one.count > 1 else ""
         where = f"line {one.line}" if one.line else "the end"
-        text = f"{where}{times}: {one.text}"
-        yield text if len(text) <= width else text[: width - 2] + " …"
+        yield _cut(f"{where}{times}: {one.text}", width)
     if len(consequences) > _MOST_CONSEQUENCES:
         yield f"and {len(consequences) - _MOST_CONSEQUENCES} more"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 2] + " …"
 
 
 def _wrapped(text: str, width: int) -> str:

@@ -30,7 +30,7 @@ def sagemaker_quota(groups: Mapping[str, str], context: Context) -> Advice | Non
         return None
     code = f" ({quota.code})" if quota.code else ""
     return Advice(
-        f"The quota is '{quota.name}'{code} of {context.region}.",
+        f"The quota is '{quota.name}'{code} of {context.region}.{_retired(context, name, kind)}",
         f"{quota.command}\n{quota.console_url}",
         instead=True,
     )
@@ -52,7 +52,7 @@ def other_types(_: Mapping[str, str], context: Context) -> Advice | None:
         return None
     instead = _instead(context, context.instance_type, context.use)
     return Advice(
-        f"The type was {context.instance_type}, in {context.region}.",
+        f"The type was {context.instance_type}, in {context.region}.{_retired(context, context.instance_type, context.use)}",
         f"Instead of it: {instead}." if instead else "",
     )
 
@@ -183,6 +183,14 @@ def _ec2_quota(groups: Mapping[str, str], context: Context, market: str) -> Advi
         f"{quota.command}\n{quota.console_url}",
         instead=True,
     )
+
+
+def _retired(context: Context, name: str, use: JobKind | None) -> str:
+    """That the type can no longer be had, whatever the quota; empty where it can."""
+    instance = context.catalogue.instance(name)
+    if instance is None or instance.status != "retired":
+        return ""
+    return f" But {name} can no longer be had at all: take {_instead(context, name, use)}."
 
 
 def _instead(context: Context, name: str, use: JobKind | None) -> str:

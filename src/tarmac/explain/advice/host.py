@@ -56,7 +56,8 @@ def module(groups: Mapping[str, str], _: Context) -> Advice | None:
     if row is None:
         return Advice(
             f"No package is known here by the name {top}; where {top}.py (or a folder of that name) is yours, it did not travel.",
-            f"Let source_dir name the folder that holds both the script and {top}; a script alone travels alone.",
+            f"A file of yours: let source_dir name the folder that holds both the script and {top}; a script alone travels alone.\nA package: echo {top} >> requirements.txt, beside the script.",
+            instead=True,
         )
     remedy = row["remedy"] or f"echo {row['package']} >> requirements.txt"
     return Advice(
