@@ -77,5 +77,5 @@ def check(job: JobDefinition, project: Project) -> Hits:
         remedy=f"Write a tag, such as {found.row.repository}:{found.row.tag}."
         if found is not None and is_same
         else "Write a tag that AWS publishes, or let sagemaker.image_uris.retrieve() find it.",
-        severity=rule.severity if not job.image.certainty == "default" else lowered(rule.severity),
+        severity=rule.severity if job.image.certainty != "default" else lowered(rule.severity),
     )

@@ -73,7 +73,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         if better
         else "Take the -gpu- tag, or a CPU instance.",
         severity=rule.severity
-        if job.instance_type.is_known and not job.image.certainty == "default"
+        if job.instance_type.is_known and job.image.certainty != "default"
         else lowered(rule.severity),
         fix=Fix(f"Take {better.row.tag}", edits) if edits and better else None,
     )
