@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -67,7 +66,7 @@ def test_without_a_run_the_remedy_is_to_make_one(capsys: pytest.CaptureFixture[s
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((LOGS / "disk-full.log").read_bytes())))
+    monkeypatch.setattr(sys, "stdin", (LOGS / "disk-full.log").open())
     assert main(["explain", "-", "--format", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1

@@ -24,6 +24,7 @@ def test_the_explanations_are_in_the_json_and_explain_finds_the_newest_run(desk:
     result = desk.run_json("train.py")
     (found,) = result["explanations"]
     assert found["code"] == "sagemaker-channel-missing"
+    assert found["count"] == 1
     assert "--input valid=DATA" in found["remedy"]
     done = desk.tarmac("explain", "--format", "json")
     assert done.returncode == 1

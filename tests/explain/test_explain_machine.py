@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,20 @@ def test_a_gzipped_log_is_read_as_it_is(tmp_path: Path, context: Context) -> Non
     (found,) = explain_file(packed, context).explanations
     assert found.code == "torch-out-of-memory"
     assert found.log == str(packed)
+
+
+def test_a_gzipped_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, context: Context) -> None:
+    packed = tmp_path / "cut.gz"
+    whole = gzip.compress(LOG.read_bytes() + bytes(range(256)) * 40)
+    packed.write_bytes(whole[:-40])
+    assert [one.code for one in explain_file(packed, context).explanations] == ["torch-out-of-memory"]
+
+
+def test_a_pipe_is_read_once_from_its_first_byte(tmp_path: Path, context: Context) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"KeyError: 'SM_CHANNEL_TRAIN'\n",))
+    writer.start()
+    (found,) = explain_file(pipe, context).explanations
+    writer.join()
+    assert (found.code, found.line) == ("sm-variable-missing", 1)

@@ -14,6 +14,8 @@ from tarmac.cli.arguments import add_format, verb
 from tarmac.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from tarmac.cli.arguments import Verbs
     from tarmac.explain import Context, Report
 
@@ -55,9 +57,9 @@ def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
 
     target: str | None = arguments.target
     if target == "-":
-        return "standard input", explain_stream(sys.stdin.buffer, _context(arguments))
+        return "standard input", explain_stream(_standard_input(), _context(arguments))
     path = Path(target).expanduser() if target else None
-    if path is not None and (path.exists() or "/" in str(target)):
+    if path is not None and ("/" in str(target) or (path.exists() and not path.is_dir())):
         try:
             return str(target), explain_file(path, _context(arguments))
         except OSError as error:
@@ -70,6 +72,12 @@ def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
     store = local_runs()
     record = store.find(target)
     return record.id, explain_run(store.paths(record.id), record, _context(arguments, written_here=True))
+
+
+def _standard_input() -> BufferedReader:
+    from typing import cast
+
+    return cast("BufferedReader", sys.stdin.buffer)
 
 
 def _context(arguments: argparse.Namespace, *, written_here: bool = False) -> Context:

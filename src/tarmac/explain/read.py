@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import FAILED
@@ -28,15 +30,13 @@ def explain_file(path: Path, context: Context) -> Report:
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        is_gzip = file.read(2) == _GZIP
-    with gzip.open(path) if is_gzip else path.open("rb") as stream:
-        return make_report([scan_chunks(_chunks(stream), str(path))], context)
+    with path.open("rb") as stream:
+        return explain_stream(stream, context, str(path))
 
 
-def explain_stream(stream: BinaryIO, context: Context, name: str | None = None) -> Report:
-    """What is said on a stream, to its end."""
-    return make_report([scan_chunks(_chunks(stream), name)], context)
+def explain_stream(stream: BufferedReader, context: Context, name: str | None = None) -> Report:
+    """What is said on a stream, gzipped or not, to its end."""
+    return make_report([_scanned(stream, name)], context)
 
 
 def explain_run(paths: RunPaths, record: RunRecord, context: Context) -> Report:
@@ -46,15 +46,21 @@ def explain_run(paths: RunPaths, record: RunRecord, context: Context) -> Report:
         paths: the run's folder.
         context: this machine.
     """
-    scans = [_scanned(log) for log in sorted(paths.logs.glob("*.log"))]
+    scans = [_scanned_file(log) for log in sorted(paths.logs.glob("*.log"))]
     seen = {code for scan in scans for code in scan.sightings}
     reason = scan_lines([record.failure_reason or ""])
     return make_report([*scans, _only_new(reason, seen)], _of_run(paths, record, context))
 
 
-def _scanned(log: Path) -> Scan:
+def _scanned_file(log: Path) -> Scan:
     with log.open("rb") as file:
-        return scan_chunks(_chunks(file), str(log))
+        return _scanned(file, str(log))
+
+
+def _scanned(stream: BufferedReader, name: str | None) -> Scan:
+    # Looked at and not read: a pipe cannot be wound back.
+    is_gzip = stream.peek(len(_GZIP)).startswith(_GZIP)
+    return scan_chunks(_unpacked(stream) if is_gzip else _chunks(stream), name)
 
 
 def _only_new(reason: Scan, seen: set[str]) -> Scan:
@@ -82,8 +88,14 @@ def _of_run(paths: RunPaths, record: RunRecord, context: Context) -> Context:
     )
 
 
-def _chunks(stream: Any) -> Iterator[bytes]:
+def _unpacked(stream: BufferedReader) -> Iterator[bytes]:
+    # An archive that is cut off or broken still holds what comes before that.
+    with gzip.GzipFile(fileobj=stream) as archive, suppress(EOFError, gzip.BadGzipFile, zlib.error):
+        while chunk := archive.read1(BLOCK):
+            yield chunk
+
+
+def _chunks(stream: BufferedReader) -> Iterator[bytes]:
     # read1 gives what is there: a pipe that goes on slowly is not waited for to fill a block.
-    read = getattr(stream, "read1", stream.read)
-    while chunk := read(BLOCK):
+    while chunk := stream.read1(BLOCK):
         yield chunk
