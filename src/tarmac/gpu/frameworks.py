@@ -28,6 +28,7 @@ class Packages:
         folders: its `sys.path`.
         versions: by normalised distribution name: `torch`, `tensorflow-cpu`, `nvidia-cudnn-cu12`.
         requires: what a framework's wheel asks for of NVIDIA's packages, as its metadata has it.
+        installers: who installed a framework: `pip`, `uv`, `conda`.
         problem: why the interpreter could not be asked.
     """
 
@@ -39,12 +40,17 @@ class Packages:
     folders: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    installers: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str | None = None
 
     @property
     def torch(self) -> str | None:
         """PyTorch's version, with its local part: `2.11.0+cu126`."""
         return self.versions.get(TORCH)
+
+    def from_conda(self, name: str) -> bool:
+        """Whether Conda brought a framework: its builds are not those of PyPI, whatever their version says."""
+        return self.installers.get(name) == "conda"
 
     @property
     def tensorflow(self) -> str | None:
@@ -109,6 +115,7 @@ def read_packages(python: str, environment: Mapping[str, str], seconds: float = 
         folders=tuple(record["folders"]),
         versions=record["versions"],
         requires={name: tuple(lines) for name, lines in record["requires"].items()},
+        installers=record.get("installers") or {},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tarmac.catalogue import Build
+from tarmac.catalogue import Build, Catalogue
 from tarmac.doctor.machine import Machine
 from tarmac.gpu.frameworks import TENSORFLOW, TORCH, FrameworkReading, Packages
 
@@ -73,7 +73,7 @@ def describe(
 ) -> InstalledBuild:
     """One build, from what it says and what the catalogue knows."""
     packages = machine.packages
-    row = machine.catalogue.build(f"{name}=={version}", host_arch(packages))
+    row = find_row(machine.catalogue, packages, name)
     if said is not None and said.version is not None:
         return InstalledBuild(
             name,
@@ -98,6 +98,14 @@ def describe(
         said=said,
         alone=alone,
     )
+
+
+def find_row(catalogue: Catalogue, packages: Packages, name: str) -> Build | None:
+    """The catalogue's row of an installed framework; `None` for what it does not know, such as Conda's own builds."""
+    version = packages.torch if name == TORCH else packages.tensorflow
+    if version is None or packages.from_conda(name):
+        return None
+    return catalogue.build(f"{name}=={version}", host_arch(packages))
 
 
 def cpu_by_name(name: str, packages: Packages, row: Build | None) -> bool | None:

@@ -9,11 +9,16 @@ from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
 from tarmac.doctor.stack.builds import NAMES
 from tarmac.doctor.stack.compute_reading import ComputeReading, Work, understand
+from tarmac.doctor.stack.framework_reading import read_stack
+from tarmac.doctor.stack.kernels_for_gpu import fit_of
 from tarmac.doctor.stack.words import counted, listed, on_gpu
 from tarmac.findings import Finding, Severity
 from tarmac.gpu.frameworks import TENSORFLOW, TORCH, FrameworkReading
 
 SECONDS = 300.0
+PTX_SECONDS = 1800.0
+"""Where the driver compiles a framework's PTX first: TensorFlow itself speaks of half an hour."""
+
 _ABSENT = ("No OpKernel", "not implemented", "UnimplementedError", "not supported", "unsupported")
 _FULL = ("out of memory", "OOM", "ResourceExhausted")
 _MOST_TAKEN = 0.5
@@ -69,8 +74,17 @@ def broke_off(reading: ComputeReading) -> Finding:
 def _read(machine: Machine, name: str, said: FrameworkReading | None, device: str) -> ComputeReading | None:
     if said is None or not said.devices:
         return None
-    answer = machine.ask(f"compute_{name}", json.dumps({"device": device}), seconds=SECONDS)
+    seconds = PTX_SECONDS if _compiles_first(machine, name) else SECONDS
+    answer = machine.ask(f"compute_{name}", json.dumps({"device": device}), seconds=seconds)
     return understand(f"{NAMES[name]} {said.version}", answer, tuple(one.name for one in said.devices))
+
+
+def _compiles_first(machine: Machine, name: str) -> bool:
+    stack = read_stack(machine)
+    if stack is None:
+        return False
+    builds = [build for build in stack.builds if build.framework == name]
+    return any(fit_of(build, device, stack).kind == "ptx" for build in builds for device in stack.devices)
 
 
 def _judge(work: Work, reading: ComputeReading) -> Finding | None:

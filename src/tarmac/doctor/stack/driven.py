@@ -35,6 +35,8 @@ def read(machine: Machine) -> Reading | None:
     files, nvml = machine.files, machine.nvml
     if not files.pci or not files.loaded or files.container or nvml.problem is not None:
         return None
+    if nvml.gpus and len(files.device_files) < len(files.pci):
+        return None  # somebody gave this machine some of the GPUs of another
     listed = {_short(gpu.pci_bus_id) for gpu in nvml.gpus if gpu.pci_bus_id}
     if len(listed) < len(nvml.gpus):
         return None  # a GPU that does not say where it is may be any of them

@@ -10,7 +10,7 @@ from tarmac.catalogue import Catalogue
 from tarmac.catalogue.builds import version_key
 from tarmac.doctor.check import Check, Layer
 from tarmac.doctor.machine import Machine
-from tarmac.doctor.stack.builds import NAMES, cpu_by_name, host_arch
+from tarmac.doctor.stack.builds import NAMES, cpu_by_name, find_row
 from tarmac.doctor.stack.requirements import parse_requirements
 from tarmac.doctor.stack.tables import table
 from tarmac.doctor.stack.words import listed
@@ -74,7 +74,7 @@ def read(machine: Machine) -> Reading | None:
 def find_needs(packages: Packages, catalogue: Catalogue) -> Iterator[Need]:
     """The libraries that each installed framework looks for, as far as the catalogue knows its build."""
     for framework, version in ((TENSORFLOW, packages.tensorflow), (TORCH, packages.torch)):
-        row = catalogue.build(f"{framework}=={version}", host_arch(packages)) if version else None
+        row = find_row(catalogue, packages, framework)
         if version is None or row is None or not row.cuda or cpu_by_name(framework, packages, row):
             continue
         major = row.cuda.partition(".")[0]

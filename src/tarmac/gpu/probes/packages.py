@@ -32,6 +32,7 @@ def main() -> None:
         writable=os.access(sys.prefix, os.W_OK),
         folders=folders,
         versions={name: version for name, (version, _) in sorted(found.items())},
+        installers={name: first_line(found[name][1], "INSTALLER") for name in FRAMEWORKS if name in found},
         requires={name: requires(found[name][1]) for name in FRAMEWORKS if name in found},
     )
 
@@ -55,6 +56,15 @@ def distributions(folder: str) -> list[tuple[str, str, str]]:
         ):
             found.append((name, match[2], os.path.join(folder, entry)))  # noqa: PTH118
     return found
+
+
+def first_line(folder: str, name: str) -> str:
+    """Who installed a package: `pip`, `uv`, `conda`."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123
+            return file.readline().strip()
+    except OSError:
+        return ""
 
 
 def requires(folder: str) -> list[str]:
