@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tarmac.check.arguments import CommandLine
 from tarmac.check.job import JobDefinition
-from tarmac.check.module import Module
+from tarmac.check.module import Call, Module
 from tarmac.check.project import Project
 from tarmac.check.reach import local_modules, unseen_imports
 from tarmac.check.values import Value
@@ -112,6 +112,19 @@ def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]
         value = module.resolve(whole)
         if value.text is not None and value.text.startswith(root):
             yield whole, value
+
+
+def keras_saves(script: Module) -> list[tuple[Call, Value]]:
+    """Where the script saves models for TensorFlow, as far as that is known."""
+    found: list[tuple[Call, Value]] = []
+    if not script.imports("tensorflow", "keras"):
+        return found
+    for call in script.calls_of("save", "export", "save_model", "export_saved_model"):
+        of_library = call.name is not None and call.name.startswith(("tensorflow.", "keras."))
+        if call.receiver is None or (call.name is not None and not of_library):
+            continue
+        found.append((call, call.argument("filepath", 1 if of_library else 0)))
+    return found
 
 
 def _joins(parent: ast.AST | None, child: ast.expr) -> bool:
