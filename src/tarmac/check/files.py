@@ -94,7 +94,8 @@ class _Walker:
 
     def files(self, top: str) -> Iterator[str]:
         outer = _outer_ignores(Path(top).absolute())
-        yield from self._walk(top, outer)
+        # Who names an ignored folder wants to see what is in it.
+        yield from self._walk(top, [] if _ignored(top, outer, is_folder=True) else outer)
 
     def _walk(self, folder: str, ignores: Ignores) -> Iterator[str]:
         try:

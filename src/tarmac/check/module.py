@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,24 +19,36 @@ if TYPE_CHECKING:
     from tarmac.check.tags import Tagged
 
 
-@dataclass(frozen=True, eq=False)
 class Call:
     """One call.
 
-    Args:
+    Attributes:
         node: its syntax.
-        name: the callee's qualified name through imports, such as `torch.load` or `sagemaker.pytorch.PyTorch`; None
-            for methods of objects and for names that this file binds itself.
         method: the last part of the callee: `backward` of `loss.backward()`, `load` of `torch.load`.
         receiver: the expression before the last dot; None for a bare name.
         module: where it stands.
     """
 
-    node: ast.Call
-    name: str | None
-    method: str
-    receiver: ast.expr | None
-    module: Module
+    def __init__(self, node: ast.Call, module: Module) -> None:
+        function = node.func
+        self.node = node
+        self.module = module
+        self.receiver = function.value if isinstance(function, ast.Attribute) else None
+        self.method = (
+            function.attr
+            if isinstance(function, ast.Attribute)
+            else function.id
+            if isinstance(function, ast.Name)
+            else ""
+        )
+
+    @cached_property
+    def name(self) -> str | None:
+        """The callee's qualified name through imports, such as `torch.load` or `sagemaker.pytorch.PyTorch`.
+
+        None for methods of objects and for names that this file binds itself.
+        """
+        return self.module.qualified(self.node.func)
 
     @property
     def span(self) -> Span:
@@ -185,11 +196,7 @@ class Module:
 
     def imports(self, *roots: str) -> bool:
         """Whether the file imports one of these modules or anything in it: `imports("torch", "sagemaker.pytorch")`."""
-        return any(
-            found == root or found.startswith(root + ".")
-            for root in roots
-            for found in (*self.names.modules, *self.names.imports.values())
-        )
+        return not self._imported.isdisjoint(roots)
 
     def qualified(self, node: ast.expr | None) -> str | None:
         """The qualified name of `tf.keras.Model`, through imports and through names bound once to such a name."""
@@ -222,21 +229,33 @@ class Module:
 
         return tagged(self, node)
 
+    @cached_property
+    def local_modules(self) -> list[Module]:
+        """The file itself and every module of the project that it imports, directly or not."""
+        from tarmac.check.reach import find_local_modules  # that room asks modules in turn
+
+        return find_local_modules(self)
+
     # Calls, functions, classes
 
     @cached_property
     def calls(self) -> list[Call]:
         """Every call, in the order of the text."""
-        return [self._call(node) for node in self.tree.nodes(ast.Call)]
+        return [Call(node, self) for node in self.tree.nodes(ast.Call)]
 
     def calls_to(self, *names: str) -> list[Call]:
         """Calls whose qualified name is one of these; `torch.amp.*` takes everything below `torch.amp`."""
         found: list[Call] = []
         for name in names:
             if name.endswith(".*"):
-                found += [one for one in self.calls if one.name and one.name.startswith(name[:-1])]
-            else:
-                found += self._calls_by_name.get(name, ())
+                if self.imports(name.partition(".")[0]):
+                    found += [one for one in self.calls if one.name and one.name.startswith(name[:-1])]
+                continue
+            last = name.rpartition(".")[2]
+            written = (last, *self._written_as.get(last, ()))
+            found += [
+                one for word in written for one in self._calls_by_method.get(word, ()) if one.name == name
+            ]
         return found
 
     def calls_of(self, *methods: str) -> list[Call]:
@@ -288,8 +307,32 @@ class Module:
         return [one for one in calls if self.tree.is_within(one.node, around)]
 
     @cached_property
-    def _calls_by_name(self) -> dict[str, list[Call]]:
-        return _group((one.name, one) for one in self.calls if one.name)
+    def _imported(self) -> set[str]:
+        """Every module and name that the file imports, and every package around them."""
+        found: set[str] = set()
+        pending = [*self.names.modules, *self.names.imports.values()]
+        while pending:
+            dotted = pending.pop()
+            if dotted and dotted not in found:
+                found.add(dotted)
+                pending.append(dotted.rpartition(".")[0])
+        return found
+
+    @cached_property
+    def _written_as(self) -> dict[str, list[str]]:
+        """Other names that the file gives to a function: `L` for `load` after `from torch import load as L`."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for local, dotted in self.names.imports.items():
+            last = dotted.rpartition(".")[2]
+            if last != local:
+                found[last].append(local)
+        for node in self.tree.nodes(ast.Assign):
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Name) and isinstance(value, (ast.Attribute, ast.Name)):
+                last = value.attr if isinstance(value, ast.Attribute) else value.id
+                if last != target.id:
+                    found[last].append(target.id)
+        return found
 
     @cached_property
     def _calls_by_method(self) -> dict[str, list[Call]]:
@@ -298,13 +341,6 @@ class Module:
     @cached_property
     def _calls_by_node(self) -> dict[ast.Call, Call]:
         return {one.node: one for one in self.calls}
-
-    def _call(self, node: ast.Call) -> Call:
-        function = node.func
-        if isinstance(function, ast.Attribute):
-            return Call(node, self.qualified(function), function.attr, function.value, self)
-        method = function.id if isinstance(function, ast.Name) else ""
-        return Call(node, self.qualified(function), method, None, self)
 
     def _qualified(self, node: ast.expr | None, depth: int) -> str | None:
         parts: list[str] = []

@@ -53,7 +53,9 @@ class Project:
         self._modules: dict[Unit, Module | None] = {}
         self._broken: dict[Unit, list[source.Broken]] = {}
         self._lines: dict[Module, CommandLine] = {}
-        self._script_folders: list[Path] = []
+        self._script_folders: list[str] = []
+        self._siblings: dict[tuple[str, str], Module | None] = {}
+        self._listed: dict[str, set[str]] = {}
         for unit in units:
             self._units.setdefault(unit.absolute, unit)
 
@@ -111,7 +113,8 @@ class Project:
         """Take over the jobs of the graph, each linked to its script."""
         self.jobs = list(jobs)
         scripts = [job.script for job in self.jobs if job.script is not None]
-        self._script_folders = list(dict.fromkeys(script.unit.absolute.parent for script in scripts))
+        self._script_folders = list(dict.fromkeys(str(script.unit.absolute.parent) for script in scripts))
+        self._siblings.clear()
         self.__dict__.pop("_jobs_by_script", None)
 
     # Modules
@@ -153,22 +156,47 @@ class Project:
 
     def sibling(self, module: Module, dotted: str) -> Module | None:
         """The module of this project that an import means: `config`, `.config`, `pkg.config`; None for libraries."""
+        folder = str(module.unit.absolute.parent)
+        key = (folder, dotted)
+        if key not in self._siblings:
+            unit = self._file_of(folder, dotted)
+            self._siblings[key] = self.module(unit) if unit is not None else None
+        return self._siblings[key]
+
+    def _file_of(self, folder: str, dotted: str) -> Unit | None:
         level = len(dotted) - len(dotted.lstrip("."))
-        folder = module.unit.absolute.parent
         for _ in range(level - 1):
-            folder = folder.parent
-        parts = [part for part in dotted.split(".") if part]
+            folder = os.path.dirname(folder)  # noqa: PTH120  # strings: this runs for every import of every script
+        inner = dotted.strip(".").replace(".", "/")
         # A script's own folder is on its path, whichever module of it imports.
-        above = [] if level else [one for one in self._script_folders if folder.is_relative_to(one)]
-        bases = list(dict.fromkeys([folder, *above]))
-        for base in bases:
+        above = [] if level else [one for one in self._script_folders if _is_below(folder, one)]
+        for base in dict.fromkeys([folder, *above]):
+            # Most imports are of libraries: one look at the folder tells.
+            if inner and inner.partition("/")[0] not in self._entries(base):
+                continue
             for candidate in (
-                base.joinpath(*parts).with_suffix(".py") if parts else None,
-                base.joinpath(*parts, "__init__.py"),
+                (f"{base}/{inner}.py", f"{base}/{inner}/__init__.py") if inner else (f"{base}/__init__.py",)
             ):
-                if candidate is not None and (unit := self.file(candidate)) is not None:
-                    return self.module(unit)
+                if (unit := self.file(Path(candidate))) is not None:
+                    return unit
         return None
+
+    def _entries(self, folder: str) -> set[str]:
+        """What is in a folder, on the disk or written by a notebook, without the ends of names."""
+        if folder not in self._listed:
+            try:
+                listed = {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
+            except OSError:
+                listed = set[str]()
+            virtual = {
+                path.relative_to(folder).parts[0] for path in self._virtual if path.is_relative_to(folder)
+            }
+            self._listed[folder] = listed | {name.partition(".")[0] for name in virtual}
+        return self._listed[folder]
+
+    @cached_property
+    def _virtual(self) -> list[Path]:
+        return [path for path, unit in self._units.items() if unit.kind == "cell-file"]
 
     def command_line(self, module: Module) -> CommandLine:
         """What a script takes on its command line."""
@@ -190,6 +218,10 @@ class Project:
                 if job not in found[module.unit.absolute]:
                     found[module.unit.absolute].append(job)
         return found
+
+
+def _is_below(folder: str, other: str) -> bool:
+    return folder == other or folder.startswith(other.rstrip("/") + "/")
 
 
 def _unit_of(path: Path) -> Unit | None:

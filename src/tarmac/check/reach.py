@@ -9,14 +9,24 @@ from pathlib import Path
 
 from tarmac.check.module import Module
 
+MOST = 300
+"""A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
+
 
 def local_modules(script: Module) -> list[Module]:
     """The script and every module of the project that it imports, directly or not; the script first."""
+    return script.local_modules
+
+
+def find_local_modules(script: Module) -> list[Module]:
+    """What `local_modules` gives, found anew; at most `MOST` of them."""
     found = [script]
+    seen = {script}
     for module in found:
         for name in sorted(module.names.modules | set(module.names.imports.values())):
             other = module.project.sibling(module, name)
-            if other is not None and other not in found:
+            if other is not None and other not in seen and len(found) < MOST:
+                seen.add(other)
                 found.append(other)
     return found
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tarmac.check import contract
 from tarmac.check.arguments import parsed_arguments
+from tarmac.check.combining import arithmetic, concatenate, formatted, is_textual, joined_path, percent
 from tarmac.check.module import Call, Module
 from tarmac.check.names import Binding
 from tarmac.check.values import ABSENT, UNKNOWN, Entries, Value, default, known, one_of
@@ -101,19 +101,19 @@ class _Resolver:
                 pieces.append(self.value(part.value, depth) if plain else UNKNOWN)
             else:
                 pieces.append(self.value(part, depth))
-        return _concatenate(pieces)
+        return concatenate(pieces)
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
         left, right = self.value(node.left, depth), self.value(node.right, depth)
         match node.op:
-            case ast.Add() if _is_textual(left) or _is_textual(right):
-                return _concatenate([left, right])
-            case ast.Div() if _is_textual(left):
-                return _joined_path([left, right])
+            case ast.Add() if is_textual(left) or is_textual(right):
+                return concatenate([left, right])
+            case ast.Div() if is_textual(left):
+                return joined_path([left, right])
             case ast.Mod() if left.text is not None:
-                return _percent(left, right)
+                return percent(left, right)
             case _:
-                return _arithmetic(node.op, left, right)
+                return arithmetic(node.op, left, right)
 
     def unary(self, node: ast.UnaryOp, depth: int) -> Value:
         value = self.value(node.operand, depth)
@@ -172,7 +172,7 @@ class _Resolver:
         return UNKNOWN
 
     def call(self, node: ast.Call, depth: int) -> Value:
-        made = Call(node, self._module.qualified(node.func), "", None, self._module)
+        made = Call(node, self._module)
         name = made.name or (node.func.id if isinstance(node.func, ast.Name) else "")
         if name == "dict":
             return self._dictionary(node, depth)
@@ -194,11 +194,11 @@ class _Resolver:
         arguments = [self.value(one, depth) for one in node.args]
         match function.attr:
             case "format" if receiver.text is not None:
-                return _formatted(
+                return formatted(
                     receiver, arguments, {k.arg: self.value(k.value, depth) for k in node.keywords}
                 )
-            case "joinpath" if _is_textual(receiver):
-                return _joined_path([receiver, *arguments])
+            case "joinpath" if is_textual(receiver):
+                return joined_path([receiver, *arguments])
             case "get" if receiver.entries is not None and arguments and arguments[0].is_known:
                 found = receiver.at(arguments[0].value)
                 fallback = arguments[1] if len(arguments) > 1 else known(None)
@@ -317,12 +317,12 @@ class _Resolver:
     def _path(self, node: ast.Call, depth: int) -> Value:
         if any(isinstance(one, ast.Starred) for one in node.args):
             return UNKNOWN
-        return _joined_path([self.value(one, depth) for one in node.args])
+        return joined_path([self.value(one, depth) for one in node.args])
 
     def _converted(self, name: str, node: ast.Call, depth: int) -> Value:
         value = self.value(node.args[0], depth)
         if name in ("pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"):
-            return _joined_path([self.value(one, depth) for one in node.args])
+            return joined_path([self.value(one, depth) for one in node.args])
         convert: Callable[[Any], Any] | None = {"str": str, "int": int, "float": float, "bool": bool}.get(
             name
         )
@@ -358,85 +358,3 @@ _HANDLERS: dict[type[ast.expr], Callable[[_Resolver, Any, int], Value]] = {
     ast.Subscript: _Resolver.subscript,
     ast.Call: _Resolver.call,
 }
-
-
-def _is_textual(value: Value) -> bool:
-    return value.text is not None or bool(value.prefix or value.suffix)
-
-
-def _concatenate(pieces: Sequence[Value]) -> Value:
-    if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
-        text = "".join(str(piece.value) for piece in pieces)
-        return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
-    return Value(
-        "unknown", prefix=_known_begin(pieces), suffix=_known_begin(list(reversed(pieces)), at_end=True)
-    )
-
-
-def _known_begin(pieces: Sequence[Value], at_end: bool = False) -> str:
-    text = ""
-    for piece in pieces:
-        value = piece.value
-        if value is None or isinstance(value, (Entries, tuple)):
-            rest = piece.suffix if at_end else piece.prefix
-            return rest + text if at_end else text + rest
-        text = f"{value}{text}" if at_end else f"{text}{value}"
-    return text
-
-
-def _joined_path(pieces: Sequence[Value]) -> Value:
-    if pieces and all(piece.text is not None for piece in pieces):
-        text = posixpath.join(*(str(piece.text) for piece in pieces))
-        return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
-    separated: list[Value] = []
-    for index, piece in enumerate(pieces):
-        if index:
-            separated.append(known("/"))
-        separated.append(piece)
-    return _concatenate(separated)
-
-
-def _percent(left: Value, right: Value) -> Value:
-    values = right.items if right.items is not None else (right,)
-    text = left.text or ""
-    if all(one.is_sure and len(one.options) == 1 for one in values):
-        try:
-            result = text % tuple(one.value for one in values)
-        except (TypeError, ValueError, KeyError):
-            return UNKNOWN
-        sure = left.certainty == "known" and all(one.certainty == "known" for one in values)
-        return known(result) if sure else default(result)
-    return Value("unknown", prefix=text.partition("%")[0])
-
-
-def _formatted(template: Value, arguments: Sequence[Value], named: dict[str | None, Value]) -> Value:
-    values = [*arguments, *named.values()]
-    text = template.text or ""
-    if None not in named and all(len(one.options) == 1 for one in values):
-        try:
-            result = text.format(
-                *(one.value for one in arguments), **{str(key): one.value for key, one in named.items()}
-            )
-        except (IndexError, KeyError, ValueError, AttributeError, TypeError):
-            return UNKNOWN
-        sure = all(one.certainty == "known" for one in (template, *values))
-        return known(result) if sure else default(result)
-    return Value("unknown", prefix=text.partition("{")[0], suffix=text.rpartition("}")[2])
-
-
-def _arithmetic(operator: ast.operator, left: Value, right: Value) -> Value:
-    one, other = left.number, right.number
-    if one is None or other is None:
-        return UNKNOWN
-    match operator:
-        case ast.Add():
-            result = one + other
-        case ast.Sub():
-            result = one - other
-        case ast.Mult():
-            result = one * other
-        case ast.FloorDiv() if other:
-            result = one // other
-        case _:
-            return UNKNOWN
-    return known(result) if left.certainty == right.certainty == "known" else default(result)

@@ -9,6 +9,17 @@ from typing import Literal
 
 from tarmac.check.module import Call, Module
 from tarmac.check.names import Binding
+from tarmac.check.tagged_names import (
+    DATASET_MAKERS,
+    DATASET_METHODS,
+    ESTIMATORS,
+    MOVERS,
+    NO_MODULES,
+    TENSOR_FACTORIES,
+    TENSOR_METHODS,
+    TORCH_MODULES,
+    WRAPPERS,
+)
 
 Device = Literal["cpu", "gpu"]
 """`gpu` means moved to some device, which may turn out to be a CPU where the script finds no GPU."""
@@ -52,124 +63,6 @@ class Tagged:
 
 NOTHING = Tagged()
 MAX_DEPTH = 12
-
-_MOVERS = frozenset({"to", "cuda"})
-_TENSOR_METHODS = frozenset(
-    {
-        *(
-            "float",
-            "half",
-            "double",
-            "long",
-            "int",
-            "bfloat16",
-            "view",
-            "reshape",
-            "permute",
-            "transpose",
-            "squeeze",
-        ),
-        *(
-            "unsqueeze",
-            "flatten",
-            "contiguous",
-            "detach",
-            "clone",
-            "sum",
-            "mean",
-            "max",
-            "min",
-            "t",
-            "type",
-            "expand",
-        ),
-        *(
-            "softmax",
-            "argmax",
-            "sigmoid",
-            "relu",
-            "size_as",
-            "repeat",
-            "chunk",
-            "requires_grad_",
-            "pin_memory",
-        ),
-    }
-)
-_TENSOR_FACTORIES = frozenset(
-    f"torch.{name}"
-    for name in (
-        *(
-            "tensor",
-            "zeros",
-            "ones",
-            "rand",
-            "randn",
-            "randint",
-            "empty",
-            "full",
-            "arange",
-            "linspace",
-            "eye",
-        ),
-        *(
-            "from_numpy",
-            "as_tensor",
-            "stack",
-            "cat",
-            "FloatTensor",
-            "LongTensor",
-            "Tensor",
-            "zeros_like",
-            "ones_like",
-        ),
-        *("rand_like", "randn_like", "normal", "randperm", "tril", "triu", "full_like"),
-    )
-)
-_WRAPPERS = (
-    "DistributedDataParallel",
-    "DataParallel",
-    "FullyShardedDataParallel",
-    "torch.compile",
-    "compile_model",
-)
-_TORCH_MODULES = (
-    "torch.nn.",
-    "torchvision.models.",
-    "torch.hub.load",
-    "timm.create_model",
-    "segmentation_models",
-)
-_NO_MODULES = ("torch.nn.functional.", "torch.nn.init.", "torch.nn.utils.", "torch.nn.Parameter")
-_DATASET_MAKERS = (
-    "from_tensor_slices",
-    "from_generator",
-    "TFRecordDataset",
-    "TextLineDataset",
-    "list_files",
-    "range",
-)
-_DATASET_METHODS = frozenset(
-    {
-        *(
-            "map",
-            "batch",
-            "shuffle",
-            "repeat",
-            "prefetch",
-            "cache",
-            "filter",
-            "take",
-            "skip",
-            "interleave",
-            "unbatch",
-        ),
-        *("padded_batch", "with_options", "concatenate", "enumerate", "shard", "apply", "flat_map", "zip"),
-    }
-)
-_ESTIMATORS = frozenset(
-    {"PyTorch", "TensorFlow", "HuggingFace", "SKLearn", "XGBoost", "MXNet", "Estimator", "RLEstimator"}
-)
 
 
 def tagged(module: Module, node: ast.expr | None, depth: int = 0) -> Tagged:
@@ -311,7 +204,7 @@ def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Tagged
 
 
 def _of_call(module: Module, node: ast.Call, depth: int) -> Tagged:
-    call = module.call(node) or Call(node, module.qualified(node.func), "", None, module)
+    call = module.call(node) or Call(node, module)
     if call.name is not None:
         named = _of_named(call, depth)
         if named.tag is not None:
@@ -330,16 +223,16 @@ def _of_named(call: Call, depth: int) -> Tagged:
         return Tagged(Tag.OPTIMIZER)
     if name.endswith("data.DataLoader") or name == "DataLoader":
         return Tagged(Tag.LOADER)
-    if name in _TENSOR_FACTORIES:
+    if name in TENSOR_FACTORIES:
         return Tagged(Tag.TENSOR, _device_of(call))
-    if name.endswith(_WRAPPERS) and call.node.args:
+    if name.endswith(WRAPPERS) and call.node.args:
         return tagged(module, call.node.args[0], depth + 1)
-    if name.startswith(_TORCH_MODULES) and not name.startswith(_NO_MODULES) and name != "torch.nn.":
+    if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
         return Tagged(Tag.MODULE, "cpu")
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
         moved = not call.argument("device_map").is_absent
         return Tagged(Tag.MODULE, None if moved else "cpu")
-    if name.startswith("tensorflow.data.") and last.startswith(_DATASET_MAKERS):
+    if name.startswith("tensorflow.data.") and last.startswith(DATASET_MAKERS):
         return Tagged(Tag.TF_DATASET)
     if last in (
         "image_dataset_from_directory",
@@ -361,7 +254,7 @@ def _of_named(call: Call, depth: int) -> Tagged:
 
 
 def _of_sdk(last: str) -> Tagged:
-    if last in _ESTIMATORS:
+    if last in ESTIMATORS:
         return Tagged(Tag.ESTIMATOR)
     if last.endswith("Predictor") and last[:1].isupper():
         return Tagged(Tag.PREDICTOR)
@@ -400,11 +293,11 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> Tagged:
 
 def _of_method(module: Module, call: Call, receiver: Tagged) -> Tagged:
     match receiver.tag:
-        case Tag.TENSOR | Tag.MODULE | Tag.BATCH if call.method in _MOVERS:
+        case Tag.TENSOR | Tag.MODULE | Tag.BATCH if call.method in MOVERS:
             return replace(receiver, device=_moved_to(module, call, receiver))
         case Tag.TENSOR | Tag.MODULE if call.method == "cpu":
             return replace(receiver, device="cpu")
-        case Tag.TENSOR if call.method in _TENSOR_METHODS:
+        case Tag.TENSOR if call.method in TENSOR_METHODS:
             return receiver
         case Tag.MODULE if call.method in (
             "train",
@@ -416,7 +309,7 @@ def _of_method(module: Module, call: Call, receiver: Tagged) -> Tagged:
             "requires_grad_",
         ):
             return receiver
-        case Tag.TF_DATASET if call.method in _DATASET_METHODS:
+        case Tag.TF_DATASET if call.method in DATASET_METHODS:
             return receiver
         case Tag.ESTIMATOR | Tag.SDK_MODEL if call.method == "deploy":
             return Tagged(Tag.PREDICTOR)

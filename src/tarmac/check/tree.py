@@ -37,7 +37,7 @@ _NO_NODES = frozenset(
 
 
 def _fields(cls: type[ast.AST]) -> tuple[str, ...]:
-    if cls in (ast.Constant, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom):
+    if cls in (ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom):
         return ()
     # Operators of one expression are shared objects: they have no parent of their own.
     names = [name for name in cls._fields if name not in _NO_NODES]
