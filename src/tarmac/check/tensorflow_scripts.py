@@ -60,7 +60,7 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ve
             return "yes" if above else "no"
         if sign.startswith(">") and above:
             return "yes"
-        if sign.startswith("<") and not above or sign == "<" and _not_below(version, text):
+        if (sign.startswith("<") and not above) or (sign == "<" and _not_below(version, text)):
             return "no"
     return "unknown"
 
