@@ -87,3 +87,26 @@ def in_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
             heads = " ".join(module.text(one) for one in ancestor.decorator_list)
             return any(word in heads for word in words)
     return False
+
+
+def makers(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
+    """The calls that may have made a model, through parameters and `.to(device)`."""
+    if node is None or depth > 6:
+        return []
+    if isinstance(node, ast.Name):
+        found: list[Call] = []
+        for binding in module.reaching(node):
+            if binding.kind == "assign":
+                found += makers(module, binding.value, depth + 1)
+            elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
+                names = [one.arg for one in binding.scope.args.args]
+                index = names.index(binding.name) if binding.name in names else None
+                for call in module.calls_of(binding.scope.name):
+                    found += makers(module, call.expression(binding.name, index), depth + 1)
+        return found
+    call = module.call(node) if isinstance(node, ast.Call) else None
+    if call is None:
+        return []
+    if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
+        return makers(module, call.receiver, depth + 1)
+    return [call]

@@ -135,8 +135,8 @@ def _is_moved_model(module: Module, function: ast.expr) -> bool:
     if not isinstance(function, ast.Name) or function.id in module.functions:
         return False
     if any(
-        call.receiver is not None and isinstance(call.receiver, ast.Name) and call.receiver.id == function.id
-        for call in module.calls_of("cpu")
+        isinstance(one.receiver, ast.Name) and one.receiver.id == function.id
+        for one in module.calls_of("cpu")
     ):
         return False
     tagged = module.tagged(function)
