@@ -17,6 +17,7 @@ from tarmac.check.selection import Selection, selected_rules
 from tarmac.check.settings import CheckSettings
 from tarmac.check.span import Unit
 from tarmac.check.suppress import is_suppressed
+from tarmac.findings import Severity
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Report:
     hits: tuple[Hit, ...]
     files: int
     rules: tuple[Rule, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything needs to be done: a note alone does not."""
+        return any(hit.finding.severity is not Severity.NOTE for hit in self.hits)
 
 
 def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
@@ -126,9 +132,9 @@ def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[
         return
     for failure in failures:
         unit = Unit(failure.path, "", "python")
-        yield rule.hit(
-            unit.span(failure.line), f"{Path(failure.path).name} is not checked: {failure.reason}."
-        )
+        severity = rule.severity if failure.broken else Severity.NOTE
+        message = f"{Path(failure.path).name} is not checked: {failure.reason}."
+        yield rule.hit(unit.span(failure.line), message, severity=severity)
 
 
 def _key(hit: Hit) -> tuple[str, int, int, int, str, str]:

@@ -2,7 +2,7 @@
 
 Reads scripts, notebooks, tarmac.yaml, CloudFormation, Terraform and requirements, and links every job to the script
 that it runs. Settings: [tool.tarmac.check] in pyproject.toml. `# noqa: CODE` or `# tarmac: ignore[CODE]` on a line
-silences a finding. Exit 0: clean, 1: findings, 2: wrong usage.
+silences a finding. Exit 0: clean, or notes alone; 1: errors or warnings; 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     _print(report, arguments)
     if fixed and arguments.format == "text":
         print(f"Fixed {fixed} finding{'' if fixed == 1 else 's'}.")
-    return ExitCode.FAILED if report.hits and not arguments.exit_zero else ExitCode.OK
+    return ExitCode.FAILED if report.failed and not arguments.exit_zero else ExitCode.OK
 
 
 def _options(arguments: argparse.Namespace, paths: list[str]) -> Options:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from typing import Any
 from urllib.parse import quote
@@ -76,7 +77,7 @@ def _result(hit: Hit, index: int, seen: Counter[str]) -> dict[str, Any]:
 
 def _artifact(hit: Hit) -> dict[str, str]:
     path = hit.span.unit.path
-    return {"uri": ("file://" if path.startswith("/") else "") + quote(path)}
+    return {"uri": ("file://" if path.startswith("/") else "") + quote(os.fsencode(path))}
 
 
 def _region(hit: Hit) -> dict[str, Any]:
@@ -102,6 +103,6 @@ def _replacement(edit: Edit) -> dict[str, Any]:
 def _fingerprint(hit: Hit, seen: Counter[str]) -> str:
     """The same for the same finding when lines move: it goes by the line's text, not by its number."""
     words = (hit.code, hit.span.unit.path, hit.span.text.strip())
-    digest = hashlib.sha256("\0".join(words).encode(errors="replace")).hexdigest()[:32]
+    digest = hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()[:32]
     seen[digest] += 1
     return f"{digest}:{seen[digest]}"

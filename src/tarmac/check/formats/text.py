@@ -38,7 +38,9 @@ def place(hit: Hit) -> str:
         location.line,
         location.column,
     ]
-    return ":".join(str(part) for part in parts if part is not None)
+    text = ":".join(str(part) for part in parts if part is not None)
+    # A name may hold line ends; a finding's head is one line.
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def summary(report: Report) -> str:

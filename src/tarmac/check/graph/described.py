@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarmac.check.job import JobDefinition
@@ -21,6 +23,19 @@ def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
     found, _ = sections.split(yamltext.read(unit.source.encode()))
     for section in found:
         yield _job(section, unit, project)
+
+
+def problems(unit: Unit) -> list[tuple[int, str]]:
+    """What `tarmac run` would say is wrong with a `tarmac.yaml`: line and sentence."""
+    from tarmac.errors import TarmacError
+    from tarmac.jobs.load import load_jobs
+
+    try:
+        load_jobs(Path(unit.path))
+    except TarmacError as error:
+        found = [re.match(r".*?:(\d+): (.*)", line) for line in error.message.splitlines()]
+        return [(int(one.group(1)), one.group(2)) for one in found if one] or [(1, error.message)]
+    return []
 
 
 def _job(section: Section, unit: Unit, project: Project) -> JobDefinition:

@@ -18,16 +18,19 @@ class Broken:
     Args:
         message: in a sentence.
         span: where.
+        certain: whether Python would refuse it too; code that is nested deeply may only be too deep for us.
     """
 
     message: str
     span: Span
+    certain: bool = True
 
 
 _PYTHON_2 = re.compile(
     r"""^\s*(print\s+["'\w]|print\s*$|exec\s+["'\w]|except\s+[\w.]+\s*,\s*\w+\s*:|raise\s+\w+\s*,)""",
     re.MULTILINE,
 )
+_TOO_DEEP = "the code is nested too deeply to be read"
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|^\s*(<<<<<<<|>>>>>>>) ?", re.MULTILINE)
 
 
@@ -56,7 +59,7 @@ def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
         except SyntaxError as error:
             return None, error
         except (RecursionError, MemoryError):
-            return None, SyntaxError("the code is nested too deeply to be read", ("<unit>", 1, 1, ""))
+            return None, SyntaxError(_TOO_DEEP, ("<unit>", 1, 1, ""))
         except ValueError as error:
             return None, SyntaxError(str(error), ("<unit>", 1, 1, ""))
 
@@ -91,4 +94,4 @@ def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> Broken:
         or "invalid syntax" in message
     ):
         message = f"this is Python 2, and no current image runs it ({message})"
-    return Broken(message, unit.span(at, column, at, column + 1))
+    return Broken(message, unit.span(at, column, at, column + 1), message != _TOO_DEEP)

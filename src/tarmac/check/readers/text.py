@@ -21,10 +21,12 @@ class Unreadable(Exception):
     Args:
         reason: why, in the words of a message.
         line: where that shows, from 1.
+        broken: whether Python could not read it either; otherwise it is only we who do not.
     """
 
     reason: str
     line: int = 1
+    broken: bool = True
 
 
 def read_bytes(path: Path) -> bytes:
@@ -36,13 +38,14 @@ def read_bytes(path: Path) -> bytes:
     try:
         status = os.stat(path)  # noqa: PTH116  # one call, no Path overhead: this runs for every file
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("it is not a plain file")
+            raise Unreadable("it is not a plain file", broken=False)
         if status.st_size > MAX_BYTES:
-            raise Unreadable(f"it has {status.st_size / 1e6:.0f} MB, more than any source file: is it data?")
+            size = f"it has {status.st_size / 1e6:.0f} MB, more than anybody's own source"
+            raise Unreadable(size, broken=False)
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read()
     except OSError as error:
-        raise Unreadable((error.strerror or str(error)).lower()) from error
+        raise Unreadable((error.strerror or str(error)).lower(), broken=False) from error
 
 
 def decode(raw: bytes) -> tuple[str, str]:
@@ -53,18 +56,16 @@ def decode(raw: bytes) -> tuple[str, str]:
     """
     if b"\0" in raw[:8192] and not raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise Unreadable("it is a binary file, not Python source")
-    if raw.isascii() and b"coding" not in raw[:200]:
-        text, encoding = raw.decode("ascii"), "utf-8"
-    else:
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-            text = raw.decode(encoding)
-        except SyntaxError as error:
-            raise Unreadable(f"its encoding cannot be told: {error.msg}") from error
-        except (UnicodeDecodeError, LookupError) as error:
-            start = error.start if isinstance(error, UnicodeDecodeError) else 0
-            line = raw.count(b"\n", 0, start) + 1
-            raise Unreadable("it is not UTF-8 and declares no other encoding (PEP 263)", line) from error
+    head = raw[:400]
+    declared = b"coding" in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if declared else "utf-8"
+        text = raw.decode(encoding)
+    except SyntaxError as error:
+        raise Unreadable(f"its encoding cannot be told: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Unreadable("it is not UTF-8, and declares no other encoding (PEP 263)", line) from error
     if "\0" in text:
         raise Unreadable("it is a binary file, not Python source")
     if "\r" in text:

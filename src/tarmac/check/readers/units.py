@@ -21,11 +21,13 @@ class Failure:
         path: as the user wrote it.
         reason: why, as the rest of a sentence.
         line: where that shows, from 1.
+        broken: whether Python could not read it either.
     """
 
     path: str
     reason: str
     line: int = 1
+    broken: bool = False
 
 
 def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[Failure]]:
@@ -36,7 +38,7 @@ def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[Failure]]:
         try:
             units += read_file(path)
         except Unreadable as error:
-            failures.append(Failure(path, error.reason, error.line))
+            failures.append(Failure(path, error.reason, error.line, error.broken))
     return units, failures
 
 

@@ -2,6 +2,7 @@
 
 A notebook's cells are read one by one, and one broken cell does not keep the others from being checked. Lines that
 IPython alone understands (`%`, `!`, `?`) are no error in a notebook; templates that are not Python yet are left alone.
+A `tarmac.yaml` is read as `tarmac run` reads it.
 
 Bad:
 
@@ -12,6 +13,14 @@ Bad:
 Bad: Python 2
 
     print "loss", loss  # <-
+
+Bad: a job description that nothing can run
+
+    # file: tarmac.yaml
+    entry_point: train.py
+    instance_typ: ml.g5.xlarge  # <-
+    # file: train.py
+    print("trains")
 
 Good:
 
@@ -44,4 +53,10 @@ def check(unit: Unit, project: Project) -> Hits:
     if unit.kind in ("python", "notebook", "cell-file", "markdown"):
         for broken in project.broken(unit):
             what = "cell" if unit.kind == "notebook" else "file"
-            yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.")
+            severity = rule.severity if broken.certain else Severity.NOTE
+            yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
+    elif unit.kind == "tarmac":
+        from tarmac.check.graph.described import problems  # pydantic: only where a tarmac.yaml is
+
+        for line, message in problems(unit):
+            yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}.")
