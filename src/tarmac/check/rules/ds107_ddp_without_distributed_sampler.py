@@ -73,10 +73,12 @@ rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("
 
 _SPLITS = re.compile(
     r"DistributedSampler|Distributed\w*Sampler|shard|partition|num_replicas|IterableDataset|webdataset|\bwds\b"
-    r"|split_dataset_by_node|get_rank\(\)\s*[,:*]|\[\s*rank\s*::|\brank\s*,\s*[^)]*world_size|StatefulDataLoader"
+    r"|split_dataset_by_node|range\([^)]*rank|\[\s*rank\s*::|StatefulDataLoader"
     r"|BatchSampler|rank\s*\*|seed\s*\+\s*\w*rank|\brpc\b|\bpipeline|tensor_parallel|DTensor"
 )
 """Texts of which one anywhere means that the ranks may well see different data."""
+
+_RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 
 
 @rule.module
@@ -95,6 +97,10 @@ def check(module: Module, project: Project) -> Hits:
         given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
         shuffle = call.argument("shuffle", 2)
         if shuffle.flag is not True or not shuffle.is_known or not all(one.is_absent for one in given):
+            continue
+        data = call.expression("dataset", 0)
+        made = module.origin(data)
+        if any(one is not None and _RANKED.search(module.text(one)) for one in (data, made)):
             continue
         yield rule.hit(
             call.span,

@@ -84,17 +84,17 @@ _INDEXED = re.compile(
 
 
 @rule.module
-def check(module: Module, _: Project) -> Hits:
+def check(module: Module, project: Project) -> Hits:
     if not group_starts(module) or not several_on_a_host(module) or leaves_it_to_a_library(module):
         return
-    if not module.calls_of("DistributedDataParallel", "DDP"):
+    if not module.calls_of("DistributedDataParallel", "DDP") or _one_gpu_a_host(module, project):
         return
     moves = [call for call in module.calls_of("cuda", "to") if _to_plain_cuda(module, call)]
     settings = [call for call in module.calls_of("set_device") if (call.name or "").startswith("torch.")]
     for move in sorted(moves, key=lambda one: one.node.lineno):
         late = next((one for one in settings if _comes_after(module, one, move)), None)
         if late is not None:
-            first = not any(_comes_after(module, move, one) for one in settings)
+            first = not any(one.node.lineno < move.node.lineno for one in settings)
             if first:
                 line = module.unit.place(late.node.lineno, 1)[1]
                 yield rule.hit(
@@ -132,7 +132,19 @@ def _is_plain_cuda(module: Module, node: ast.expr | None) -> bool:
 
 
 def _comes_after(module: Module, late: Call, early: Call) -> bool:
-    """Whether both stand in one function, and the one after the other whatever branches are taken."""
-    if module.function_of(late.node) is not module.function_of(early.node):
-        return False
-    return late.node.lineno > early.node.lineno
+    """Whether the one certainly runs after the other: in one block, or after the block that the other is in."""
+    statement = module.tree.statement(late.node)
+    block = _block(module, statement)
+    before = block[: block.index(statement)] if statement in block else []
+    return any(module.tree.is_within(early.node, one) for one in before)
+
+
+def _block(module: Module, statement: ast.stmt | None) -> list[ast.stmt]:
+    parent = module.parent(statement) if statement is not None else None
+    blocks = (getattr(parent, field, None) for field in ("body", "orelse", "finalbody"))
+    return next((one for one in blocks if isinstance(one, list) and statement in one), [])
+
+
+def _one_gpu_a_host(module: Module, project: Project) -> bool:
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)

@@ -40,6 +40,22 @@ Good:
 
     model = torch.nn.Linear(8, 1).cuda()
 
+Bad: within what the script always calls
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")  # <-
+    # file: train.py
+    import torch
+
+    def main():
+        model = torch.nn.Linear(8, 1)
+        model.to("cuda")
+
+    if __name__ == "__main__":
+        main()
+
 Quiet: the script takes what is there
 
     # file: launch.py
@@ -121,7 +137,30 @@ def _needs_cuda(script: Module) -> int | None:
             wanted = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
             if call.method == "device":
                 continue
-        guarded = script.enclosing(call.node, ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda)
-        if wanted and guarded is None and script.function_of(call.node) is None:
+        if wanted and _always_runs(script, call.node):
             return script.unit.place(call.node.lineno, 1)[1]
     return None
+
+
+def _always_runs(script: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a line runs whenever the script does: at its top level, or in a function that is called from there."""
+    function = script.function_of(node)
+    for ancestor in script.tree.ancestors(node):
+        if ancestor is function:
+            break
+        main = isinstance(ancestor, ast.If) and "__main__" in script.text(ancestor.test)
+        if (
+            isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
+            and not main
+        ):
+            return False
+    if function is None:
+        return True
+    leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
+    calls = [one for one in script.calls_of(function.name) if one.receiver is None]
+    return depth < 3 and not leaves and any(_always_runs(script, one.node, depth + 1) for one in calls)
+
+
+def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
+    line = getattr(node, "lineno", 0)
+    return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]
