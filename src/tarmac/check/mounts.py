@@ -67,3 +67,10 @@ def names_folder(module: Module, folder: str) -> bool:
     text = code(module)
     last = folder.rstrip("/").rpartition("/")[2]
     return folder in text or re.search(rf"""["'/]{re.escape(last)}["'/]""", text) is not None
+
+
+def made_folders(module: Module) -> list[str]:
+    """Folders that a module makes itself: `os.makedirs(path)`, `Path(path).mkdir()`."""
+    calls = module.calls_of("makedirs", "mkdir")
+    paths = [(one.argument("name", 0) if one.name else module.resolve(one.receiver)).text for one in calls]
+    return [path.rstrip("/") for path in paths if path]

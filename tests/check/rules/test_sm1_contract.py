@@ -129,6 +129,25 @@ def test_a_local_folder_behind_the_input_may_hold_one_of_its_name(look: Look) ->
     assert look("SM113", processing(mounted, 'print(open("/opt/ml/processing/in/rows").read())\n')) == []
 
 
+def test_a_folder_that_the_script_makes_itself_is_left_alone(look: Look) -> None:
+    script = 'import os\nos.makedirs("/opt/ml/processing/scratch")\nprint(os.listdir("/opt/ml/processing/scratch"))\n'
+    assert look("SM113", processing("[]", script)) == []
+
+
+def test_a_command_line_may_override_a_default_folder(look: Look) -> None:
+    script = PARSER + 'parser.add_argument("--data", default="/opt/ml/processing/data")\n'
+    assert look("SM113", processing("[]", script)) == []
+
+
+def test_model_uri_is_the_channel_model(look: Look) -> None:
+    job = 'entry_point="train.py", instance_type="ml.g5.xlarge", model_uri="s3://b/m.tar.gz"'
+    files = {
+        "launch.py": f'{PYTORCH}PyTorch({job}).fit({{"train": "s3://b"}})\n',
+        "train.py": 'import os\nfolder = os.environ["SM_CHANNEL_MODEL"]\n',
+    }
+    assert look("SM109", files) == []
+
+
 def test_mounts_that_nobody_knows_are_left_alone(look: Look) -> None:
     assert look("SM113", processing("mounts()", 'print(open("/opt/ml/processing/in/rows").read())\n')) == []
 

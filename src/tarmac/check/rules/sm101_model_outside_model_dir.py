@@ -18,6 +18,22 @@ Bad:
     model.fit([], [])
     model.save("my_model.h5")  # <-
 
+Bad: script and launcher in one text, which says so
+
+    # saved as train.py
+    import tensorflow as tf
+
+    def make_model():
+        return tf.keras.Sequential([tf.keras.layers.Dense(1)])
+
+    model = make_model()
+    model.save("my_model.h5")  # <-
+
+    # the launcher
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", output_path="s3://bucket/out", instance_type="ml.g4dn.xlarge").fit()
+
 Good:
 
     # file: launch.py
@@ -59,6 +75,7 @@ import ast
 import re
 
 from tarmac.check.contract import MODEL_DIR
+from tarmac.check.job import JobDefinition
 from tarmac.check.module import Call, Module
 from tarmac.check.project import Project
 from tarmac.check.reach import local_modules
@@ -68,9 +85,8 @@ from tarmac.findings import Severity
 
 rule = Rule("SM101", "model-outside-model-dir", Severity.ERROR, needs=("save", "export"))
 
-_KEPT = re.compile(
-    r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)|model_dir|copytree|copy2?\(|upload|s3://|\bboto3\b"
-)
+_KEPT = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)|model_dir|copytree|copy2?\(|upload")
+_S3 = re.compile(r"s3://|\bboto3\b")
 """Words of which one in a script means that what is saved elsewhere may well arrive in the right place."""
 _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 
@@ -78,12 +94,16 @@ _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
+    jobs += [job for job in project.jobs if job.module is module and _holds_script(module, job)]
     if not jobs and not module.mentions("SM_CHANNEL", "SM_HOSTS", "SM_NUM_GPUS", "SM_CURRENT_HOST"):
         return
     if any(job.source == "what-if" for job in jobs):
         return
     modules = {one for job in jobs if job.script is not None for one in local_modules(job.script)} | {module}
     if any(_KEPT.search(one.unit.source) for one in modules):
+        return
+    # In a text that launches as well, addresses on S3 belong to the job.
+    if any(_S3.search(one.unit.source) for one in modules - {job.module for job in jobs}):
         return
     for call, path in _saves(module):
         text = path.text
@@ -95,6 +115,14 @@ def check(module: Module, project: Project) -> Hits:
             remedy=f'Save to os.path.join(os.environ["SM_MODEL_DIR"], "{text.rpartition("/")[2]}").',
             severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
         )
+
+
+def _holds_script(module: Module, job: JobDefinition) -> bool:
+    """Whether a text that launches a job has the job's script in it too, and says so in a comment."""
+    entry = job.entry_point.text
+    if job.kind != "training" or job.script is not None or not entry or module.unit.kind == "notebook":
+        return False
+    return re.search(rf"^\s*#.*\b{re.escape(entry)}\b", module.unit.source, re.MULTILINE) is not None
 
 
 def _saves(module: Module) -> list[tuple[Call, Value]]:
@@ -109,7 +137,7 @@ def _saves(module: Module) -> list[tuple[Call, Value]]:
 
 def _is_model(module: Module, call: Call) -> bool:
     made = module.origin(call.receiver)
-    if isinstance(made, ast.Call):
-        name = module.qualified(made.func) or ""
+    # What a function of the file gives back may be a model; its file's name tells.
+    if isinstance(made, ast.Call) and (name := module.qualified(made.func)):
         return name.startswith(("tensorflow.", "keras."))
     return bool(_KERAS_FILE.search(call.argument("filepath", 0).text or ""))

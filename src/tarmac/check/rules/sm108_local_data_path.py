@@ -12,10 +12,8 @@ Bad:
     PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit()
     # file: src/train.py
     import numpy as np
-    import torch
 
     X = np.load("data/X.npy")  # <-
-    model = torch.nn.Linear(8, 1)
 
 Good:
 

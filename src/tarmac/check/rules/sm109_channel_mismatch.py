@@ -63,6 +63,7 @@ from difflib import get_close_matches
 
 from tarmac.check.entry import training_jobs
 from tarmac.check.fixes import replace_node
+from tarmac.check.job import JobDefinition
 from tarmac.check.module import Module
 from tarmac.check.project import Project
 from tarmac.check.rule import Fix, Hits, Rule
@@ -84,7 +85,7 @@ def check(module: Module, project: Project) -> Hits:
             continue
         wanted = variable.removeprefix(_PREFIX)
         # The worst job is the one whose channels are furthest from what is asked for: any that lacks it will do.
-        job = next((one for one in jobs if wanted not in {name.upper() for name in one.channels}), None)
+        job = next((one for one in jobs if not _sends(one, wanted)), None)
         if job is None:
             continue
         sent = ", ".join(f"`{name}`" for name in job.channels) or "no channel at all"
@@ -99,6 +100,17 @@ def check(module: Module, project: Project) -> Hits:
             + f' the data as "{wanted.lower()}" in fit().',
             fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if alone else None,
         )
+
+
+def _sends(job: JobDefinition, wanted: str) -> bool:
+    """Whether the job has a channel, by `fit()` or as the SDK adds it: `model_uri=` is the channel `model`."""
+    if wanted in {name.upper() for name in job.channels}:
+        return True
+    if wanted == "CODE":
+        return True
+    return wanted == (job.argument("model_channel_name").text or "model").upper() and not (
+        job.argument("model_uri").is_absent
+    )
 
 
 def _variable(module: Module, read: ast.Subscript) -> str | None:

@@ -14,19 +14,23 @@ Bad:
         except Exception as error:  # <-
             print("could not load", error)
 
-    def predict_fn(data, model):
-        return model(data)
-
-Bad: never returned
+Bad: None on purpose
 
     import torch
 
-    def model_fn(model_dir):  # <-
-        model = torch.jit.load(model_dir + "/model.pt")
-        model.eval()
+    def model_fn(model_dir):
+        try:
+            model = torch.jit.load(model_dir + "/model.pt")
+        except Exception as error:
+            print("could not load", error)
+            return None  # <-
+        return model
 
-    def predict_fn(data, model):
-        return model(data)
+Bad: never returned
+
+    def model_fn(model_dir):  # <-
+        model = load(model_dir + "/model.pt")
+        model.eval()
 
 Good:
 
@@ -39,9 +43,6 @@ Good:
             print("could not load", error)
             raise
 
-    def predict_fn(data, model):
-        return model(data)
-
 Quiet: the model is returned after the exception was dealt with
 
     import torch
@@ -53,10 +54,7 @@ Quiet: the model is returned after the exception was dealt with
             model = torch.jit.load(model_dir + "/model.pth")
         return model
 
-    def predict_fn(data, model):
-        return model(data)
-
-Quiet: the model is kept in a global that predict_fn reads
+Quiet: the model is kept in a global
 
     model = None
 
@@ -64,16 +62,10 @@ Quiet: the model is kept in a global that predict_fn reads
         global model
         model = load(model_dir)
 
-    def predict_fn(data, _):
-        return model(data)
-
 Quiet: not written yet
 
     def model_fn(model_dir):
         pass
-
-    def predict_fn(data, model):
-        return model(data)
 """
 
 import ast
@@ -86,8 +78,7 @@ from tarmac.check.span import Span
 from tarmac.findings import Severity
 
 rule = Rule("SM112", "model-fn-returns-none", Severity.ERROR, needs=("model_fn",))
-
-_LEAVES = ("exit", "abort", "_exit", "fail", "critical")
+_LEAVES = ("exit", "abort", "_exit", "fail")
 
 
 @rule.module
@@ -96,6 +87,7 @@ def check(module: Module, _: Project) -> Hits:
     if function is None or not is_handler(module) or is_placeholder(function):
         return
     inner = list(ast.walk(function))
+    yield from _given_up(module, inner)
     if any(isinstance(one, (ast.Global, ast.Yield, ast.Match, ast.AsyncWith)) for one in inner):
         return
     ends = _end(function.body)
@@ -112,6 +104,19 @@ def check(module: Module, _: Project) -> Hits:
         if isinstance(place, ast.ExceptHandler)
         else "Return the model at its end.",
     )
+
+
+def _given_up(module: Module, inner: list[ast.AST]) -> Hits:
+    """`return None` where an exception was caught, in a function that otherwise returns a model."""
+    returns = [one for one in inner if isinstance(one, ast.Return)]
+    nothing = [one for one in returns if one.value is None or getattr(one.value, "value", 0) is None]
+    for one in nothing if len(nothing) < len(returns) else ():
+        if module.enclosing(one, ast.ExceptHandler) is not None:
+            yield rule.hit(
+                module.span(one),
+                "`model_fn` returns None when loading fails: the endpoint starts, and each request fails.",
+                remedy="Raise after logging, so that the deployment fails with its reason.",
+            )
 
 
 def _end(block: list[ast.stmt]) -> ast.AST | None:

@@ -64,21 +64,6 @@ Quiet: a folder of the data's own, and one that the processor mounts
     import os
 
     print(os.listdir("/opt/ml/processing/input/2024"), os.listdir("/opt/ml/processing/input/code"))
-
-Quiet: the job's arguments say where
-
-    # file: launch.py
-    from sagemaker.processing import ScriptProcessor
-
-    processor = ScriptProcessor(
-        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
-    )
-    processor.run(code="process.py", arguments=["--data", "/tmp/data"])
-    # file: process.py
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", default="/opt/ml/processing/data")
 """
 
 import ast
@@ -88,7 +73,7 @@ from tarmac.check.entry import path_literals
 from tarmac.check.fixes import replace_node
 from tarmac.check.job import JobDefinition
 from tarmac.check.module import Module
-from tarmac.check.mounts import OWN_MOUNTS, is_under, path_texts
+from tarmac.check.mounts import OWN_MOUNTS, is_under, made_folders, path_texts
 from tarmac.check.project import Project
 from tarmac.check.rule import Fix, Hits, Rule
 from tarmac.findings import Severity
@@ -106,12 +91,15 @@ def check(module: Module, project: Project) -> Hits:
     if mounted is None:
         return
     seen: set[str] = set()
+    made = made_folders(module)
     for node, value in path_literals(module, PROCESSING_DIR + "/"):
         path = str(value.text).rstrip("/")
         named = _named_like_input(path, job)
         if path in seen or any(is_under(path, own) for own in OWN_MOUNTS) or _is_default(module, node):
             continue
-        if named is None and any(is_under(path, one) or is_under(one, path) for one in mounted):
+        # What the script makes itself is there, if only for itself.
+        there = any(is_under(path, one) or is_under(one, path) for one in mounted)
+        if named is None and (there or any(is_under(path, one) for one in made)):
             continue
         seen.add(path)
         if named is not None:
