@@ -42,14 +42,16 @@ def is_handler(module: Module) -> bool:
     have a `predict_fn`; two of the functions must be there, and nothing of the estimators.
     """
     own = {name for name in PARAMETERS if name in module.functions}
-    if not own or module.mentions(
-        "tf.estimator", "tensorflow.estimator", "EstimatorSpec", "import shap", "import lime"
-    ):
+    if not own or module.mentions("tf.estimator", "tensorflow.estimator", "EstimatorSpec"):
         return False
     if "model_fn" in own:
-        first = [one.arg for one in parameters(module.functions["model_fn"])][:1]
-        by_name = bool(first) and ("dir" in first[0] or "path" in first[0])
-        return by_name or bool(own & {"predict_fn", "output_fn", "transform_fn"})
+        first = (first_parameter(module.functions["model_fn"]) or "").lower()
+        if "dir" in first or "path" in first:
+            return True
+    if module.mentions("import shap", "import lime"):
+        return False
+    if "model_fn" in own:
+        return bool(own & {"predict_fn", "output_fn", "transform_fn"})
     return {"input_fn", "predict_fn"} <= own or {"predict_fn", "output_fn"} <= own
 
 

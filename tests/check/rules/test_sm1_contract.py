@@ -198,3 +198,17 @@ def test_a_path_that_the_job_passes_is_left_alone(look: Look) -> None:
         'parser.add_argument("--rows", default="data/rows.csv")\nargs = parser.parse_args()\npd.read_csv(args.rows)\n'
     )
     assert look("SM108", {"launch.py": launch('{"rows": "/opt/ml/code/rows.csv"}'), "train.py": script}) == []
+
+
+def test_a_handler_that_explains_its_predictions_is_a_handler_still(look: Look) -> None:
+    text = f"import shap\n{HANDLER}def predict_fn(data):\n    return 1\n"
+    assert len(look("SM111", {"inference.py": text})) == 1
+
+
+def test_a_launcher_that_is_started_in_a_folder_above_finds_its_script_there(look: Look) -> None:
+    files = {
+        "jobs/launch.py": f'{PYTORCH}PyTorch(entry_point="train.py", source_dir="src", instance_type="ml.g5.xlarge")\n',
+        "jobs/src/helper.py": "",
+        "src/train.py": "",
+    }
+    assert look("SM123", files) == []

@@ -99,6 +99,8 @@ def check(job: JobDefinition, _: Project) -> Hits:
     here = job.span.unit.absolute.parent
     source = job.source_dir.text if job.source_dir.is_known else None
     folder = here / source if source else None
+    if any((above / (source or "") / name).exists() for above in list(here.parents)[:4]):
+        return  # seen from a folder above, where the launcher may well be started
     elsewhere = _folders_with(here, name)
     if folder is not None and folder != here and any(folder.glob("*.py")):
         where = f"`{source}`"
