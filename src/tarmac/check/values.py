@@ -143,6 +143,9 @@ def default(value: Any, span: Span | None = None) -> Value:
 
 def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
     """Either of several; unknown if one of them is."""
+    values = list(values)
+    if len(values) == 1:
+        return values[0].with_span(span)
     options: list[Any] = []
     certainty: Certainty = "known"
     for value in values:
