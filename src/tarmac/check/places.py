@@ -6,6 +6,7 @@ import ast
 
 from tarmac.check.job import JobDefinition
 from tarmac.check.module import Call, Module
+from tarmac.check.resource import Resource
 from tarmac.check.rule import Edit
 from tarmac.check.span import Span
 from tarmac.check.values import Value
@@ -31,6 +32,12 @@ def _region(module: Module, node: ast.expr | None, depth: int) -> str | None:
         return None
     inner = call.expression("boto_session", 0) if call.method == "Session" else call.receiver
     return _region(module, inner, depth + 1)
+
+
+def ec2_type(resource: Resource) -> Value | None:
+    """The instance type that a resource of a template asks EC2 for; None for resources that are no instance."""
+    key = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}.get(resource.type)
+    return resource.get(key) if key is not None else None
 
 
 def replace_text(value: Value, old: str, new: str) -> tuple[Edit, ...]:

@@ -6,6 +6,7 @@ import ast
 import re
 
 from tarmac.check.module import Call, Module
+from tarmac.check.project import Project
 from tarmac.check.reach import local_modules
 from tarmac.check.tree import FunctionNode
 
@@ -50,6 +51,12 @@ def several_on_a_host(script: Module) -> bool:
     return mentions(script, _SEVERAL)
 
 
+def one_gpu_a_host(module: Module, project: Project) -> bool:
+    """Whether every job that runs the script has one GPU on each host, as far as anybody knows."""
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)
+
+
 def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     """Whether a statement certainly runs in every process: nothing on any way to it asks for a rank.
 
@@ -71,6 +78,30 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     return function.name in _STARTS or _is_spawned(module, function)
 
 
+def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a line runs whenever the script does: at its top level, or in a function that is called from there."""
+    function = module.function_of(node)
+    for ancestor in module.tree.ancestors(node):
+        if ancestor is function:
+            break
+        main = isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
+        if (
+            isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
+            and not main
+        ):
+            return False
+    if function is None:
+        return True
+    leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
+    calls = [one for one in module.calls_of(function.name) if one.receiver is None]
+    return depth < 3 and not leaves and any(always_runs(module, one.node, depth + 1) for one in calls)
+
+
+def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
+    line = getattr(node, "lineno", 0)
+    return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]
+
+
 def _is_guarded(module: Module, node: ast.AST) -> bool:
     function = module.function_of(node)
     for test in _tests_around(module, node, function):
@@ -79,10 +110,11 @@ def _is_guarded(module: Module, node: ast.AST) -> bool:
     line = getattr(node, "lineno", 0)
     scope: ast.AST = function if function is not None else module.tree.root
     for leaving in ast.walk(scope):
-        ends = isinstance(leaving, ast.If) and isinstance(
-            leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)
-        )
-        if ends and leaving.lineno < line and _asks(module, leaving.test):
+        if not isinstance(leaving, ast.If) or leaving.lineno >= line:
+            continue
+        if isinstance(leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)) and _asks(
+            module, leaving.test
+        ):
             return True
     return False
 

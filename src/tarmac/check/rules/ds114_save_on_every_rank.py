@@ -83,6 +83,7 @@ from tarmac.check.ranks import (
     group_starts,
     leaves_it_to_a_library,
     mentions,
+    one_gpu_a_host,
     runs_on_every_rank,
     several_on_a_host,
 )
@@ -104,7 +105,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if not mentions(module, _WRAPS) or mentions(module, _SHARDED) or leaves_it_to_a_library(module):
         return
-    if not several_on_a_host(module) or _one_process_a_host(module, project):
+    if not several_on_a_host(module) or one_gpu_a_host(module, project):
         return
     for call in module.calls_to("torch.save"):
         if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
@@ -119,8 +120,3 @@ def _has_own_file(module: Module, call: Call) -> bool:
     path = call.expression("f", 1)
     made = module.origin(path)
     return path is None or any(one is not None and _OWN_FILE.search(module.text(one)) for one in (path, made))
-
-
-def _one_process_a_host(module: Module, project: Project) -> bool:
-    jobs = project.jobs_running(module)
-    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)

@@ -1,9 +1,8 @@
 """The model goes to plain `cuda`, which is GPU 0, in every process of the host: one GPU does all the work.
 
 `"cuda"` means the current device, which is 0 until `torch.cuda.set_device(local_rank)` says otherwise. If that comes
-after the model was moved, or never, all the processes put their model on the first GPU: it runs out of memory, or NCCL
-reports "Duplicate GPU detected". The rule speaks about scripts with several processes on a host, and is silent where
-anything names a device by its index.
+after the model was moved, or never, all processes share the first GPU: its memory runs out, or NCCL reports "Duplicate
+GPU detected". The rule is silent where one process runs on each host, or where anything names a device by its index.
 
 Bad: too late
 
@@ -70,7 +69,13 @@ import re
 
 from tarmac.check.module import Call, Module
 from tarmac.check.project import Project
-from tarmac.check.ranks import group_starts, leaves_it_to_a_library, mentions, several_on_a_host
+from tarmac.check.ranks import (
+    group_starts,
+    leaves_it_to_a_library,
+    mentions,
+    one_gpu_a_host,
+    several_on_a_host,
+)
 from tarmac.check.rule import Hits, Rule
 from tarmac.check.tags import Tag
 from tarmac.findings import Severity
@@ -87,7 +92,7 @@ _INDEXED = re.compile(
 def check(module: Module, project: Project) -> Hits:
     if not group_starts(module) or not several_on_a_host(module) or leaves_it_to_a_library(module):
         return
-    if not module.calls_of("DistributedDataParallel", "DDP") or _one_gpu_a_host(module, project):
+    if not module.calls_of("DistributedDataParallel", "DDP") or one_gpu_a_host(module, project):
         return
     moves = [call for call in module.calls_of("cuda", "to") if _to_plain_cuda(module, call)]
     settings = [call for call in module.calls_of("set_device") if (call.name or "").startswith("torch.")]
@@ -142,9 +147,4 @@ def _comes_after(module: Module, late: Call, early: Call) -> bool:
 def _block(module: Module, statement: ast.stmt | None) -> list[ast.stmt]:
     parent = module.parent(statement) if statement is not None else None
     blocks = (getattr(parent, field, None) for field in ("body", "orelse", "finalbody"))
-    return next((one for one in blocks if isinstance(one, list) and statement in one), [])
-
-
-def _one_gpu_a_host(module: Module, project: Project) -> bool:
-    jobs = project.jobs_running(module)
-    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)
+    return next((one for one in blocks if one and statement in one), [])

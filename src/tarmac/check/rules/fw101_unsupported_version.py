@@ -69,7 +69,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     scope = {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
     # An endpoint of an estimator repeats its estimator's version; a processor takes training images of another class.
     is_repeated = job.model is not None and job.model.kind == "training"
-    if scope is None or is_repeated or not version.is_sure or not isinstance(version.text, str):
+    if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
         return
     instance = project.instance(job.instance_type)
     if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:

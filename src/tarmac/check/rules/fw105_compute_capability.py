@@ -102,9 +102,9 @@ def _installed(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
 
 def _in_image(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
     runs = host_cuda(job, project)
-    if runs is None or runs[2] is None:
+    framework, version, cuda = runs or ("", "", None)
+    if cuda is None:
         return None
-    framework, version, cuda = runs
     if gpu.cuda_last is not None and version_key(cuda) > version_key(gpu.cuda_last):
         return f"the image of {framework} {version} has CUDA {cuda}, and CUDA {gpu.cuda_last} was the last for it."
     build = project.catalogue.build(f"{framework}=={version}+cu{cuda.replace('.', '')}")

@@ -43,7 +43,7 @@ import re
 from difflib import get_close_matches
 
 from tarmac.check.job import JobDefinition
-from tarmac.check.places import replace_text
+from tarmac.check.places import ec2_type, replace_text
 from tarmac.check.project import Project
 from tarmac.check.resource import Resource
 from tarmac.check.rule import Fix, Hit, Hits, Rule, lowered
@@ -60,7 +60,6 @@ _SIZES = (
     *(f"{number}xlarge" for number in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 36, 48, 96)),
     "metal",
 )
-_EC2_RESOURCES = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}
 
 
 @rule.job
@@ -72,8 +71,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 @rule.resource
 def check_resource(resource: Resource, project: Project) -> Hits:
-    key = _EC2_RESOURCES.get(resource.type)
-    value = resource.get(key) if key else None
+    value = ec2_type(resource)
     name = value.text if value is not None else None
     # An EC2 family that nobody here knows is newer, or older, than the data.
     if value is None or name is None or not _EC2.fullmatch(name) or not _siblings(name, project):

@@ -46,15 +46,13 @@ Quiet: EC2's own
 """
 
 from tarmac.check.job import JobDefinition
-from tarmac.check.places import replace_text
+from tarmac.check.places import ec2_type, replace_text
 from tarmac.check.project import Project
 from tarmac.check.resource import Resource
 from tarmac.check.rule import Fix, Hits, Rule, lowered
 from tarmac.findings import Severity
 
 rule = Rule("IN102", "ml-prefix", Severity.ERROR)
-
-_EC2_RESOURCES = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}
 
 
 @rule.job
@@ -76,8 +74,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 @rule.resource
 def check_resource(resource: Resource, project: Project) -> Hits:
-    key = _EC2_RESOURCES.get(resource.type)
-    value = resource.get(key) if key else None
+    value = ec2_type(resource)
     name = value.text if value is not None else None
     if value is None or name is None or not name.startswith("ml."):
         return

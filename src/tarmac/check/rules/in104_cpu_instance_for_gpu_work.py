@@ -86,12 +86,11 @@ Quiet: only if somebody asks for it
         model = model.cuda()
 """
 
-import ast
-
 from tarmac.check.containers import image_name, is_aws_container
 from tarmac.check.job import JobDefinition
 from tarmac.check.module import Module
 from tarmac.check.project import Project
+from tarmac.check.ranks import always_runs
 from tarmac.check.reach import local_modules
 from tarmac.check.rule import Hits, Rule, lowered
 from tarmac.findings import Severity
@@ -137,30 +136,6 @@ def _needs_cuda(script: Module) -> int | None:
             wanted = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
             if call.method == "device":
                 continue
-        if wanted and _always_runs(script, call.node):
+        if wanted and always_runs(script, call.node):
             return script.unit.place(call.node.lineno, 1)[1]
     return None
-
-
-def _always_runs(script: Module, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a line runs whenever the script does: at its top level, or in a function that is called from there."""
-    function = script.function_of(node)
-    for ancestor in script.tree.ancestors(node):
-        if ancestor is function:
-            break
-        main = isinstance(ancestor, ast.If) and "__main__" in script.text(ancestor.test)
-        if (
-            isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
-            and not main
-        ):
-            return False
-    if function is None:
-        return True
-    leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
-    calls = [one for one in script.calls_of(function.name) if one.receiver is None]
-    return depth < 3 and not leaves and any(_always_runs(script, one.node, depth + 1) for one in calls)
-
-
-def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
-    line = getattr(node, "lineno", 0)
-    return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]

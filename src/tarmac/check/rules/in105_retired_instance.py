@@ -38,7 +38,7 @@ Quiet: a type that is mentioned, not asked for
 
 from tarmac.catalogue.model import Instance, JobKind
 from tarmac.check.job import JobDefinition
-from tarmac.check.places import replace_text
+from tarmac.check.places import ec2_type, replace_text
 from tarmac.check.project import Project
 from tarmac.check.resource import Resource
 from tarmac.check.rule import Fix, Hit, Hits, Rule, lowered
@@ -47,8 +47,6 @@ from tarmac.check.values import Value
 from tarmac.findings import Severity
 
 rule = Rule("IN105", "retired-instance", Severity.ERROR)
-
-_EC2_RESOURCES = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}
 
 
 @rule.job
@@ -61,8 +59,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 @rule.resource
 def check_resource(resource: Resource, project: Project) -> Hits:
-    key = _EC2_RESOURCES.get(resource.type)
-    value = resource.get(key) if key else None
+    value = ec2_type(resource)
     instance = project.instance(value) if value is not None else None
     if value is not None and instance is not None and instance.status in ("retired", "legacy"):
         yield _hit(instance, value, value.span or resource.span, project, None)

@@ -1,0 +1,55 @@
+"""What jobs name as image, version and instance type, in the forms that examples leave out."""
+
+from pathlib import Path
+
+import pytest
+
+from tarmac.check.engine import Options, check_paths
+from tarmac.check.rule import Hit
+from tarmac.check.selection import Selection
+from tarmac.findings import Severity
+
+HEAD = "import os\nfrom sagemaker.estimator import Estimator\nfrom sagemaker.pytorch import PyTorch\n"
+
+
+def hits_of(code: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Hit]:
+    monkeypatch.chdir(folder)
+    (folder / "launch.py").write_text(HEAD + line + "\n")
+    return list(check_paths(["."], Options(Selection(select=(code,)))).hits)
+
+
+@pytest.mark.parametrize("version", ["latest", "", "2"])
+def test_a_version_that_is_no_version_says_nothing(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f'PyTorch(entry_point="t.py", instance_type="ml.g5.xlarge", framework_version="{version}", py_version="py310")'
+    assert hits_of("FW101", line, tmp_path, monkeypatch) == []
+
+
+def test_an_address_whose_region_is_unknown_still_lacks_its_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = 'f"763104351884.dkr.ecr.{boto_region}.amazonaws.com/tensorflow-training"'
+    line = f'Estimator({address}, "role", 1, "ml.g5.xlarge")'
+    assert [hit.code for hit in hits_of("FW102", line, tmp_path, monkeypatch)] == ["FW102"]
+
+
+def test_a_type_that_is_only_a_default_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = 'PyTorch(entry_point="t.py", instance_type=os.environ.get("TYPE", "ml.p2.xlarge"))'
+    assert [hit.finding.severity for hit in hits_of("IN105", line, tmp_path, monkeypatch)] == [
+        Severity.WARNING
+    ]
+
+
+def test_a_family_that_nobody_knows_may_be_newer_than_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = 'PyTorch(entry_point="t.py", instance_type="ml.g99.xlarge")'
+    assert [hit.finding.severity for hit in hits_of("IN101", line, tmp_path, monkeypatch)] == [
+        Severity.WARNING
+    ]
+
+
+def test_either_of_two_types_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = 'PyTorch(entry_point="t.py", instance_type="p3.2xlarge" if os.name else "ml.g5.xlarge")'
+    assert len(hits_of("IN102", line, tmp_path, monkeypatch)) == 1
