@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+
+from tarmac.check.module import Module
 
 _TO_FILL_IN = re.compile(
     r"""
@@ -16,6 +19,9 @@ _TO_FILL_IN = re.compile(
 _EMPTY = re.compile(
     r"^(\W*|none|null|test|dummy|fake|secret|token|password|changeme|example\w*|placeholder|xxx+.*|\*+|\.+|\$\{.*|\{\{.*)$",
     re.IGNORECASE,
+)
+_ONLY_SAID = frozenset(
+    {"print", "help", "log", "debug", "info", "warning", "error", "write", "join", "replace", "startswith"}
 )
 
 
@@ -36,3 +42,23 @@ def is_no_secret(text: str) -> bool:
         or "..." in stripped
         or stripped.startswith("arn:")
     )
+
+
+def is_only_said(module: Module, node: ast.Constant) -> bool:
+    """Whether a text is printed, compared, raised or documented, and not used."""
+    child: ast.AST = node
+    for ancestor in module.tree.ancestors(node):
+        if isinstance(ancestor, (ast.Compare, ast.Raise, ast.Assert)) or (
+            isinstance(ancestor, ast.keyword)
+            and ancestor.arg in ("help", "description", "prompt", "label", "placeholder")
+        ):
+            return True
+        if isinstance(ancestor, ast.Call):
+            function = ancestor.func
+            last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if last in _ONLY_SAID or child is function:
+                return True
+        if isinstance(ancestor, ast.stmt):
+            return isinstance(ancestor, ast.Expr) and ancestor.value is node
+        child = ancestor
+    return False
