@@ -9,14 +9,14 @@ from tarmac.check.rule import Hit
 from tarmac.check.span import Unit
 
 _NOQA = re.compile(r"#\s*noqa(?!\w)(?:\s*:\s*([A-Z][A-Z0-9]*(?:[\s,]+[A-Z][A-Z0-9]*)*))?", re.IGNORECASE)
-_IGNORE = re.compile(r"#\s*tarmac:\s*ignore(?:\[([\w\s,-]*)\])?(?!-)")
+_IGNORE = re.compile(r"#\s*tarmac:\s*ignore(?![\w-])(?:\[([\w\s,-]*)\])?")
 _IGNORE_FILE = re.compile(r"#\s*tarmac:\s*ignore-file(?:\[([\w\s,-]*)\])?")
 
 
 def is_suppressed(hit: Hit) -> bool:
     """Whether a comment on the finding's first or last line, or one for its whole file, silences it."""
     unit = hit.span.unit
-    if "noqa" not in unit.source and "tarmac:" not in unit.source:
+    if not any(word in unit.source for word in ("noqa", "NOQA", "tarmac:")):
         return False
     if _names(hit, _file_codes(unit)):
         return True
