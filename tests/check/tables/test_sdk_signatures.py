@@ -191,7 +191,9 @@ def test_every_estimator_takes_what_the_base_of_all_estimators_takes() -> None:
     assert len(estimators) > 15
     for path in estimators:
         signature = sdk.signature(path)
-        assert signature is None or (signature.accepts("instance_type") and signature.accepts("max_run")), path
+        assert signature is None or (signature.accepts("instance_type") and signature.accepts("max_run")), (
+            path
+        )
 
 
 @pytest.mark.parametrize("path", ["sagemaker.estimator.Estimator", "sagemaker.pytorch.PyTorch"])
