@@ -148,3 +148,14 @@ def test_values_within_a_mapping_know_where_they_are_written() -> None:
 def test_an_open_mapping_says_unknown_and_a_closed_one_absent() -> None:
     assert value_of("x = {'a': 1}").at("b").is_absent
     assert value_of("x = {'a': 1, **more()}").at("b").is_unknown
+
+
+def test_what_another_function_adds_to_a_mapping_of_the_same_name_is_not_ours() -> None:
+    module = module_of(
+        "class Session:\n"
+        "    def a(self):\n        request = {'A': 1}\n        request['B'] = 2\n"
+        "    def b(self):\n        request = {'C': 3}\n        request['D'] = 4\n        use(request)\n"
+    )
+    entries = module.resolve(module.calls_of("use")[0].node.args[0]).entries
+    assert entries is not None
+    assert sorted(entries) == ["C", "D"]

@@ -240,6 +240,9 @@ class _Resolver:
         for use in self._module.tree.nodes(ast.Name):
             if use.id != binding.name or isinstance(use.ctx, ast.Store):
                 continue
+            if not any(binding is seen for seen in self._module.names.visible(use.id, use)):
+                # Another function's name, spelled alike.
+                continue
             parent = self._module.parent(use)
             if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
                 self._stored_in(entries, parent, depth)
