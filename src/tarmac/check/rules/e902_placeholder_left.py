@@ -83,7 +83,7 @@ _TAGGED = (Tag.KERAS_MODEL, Tag.ESTIMATOR, Tag.SDK_MODEL, Tag.MODULE)
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports(*_LIBRARIES) or is_test(module) or module.unit.kind == "markdown":
+    if not module.imports(*_LIBRARIES) or is_test(module):
         return
     for node, text in (*_open_calls(module), *_open_names(module)):
         yield rule.hit(
@@ -121,10 +121,9 @@ def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(module.parent(node), ast.ClassDef):
             continue
         name = node.targets[0].id
-        used = any(isinstance(one.receiver, ast.Name) and one.receiver.id == name for one in module.calls)
-        called = any(isinstance(one.node.func, ast.Name) and one.node.func.id == name for one in module.calls)
-        stored = [one for one in module.nodes(ast.Name) if one.id == name and isinstance(one.ctx, ast.Store)]
-        if (used or called) and len(stored) == 1:
+        uses = [one.receiver if one.receiver is not None else one.node.func for one in module.calls]
+        named = [one for one in uses if isinstance(one, ast.Name) and one.id == name]
+        if any([each.value for each in module.reaching(one)] == [node.value] for one in named):
             yield node, module.text(node)
 
 
@@ -143,4 +142,6 @@ def _texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _is_open(node: ast.expr) -> bool:
+    if isinstance(node, ast.List) and len(node.elts) == 1:
+        node = node.elts[0]
     return isinstance(node, ast.Constant) and node.value is Ellipsis

@@ -64,7 +64,7 @@ _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if is_test(module) or runs_without_gpu(module, project) or module.unit.kind == "markdown":
+    if is_test(module) or runs_without_gpu(module, project):
         return
     for call in module.calls_of("fit"):
         dataset = call.expression("x", 0)

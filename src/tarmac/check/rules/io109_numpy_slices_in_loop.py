@@ -78,7 +78,12 @@ def _steps(module: Module, loop: ast.For) -> bool:
 
 
 def _trains(module: Module, loop: ast.For) -> bool:
-    return bool(module.within(module.calls_of("train_on_batch", "backward", "GradientTape"), loop))
+    if module.within(module.calls_of("train_on_batch", "backward", "GradientTape"), loop):
+        return True
+    steps = (module.own_function(one) for one in module.within(module.calls, loop))
+    return any(
+        one is not None and module.within(module.calls_of("backward", "GradientTape"), one) for one in steps
+    )
 
 
 def _is_slice_at(node: ast.Subscript, name: str) -> bool:
