@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import multiprocessing
 import os
 import pickle
 import sys
@@ -50,6 +49,8 @@ def look_with(
     _look, _units = look, units
     size = max(1, min(50, len(units) // (processes * 4)))
     parts = [range(start, min(start + size, len(units))) for start in range(0, len(units), size)]
+    import multiprocessing  # only where there is enough to share
+
     # What is shared stays shared: the collector would touch, and so copy, every page of it.
     gc.freeze()
     try:
