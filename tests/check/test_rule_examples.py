@@ -1,11 +1,13 @@
 """Every rule's docstring is its test: Bad is found, where it says; Good and Quiet are not."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tarmac.check.engine import Options, check_paths
 from tarmac.check.examples import Example, read_documentation
+from tarmac.check.fixing.apply import plan_fixes, write
 from tarmac.check.rule import Hit, Rule, all_rules
 from tarmac.check.selection import Selection
 
@@ -36,6 +38,24 @@ def test_the_example_is_judged_as_it_says(
         assert hits, "nothing was found"
         if example.marked:
             assert {(hit.finding.location.file, hit.finding.location.line) for hit in hits} == example.marked
+
+
+FIXES = [
+    pytest.param(rule, bad, fixed, id=f"{rule.code}-{number}")
+    for rule in all_rules()
+    for number, (bad, fixed) in enumerate(pairwise(read_documentation(rule.doc).examples))
+    if fixed.verdict == "Fixed"
+]
+
+
+@pytest.mark.parametrize(("rule", "bad", "fixed"), FIXES)
+def test_fixing_the_bad_example_gives_what_it_says(
+    rule: Rule, bad: Example, fixed: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = check_example(rule, bad, tmp_path, monkeypatch)
+    for change in plan_fixes(hits, unsafe=True):
+        write(change)
+    assert {name: (tmp_path / name).read_text() for name in fixed.files} == fixed.files
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)

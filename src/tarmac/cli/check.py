@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     from tarmac.check.engine import check_paths
 
-    paths: list[str] = arguments.paths or ["."]
+    paths: list[str] = [*arguments.paths, *(arguments.script_arguments or ())] or ["."]
     options = _options(arguments, paths)
     report = check_paths(paths, options)
     if arguments.diff:
