@@ -1,8 +1,7 @@
 """NumPy cannot see GPU memory: `.numpy()` on a tensor that lies there raises a TypeError.
 
 "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first." On a CPU
-the same line works, so that it is found on the first GPU endpoint, or after the first epoch. The rule fires where the
-model or the tensor was moved to a GPU in sight of the call.
+the line works, so that it is found on the first GPU. The rule fires where the move is in sight of the call.
 
 Bad:
 

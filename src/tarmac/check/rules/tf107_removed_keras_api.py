@@ -1,8 +1,7 @@
 """A method or keyword that Keras has taken out: the script stops at that line, after the GPU was started.
 
-TensorFlow 2.16 and later come with Keras 3, which has no `fit_generator`, no `fit(workers=...)`, and no `lr=`; other
-names went earlier. What is absent was read from the installed packages. It is an error where the job or the project
-pins such a TensorFlow, a warning where nothing is pinned, and nothing where an older one is.
+TensorFlow 2.16 and later come with Keras 3, which has no `fit_generator`, no `fit(workers=...)`, and no `lr=`. It is an
+error where the job or the project pins such a TensorFlow, and a warning where nothing is pinned.
 
 Bad:
 
@@ -38,7 +37,6 @@ Good:
     import tensorflow as tf
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-    model.compile(optimizer=tf.keras.optimizers.Adam(learning_rate=0.001))
     model.fit(iter([]), epochs=3)
 
 Quiet: the job runs an older TensorFlow
