@@ -16,6 +16,7 @@ import pkgutil
 import re
 import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,15 +139,30 @@ def _constructor_needs(common: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _deploy_needs(common: dict[str, Any]) -> Iterator[dict[str, str]]:
-    model = _named("sagemaker.pytorch.model.PyTorchModel")(
-        model_data="s3://bucket/model.tar.gz", **common, **MODELS["sagemaker.pytorch.model.PyTorchModel"]
-    )
+    name = "sagemaker.pytorch.model.PyTorchModel"
+    model = _named(name)(model_data="s3://bucket/model.tar.gz", **common, **MODELS[name])
+    yield from _without_each("sagemaker.model.Model.deploy", model.deploy)
+    name = "sagemaker.pytorch.estimator.PyTorch"
+    estimator = _named(name)(**common, **INSTANCE, **FRAMEWORKS[name])
+    # As if it had trained: the one answer of AWS that `deploy` looks at before it looks at its own arguments.
+    estimator.latest_training_job = types.SimpleNamespace(name="job")
+    estimator.sagemaker_session.sagemaker_client = types.SimpleNamespace(describe_training_job=_described)
+    yield from _without_each("sagemaker.estimator.EstimatorBase.deploy", estimator.deploy)
+
+
+def _described(TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 - AWS's word
+    """What AWS says of a job that has trained."""
+    artifacts = {"S3ModelArtifacts": f"s3://bucket/{TrainingJobName}/model.tar.gz"}
+    return {"TrainingJobName": TrainingJobName, "ModelArtifacts": artifacts}
+
+
+def _without_each(name: str, deploy: Any) -> Iterator[dict[str, str]]:
     given = {"initial_instance_count": 1, "instance_type": "ml.g5.xlarge"}
     for word in given:
         less = {key: value for key, value in given.items() if key != word}
-        if message := _value_error(model.deploy, less):
+        if message := _value_error(deploy, less):
             yield {
-                "call": "sagemaker.model.Model.deploy",
+                "call": name,
                 "needs": word,
                 "or": "",
                 "unless": "serverless_inference_config inference_recommendation_id",

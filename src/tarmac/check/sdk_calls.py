@@ -33,11 +33,11 @@ def sdk_major(module: Module, project: Project) -> int | None:
 
 
 def pinned_major(constraint: str) -> int | None:
-    """The one major version that a constraint such as `>=2,<3` allows; None if it allows several."""
+    """The major version that a constraint such as `<3` brings; None if it allows v3 and older ones."""
     allowed = set(_MAJORS)
     for operator, major, rest in _VERSION.findall(constraint):
         allowed &= _allowed(operator, int(major), rest)
-    return allowed.pop() if len(allowed) == 1 else None
+    return max(allowed) if allowed and (3 not in allowed or len(allowed) == 1) else None
 
 
 def sdk_path(call: Call) -> str | None:

@@ -106,7 +106,11 @@ def check(module: Module, project: Project) -> Hits:
 def _unknown(call: Call, path: str, signature: Signature) -> Hits:
     for keyword in call.node.keywords:
         name = keyword.arg
-        if name is None or signature.accepts(name) or v1_parameter(path, name):
+        if name is None or signature.accepts(name):
+            continue
+        old = v1_parameter(path, name)
+        if old is not None and (old.new or old.state != "gone"):
+            # SDK102 knows what became of it.
             continue
         meant = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, signature.names, 1, 0.8)), "")
         fails = signature.unknown == "error"

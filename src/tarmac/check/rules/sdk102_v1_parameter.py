@@ -73,7 +73,9 @@ def check(module: Module, project: Project) -> Hits:
         path = sdk_path(call)
         for keyword in call.node.keywords if path else ():
             name = keyword.arg or ""
-            if (change := v1_parameter(path or "", name)) is None:
+            change = v1_parameter(path or "", name)
+            if change is None or (change.state == "gone" and not change.new):
+                # A word that is gone for good is like any other that is unknown: SDK101.
                 continue
             fails = major == 3 or change.state == "gone"
             yield rule.hit(

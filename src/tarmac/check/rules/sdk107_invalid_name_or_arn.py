@@ -51,6 +51,7 @@ import re
 
 from tarmac.check.aws_requests import parts, requests
 from tarmac.check.module import Call, Module
+from tarmac.check.placeholders import to_fill_in
 from tarmac.check.places import replace_text
 from tarmac.check.project import Project
 from tarmac.check.rule import Fix, Hit, Hits, Rule
@@ -85,7 +86,7 @@ _BASES = {
 }
 """The same for constructors, by the base of the class. The SDK puts a time behind a base name."""
 
-_PLACEHOLDER = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|your|account|example|replace|todo", re.IGNORECASE)
+_UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo", re.IGNORECASE)
 
 
 @rule.module
@@ -111,9 +112,9 @@ def check(module: Module, _: Project) -> Hits:
 
 def _judge(shape: Shape, value: Value, name: str, is_beginning: bool = False) -> Hits:
     text = value.text
-    if text is None or not value.is_known or value.span is None or _PLACEHOLDER.search(text):
+    if text is None or not value.is_known or value.span is None:
         return
-    if _matches(shape, text, is_beginning):
+    if to_fill_in(text) or _UNFINISHED.search(text) or _matches(shape, text, is_beginning):
         return
     yield _hit(shape, value, name, text)
 

@@ -94,6 +94,9 @@ def v2_needs(path: str) -> tuple[Need, ...]:
     home = v2().home(path)
     owner, _, name = home.rpartition(".")
     found: list[Need] = []
+    if owner.startswith("sagemaker.jumpstart."):
+        # JumpStart knows a type and a count for each of its models.
+        return ()
     for call, need in _needs():
         base, _, method = call.rpartition(".")
         if call == home or (name.islower() and method == name and v2().derives(owner, base)):
