@@ -113,8 +113,29 @@ def test_a_processing_job_gets_its_inputs_and_delivers_its_outputs(desk: Desk) -
     )
     done = desk.tarmac("run")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "/opt/ml/processing/input/code ['--rows', '3']\n"
+    # The input covers the place below which SageMaker's own processors put the code: it lies beside.
+    assert done.stdout == "/opt/ml/processing/code ['--rows', '3']\n"
     assert (desk.project / "done" / "b.txt").read_text() == "HELLO"
+    again = desk.tarmac("run")
+    assert again.returncode == 0, again.stderr
+
+
+def test_a_processing_job_stands_where_sagemaker_puts_its_code(desk: Desk) -> None:
+    desk.write("raw/a.txt", "hello")
+    (desk.project / "raw" / "dead").symlink_to("nowhere")
+    desk.write(
+        "clean.py",
+        "import os; print(os.getcwd(), sorted(os.listdir('/opt/ml/processing/input/raw')))\n"
+        "os.symlink('x', '/opt/ml/processing/output/link')",
+    )
+    desk.write(
+        "tarmac.yaml",
+        "kind: processing\nname: clean\nentry_point: clean.py\ninputs: {raw: ./raw}\noutputs: {/opt/ml/processing/output: ./done}\n",
+    )
+    for _ in range(2):
+        done = desk.tarmac("run")
+        assert done.stdout == "/opt/ml/processing/input/code ['a.txt', 'dead']\n", done.stderr
+    assert (desk.project / "done" / "link").is_symlink()
 
 
 def test_a_shell_script_is_started_as_the_toolkit_starts_it(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -318,3 +319,65 @@ def test_a_script_of_an_old_python_runs_beside_an_agent_of_ours(desk: Desk, vers
     done = desk.tarmac("run", "train.py", "--python", found[0])
     assert done.stdout.replace(" ", "") == f"({version.replace('.', ',')})\n", done.stderr
     assert done.returncode == 0
+
+
+def test_a_stop_signal_that_another_thread_gets_is_not_lost(desk: Desk) -> None:
+    desk.write("train.py", FOREVER)
+    folder = desk.detached("train.py")
+    until(lambda: ready(folder), "the script's start")
+    agent = desk.state(folder)["agent_pid"]
+    others = [int(name) for name in os.listdir(f"/proc/{agent}/task") if int(name) != agent]
+    assert others
+    # tgkill(2): to the sampler's or the output's thread, as the kernel may choose by itself.
+    assert ctypes.CDLL(None).syscall(234, agent, others[0], signal.SIGTERM) == 0
+    until(lambda: desk.state(folder)["status"] == "Stopped", "the stop", 30)
+
+
+def test_checkpoints_are_found_behind_an_attempt_that_left_none(desk: Desk) -> None:
+    desk.write(
+        "train.py",
+        "import os, sys\nprint(sorted(os.listdir('/opt/ml/checkpoints')))\n"
+        "if '--save' in sys.argv: open('/opt/ml/checkpoints/a', 'w').close()\n"
+        "if '--wait' in sys.argv:\n    print('ready', flush=True)\n    import time; time.sleep(600)\nraise SystemExit(1)",
+    )
+    first = desk.detached("train.py", "--", "--save", "--wait")
+    until(lambda: ready(first), "the first attempt")
+    assert desk.tarmac("run", "train.py").stdout == "[]\n"
+    desk.tarmac("stop", "--now", first.name)
+    assert desk.tarmac("run", "train.py").stdout == "['a']\n"
+
+
+def test_an_argument_that_no_program_can_get_is_refused_in_words(desk: Desk) -> None:
+    desk.write("train.py", "print('started')")
+    desk.write("tarmac.yaml", 'entry_point: train.py\nenvironment: {X: "a\\0b"}\n')
+    done = desk.tarmac("run")
+    assert done.returncode in (1, 2)
+    assert "null" in done.stderr.lower() or "nul" in done.stderr.lower()
+
+
+def test_a_failing_script_with_an_undecodable_argument_keeps_its_verdict(desk: Desk) -> None:
+    desk.write("train.py", "raise ValueError('no')")
+    done = desk.tarmac("run", "train.py", "--", os.fsdecode(b"\xff"))
+    assert "ValueError: no" in done.stderr
+    assert "verdict" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_stop_on_a_full_disk_is_still_a_stop(desk: Desk) -> None:
+    disk = desk.project.parent / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
+    try:
+        desk.environment["TARMAC_STATE_DIR"] = str(disk)
+        desk.write(
+            "train.py",
+            "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('ready', flush=True)\n"
+            "while True:\n    os.write(1, b'x' * 65536)\n    time.sleep(0.001)",
+        )
+        folder = desk.detached("train.py")
+        until(lambda: os.statvfs(disk).f_bavail == 0, "the full disk")
+        done = desk.tarmac("stop", folder.name)
+        assert done.stdout == f"{folder.name}: Stopped\n"
+        assert (folder / "verdict.json").exists()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

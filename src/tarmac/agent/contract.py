@@ -43,8 +43,14 @@ class Machine:
 
 
 def code_folder(job: AgentJob) -> str:
-    """Where the source tree lies, below `/opt/ml`; the script starts in it."""
-    return "code" if job.kind == "training" else PROCESSING_CODE
+    """Where the source tree lies, below `/opt/ml`; the script starts in it.
+
+    SageMaker's own processors put it below the inputs. Where a job mounts an input just there, read-only, it lies beside.
+    """
+    if job.kind == "training":
+        return "code"
+    covered = any(PurePosixPath(PROCESSING_CODE).is_relative_to(mount.target) for mount in job.mounts)
+    return "processing/code" if covered else PROCESSING_CODE
 
 
 def lay_out(job: AgentJob, ml: Path) -> None:

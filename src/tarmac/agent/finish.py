@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tarmac.agent.artifacts import ArtifactError, PackResult, pack
 from tarmac.agent.contract import code_folder
+from tarmac.agent.copying import copy_file, lay_over
 from tarmac.agent.job import AgentJob
 from tarmac.agent.leftovers import Snapshot, models_left_behind
 from tarmac.agent.paths import CONTRACT_ROOT, RunPaths
@@ -62,9 +62,11 @@ def _pack_training(job: AgentJob, paths: RunPaths, handover: Handover) -> None:
         result = pack(folder, archive, seen_as=_as_the_script_saw_it(job, paths))
         handover.artifacts[archive.name] = result
         handover.notes += [f"{archive.name}: {note}" for note in result.notes]
-        if job.output is not None:
-            # As SageMaker lays it out below S3OutputPath.
-            _copy(archive, Path(job.output) / job.run_id / "output" / archive.name)
+    if job.output is None:
+        return
+    # Only now that all are packed: the destination may refuse. As SageMaker lays it out below S3OutputPath.
+    for name in handover.artifacts:
+        copy_file(paths.artifacts / name, Path(job.output) / job.run_id / "output" / name)
 
 
 def _as_the_script_saw_it(job: AgentJob, paths: RunPaths) -> dict[str, Path]:
@@ -76,18 +78,11 @@ def _as_the_script_saw_it(job: AgentJob, paths: RunPaths) -> dict[str, Path]:
 def _deliver_outputs(job: AgentJob, paths: RunPaths) -> None:
     for output in job.outputs:
         if output.destination is not None:
-            shutil.copytree(paths.ml / output.target, output.destination, symlinks=True, dirs_exist_ok=True)
+            lay_over(paths.ml / output.target, Path(output.destination))
 
 
 def _holds_anything(folder: Path) -> bool:
     return any(path.is_symlink() or not path.is_dir() for path in folder.rglob("*"))
-
-
-def _copy(archive: Path, destination: Path) -> None:
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    beside = destination.with_name(f".{destination.name}.partial")
-    shutil.copyfile(archive, beside)
-    beside.replace(destination)
 
 
 def _no_model(left_behind: list[str]) -> str:

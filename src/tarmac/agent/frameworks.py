@@ -11,6 +11,7 @@ _DISTRIBUTIONS = {
     "torch": ("torch",),
     "jax": ("jax",),
 }
+_PATIENCE_SECONDS = 10.0
 _SCRIPT = """
 import json, sys
 from importlib import metadata
@@ -50,10 +51,12 @@ def _own_versions(names: list[str]) -> dict[str, str]:
 def _asked_versions(python: str, names: list[str]) -> dict[str, str]:
     import subprocess  # needed only where the script has an interpreter of its own
 
-    asked = subprocess.run(
-        [python, "-c", _SCRIPT, *names], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [python, "-c", _SCRIPT, *names]
     try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+        )
         return json.loads(asked.stdout)
-    except ValueError:
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        # It is told for convenience alone; the script's own start will say what is wrong.
         return {}

@@ -8,6 +8,7 @@ run's lock.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -18,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.descendants import adopt_orphans, die_with_parent, end_descendants
+from tarmac.agent.descendants import adopt_orphans, descendants, die_with_parent, end_descendants
 from tarmac.agent.job import Mount
 from tarmac.agent.mounts import NamespaceUnavailable, enter_private_contract
 
@@ -31,11 +32,13 @@ class Launch:
         command: program and arguments.
         environment: the whole environment.
         folder: working directory.
+        wrapped: whether the program starts the script below itself, as proot does, and keeps signals from it.
     """
 
     command: list[str]
     environment: dict[str, str]
     folder: str
+    wrapped: bool = False
 
 
 class KeeperLost(Exception):
@@ -138,6 +141,7 @@ class _Kept:
         self._channel = channel
         self._output = output
         self._script: int | None = None
+        self._wrapped = False
 
     def run(self, ml: Path | None, mounts: Sequence[Mount]) -> None:
         # It outlives the agent by a moment, to end the script's processes: a signal to the group must not stop it.
@@ -185,12 +189,15 @@ class _Kept:
         if "launch" in message:
             self._launch(Launch(**message["launch"]))
         elif self._script is not None and "signal" in message:
-            os.kill(self._script, message["signal"])
+            below = descendants(self._script)[:1] if self._wrapped else []
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(below[0] if below else self._script, message["signal"])
         elif self._script is not None and "kill" in message:
             os.kill(self._script, signal.SIGKILL)
 
     def _launch(self, launch: Launch) -> None:
         # The script must not start before its process id is known to us, or its end could not be told from others'.
+        self._wrapped = launch.wrapped
         failed, failing = os.pipe()
         self._script = os.fork()
         if self._script == 0:
@@ -229,8 +236,10 @@ class _Kept:
             about = launch.command[0]
             # Everything else was opened close-on-exec, the run's lock too (PEP 446).
             os.execvpe(launch.command[0], launch.command, launch.environment)  # noqa: S606
-        except OSError as error:
-            os.write(failing, f"{about}: {error.strerror}".encode())
+        except (OSError, ValueError) as error:
+            # ValueError: a NUL in an argument or a variable.
+            why = getattr(error, "strerror", None) or error
+            os.write(failing, f"{about}: {why}".encode(errors="replace"))
         finally:
             os._exit(127)
 

@@ -29,7 +29,10 @@ def plan_launch(
     command = [*world.prefix, *(["-w", folder] if world.prefix else []), *_command(job)]
     # proot sets the working directory itself: the folder may not be there outside of it.
     return Launch(
-        command, _environment(job, paths, world, machine, inherited), "/" if world.prefix else folder
+        command,
+        _environment(job, paths, world, machine, inherited),
+        "/" if world.prefix else folder,
+        bool(world.prefix),
     )
 
 

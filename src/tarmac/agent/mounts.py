@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,16 +67,24 @@ def bind(libc: ctypes.CDLL, mount: Mount, ml: Path) -> None:
     _mount(libc, mount.source, target, None, _MS_BIND | _MS_REC, f"mount {mount.source}")
     if not mount.read_only:
         return
-    kept = os.statvfs(target).f_flag
-    flags = sum(flag for seen, flag in _LOCKED_FLAGS if kept & seen)
-    _mount(
-        libc,
-        None,
-        target,
-        None,
-        _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags,
-        f"make {mount.source} read-only",
-    )
+    # What is mounted below the source came along, and each mount has a flag of its own.
+    for place in [target, *_mounted_below(target)]:
+        kept = os.statvfs(place).f_flag
+        flags = sum(flag for seen, flag in _LOCKED_FLAGS if kept & seen)
+        _mount(
+            libc, None, place, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | flags, f"make {place} read-only"
+        )
+
+
+def _mounted_below(folder: str) -> list[str]:
+    """Mount points below a folder, as proc_pid_mountinfo(5) tells them."""
+    found: list[str] = []
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        # Blanks and backslashes stand as octal escapes.
+        place = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), line.split()[4])
+        if place.startswith(os.fsencode(folder) + b"/"):
+            found.append(os.fsdecode(place))
+    return found
 
 
 def _cover_contract_root(libc: ctypes.CDLL, ml: Path) -> None:
@@ -97,6 +106,9 @@ def _rebuild_parent(libc: ctypes.CDLL, root: Path, ml: Path) -> None:
     stage.mkdir(exist_ok=True)
     _mount(libc, "tmpfs", str(stage), "tmpfs", 0, "mount a memory file system", b"mode=755,size=1m")
     for entry in os.scandir(parent):
+        if entry.name == root.name:
+            # A file or a dead link of that name: ours takes its place.
+            continue
         copy = stage / entry.name
         if entry.is_symlink():
             copy.symlink_to(Path(entry.path).readlink())

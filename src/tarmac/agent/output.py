@@ -37,29 +37,42 @@ class OutputLog(threading.Thread):
 
     def run(self) -> None:
         _enlarge(self._readable)
-        log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        log = self._open()
         previous = 0.0
         while True:
             chunk = os.read(self._readable, _PIPE_BYTES)
             if not chunk:
                 break
+            if log is None:
+                log = self._open()
             self._keep(log, chunk)
             now = time.monotonic()
             if len(chunk) < _SMALL_READ and now - previous < _GATHER_SECONDS:
                 # A script that prints without pause: let some lines gather, or each wakes us.
                 time.sleep(_GATHER_SECONDS)
             previous = now
-        os.close(log)
+        if log is not None:
+            os.close(log)
         os.close(self._readable)
 
     def tail(self) -> str:
         """The end of the output, some 64 KiB of it, undecodable bytes replaced."""
         return self._tail.decode("utf-8", errors="replace")
 
-    def _keep(self, log: int, chunk: bytes) -> None:
+    def _open(self) -> int | None:
+        try:
+            return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            self.lost_reason = error.strerror or str(error)
+            return None
+
+    def _keep(self, log: int | None, chunk: bytes) -> None:
         self._tail = (
             chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (self._tail + chunk)[-_TAIL_BYTES:]
         )
+        if log is None:
+            self.lost_bytes += len(chunk)
+            return
         rest = memoryview(chunk)
         while rest:
             try:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tarmac.agent.descendants import die_with_parent
+
 FAMILIES: Mapping[str, Sequence[str]] = {
     "tensorflow": (
         *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos"),
@@ -348,6 +350,8 @@ def _run_pip(
         stderr=subprocess.STDOUT,
         # pip starts compilers and build tools; they end with it.
         start_new_session=True,
+        # And it ends with us, whatever ends us. This process has one thread yet.
+        preexec_fn=die_with_parent,  # noqa: PLW1509
     )
     lines: deque[str] = deque(maxlen=_KEPT_LINES)
     with process:

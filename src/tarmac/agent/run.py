@@ -53,6 +53,7 @@ class Run:
         self._ending = states.COMPLETED
         self._secondary: str | None = None
         self._why: str | None = None
+        self._stopping = False
 
     def carry_out(self) -> int:
         """Do it, whatever comes; gives the script's exit code (1 where it was never started)."""
@@ -177,12 +178,12 @@ class Run:
                     return message["ended"]
 
     def _asked_to_stop(self, world: World) -> None:
-        request = self._signals.taken()
-        if request == AT_ONCE:
-            self._end_as(states.STOPPED, "stopped at once, as asked")
-            world.keeper.kill()
-        elif request is not None:
-            self._stop(world, states.STOPPED, "stopped, as asked")
+        while (request := self._signals.taken()) is not None:
+            if request == AT_ONCE:
+                self._end_as(states.STOPPED, "stopped at once, as asked")
+                world.keeper.kill()
+            else:
+                self._stop(world, states.STOPPED, "stopped, as asked")
 
     def _deadline(self, name: str, world: World, watcher: Watcher) -> None:
         if name == clock.STOP_GRACE:
@@ -212,10 +213,14 @@ class Run:
             self._stop(world, states.STOPPED if rule.action == "stop" else states.FAILED, why)
 
     def _stop(self, world: World, ending: str, why: str, secondary: str | None = None) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
         self._end_as(ending, why, secondary)
-        self._state.update(status=states.STOPPING, secondary_status="Stopping")
+        # First what matters to the script: words about it may find the disk full.
         world.keeper.signal(signal.SIGTERM)
         self._deadlines.set(clock.STOP_GRACE, time.monotonic() + self._job.stop_grace)
+        self._state.update(status=states.STOPPING, secondary_status="Stopping")
 
     def _settle_exit(self, code: int, output: OutputLog) -> None:
         if output.lost_bytes:
@@ -237,7 +242,8 @@ class Run:
                 # The script's own words go before ours: that is what the file is for.
                 self._why = f"{self._why}; it left the message: {said}" if self._why else said
                 return
-            failure.write_text(failure_text(command, code, output.tail()), encoding="utf-8")
+            text = failure_text(command, code, output.tail())
+            failure.write_text(text, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             self._notes.append(f"{failure.name} could not be written: {error.strerror}")
 

@@ -22,6 +22,7 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJo
 ENDED = frozenset({COMPLETED, FAILED, STOPPED})
 
 _RESERVE_BYTES = 256 * 1024
+_PIECE_BYTES = 16 * 1024
 
 
 class RunState:
@@ -50,17 +51,29 @@ class RunState:
 
     def write_beside(self, path: Path, document: Mapping[str, Any]) -> None:
         """Write another file of the run in one step, giving up the reserve where the disk is full."""
-        try:
-            write_json(path, document)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            self._reserve.unlink(missing_ok=True)
-            write_json(path, document)
+        while True:
+            try:
+                write_json(path, document)
+            except OSError as error:  # noqa: PERF203 - a full disk is rare, and each round frees some room
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._give_way():
+                    raise
+            else:
+                return
 
     def release_reserve(self) -> None:
         """Give the reserve back: the run has ended."""
         self._reserve.unlink(missing_ok=True)
+
+    def _give_way(self) -> bool:
+        """Give back a piece of the reserve, so that something is left for the words after these."""
+        try:
+            left = self._reserve.stat().st_size - _PIECE_BYTES
+            os.truncate(self._reserve, max(left, 0))
+        except OSError:
+            return False
+        if left <= 0:
+            self._reserve.unlink(missing_ok=True)
+        return left >= 0
 
     def _keep_reserve(self) -> None:
         try:

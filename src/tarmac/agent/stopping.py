@@ -26,6 +26,7 @@ class StopSignals:
     def __init__(self) -> None:
         self._readable, self._writable = os.pipe()
         os.set_blocking(self._readable, False)
+        os.set_blocking(self._writable, False)
         self._pending: list[str] = []
         self._interrupt = False
 
@@ -38,6 +39,9 @@ class StopSignals:
         ):
             signal.signal(number, functools.partial(self._arrived, word))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # Written by the C handler, in whichever thread the kernel delivers the signal: a handler in Python runs in the
+        # main thread alone, and only once something else has woken it.
+        signal.set_wakeup_fd(self._writable, warn_on_full_buffer=False)
 
     def fileno(self) -> int:
         """Becomes readable when a request came."""
@@ -45,11 +49,9 @@ class StopSignals:
 
     def taken(self) -> str | None:
         """The oldest request that was not taken yet: `stop`, `stop now` or `None`."""
-        try:
-            os.read(self._readable, 1)
-        except BlockingIOError:
-            return None
-        return self._pending.pop(0)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._readable, 4096)
+        return self._pending.pop(0) if self._pending else None
 
     @contextlib.contextmanager
     def interrupting(self) -> Generator[None, None, None]:
@@ -64,7 +66,6 @@ class StopSignals:
 
     def _arrived(self, word: str, _number: int, _frame: object) -> None:
         self._pending.append(word)
-        os.write(self._writable, b".")
         if self._interrupt:
             self._interrupt = False
             raise StopRequested

@@ -55,6 +55,9 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     mounts = [*job.mounts]
     if job.kind == "training":
         mounts.append(Mount(job.checkpoints, "checkpoints", read_only=False))
+    for mount in mounts:
+        if not os.path.exists(mount.source):  # noqa: PTH110 - it may hold undecodable bytes
+            raise NoSuchWorld(f"{mount.source} is not there any more")
     refused = ""
     if job.isolation in ("auto", NAMESPACE):
         keeper, refused = _in_namespace(paths.ml, mounts)
@@ -67,10 +70,14 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     proot = shutil.which("proot")
     if job.isolation == PROOT and proot is None:
         raise NoSuchWorld("proot is not installed")
-    if proot is not None and job.isolation in ("auto", PROOT):
+    # proot takes a colon in a path for its own.
+    colons = any(":" in mount.source for mount in mounts)
+    if proot is not None and not colons and job.isolation in ("auto", PROOT):
         keeper = Keeper.start(None, ())
         keeper.message()
-        return World(keeper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts))
+        why = f" ({refused})" if refused else ""
+        note = f"no mount namespace on this host{why}: proot stands in, and inputs are not write-protected"
+        return World(keeper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
     _link(paths.ml, mounts)
     keeper = Keeper.start(None, ())
     keeper.message()
@@ -130,7 +137,7 @@ def _link(ml: Path, mounts: list[Mount]) -> None:
 
 def _note(refused: str, code: Path) -> str:
     why = f" ({refused})" if refused else ""
-    note = f"no private {CONTRACT_ROOT} on this host{why}: the job's folders are in SM_* variables and SAGEMAKER_BASE_DIR"
+    note = f"no private {CONTRACT_ROOT} on this host{why}: the job's folders are in SM_* variables and SAGEMAKER_BASE_DIR, and inputs are not write-protected"
     places = literal_uses(code)
     if places:
         note += f"; {', '.join(places)} spells {CONTRACT_ROOT} out and will not find them"

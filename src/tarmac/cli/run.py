@@ -248,7 +248,7 @@ def describe(chosen: LocalPlan) -> list[tuple[str, str]]:
         f"{counted(len(chosen.tree.files), 'file')}, {size(chosen.tree.total_bytes)} from {job.source_dir}"
     )
     lines = [("script", command), ("code", files), ("python", chosen.python)]
-    lines += [("input", f"/opt/ml/{one.target} is {one.source}, read-only") for one in order.mounts]
+    lines += [("input", f"/opt/ml/{one.target} is {one.source}") for one in order.mounts]
     lines += [
         ("output", f"/opt/ml/{one.target} goes to {one.destination or 'the run'}") for one in order.outputs
     ]

@@ -46,7 +46,8 @@ def _asked(asked: str) -> str:
     found = shutil.which(asked) if asked and "/" not in asked else None
     if found is None:
         path = Path(asked).expanduser()
-        found = shutil.which(str(path / "bin" / "python" if path.is_dir() else path))
+        # Absolute, or `./python` would be looked for on PATH.
+        found = shutil.which(str((path / "bin" / "python" if path.is_dir() else path).absolute()))
     if found is None:
         raise UsageError(
             f"--python {asked}: there is no such interpreter.", remedy="Give its path or its environment."

@@ -25,8 +25,9 @@ def attempt(run_id: str, status: str = "Failed", name: str = "train", source: st
     return RunRecord.of(document)
 
 
-def before(*newest_first: RunRecord) -> str | None:
-    found = previous_attempt(newest_first, "train", "/project")
+def before(*newest_first: RunRecord, without: str = "") -> str | None:
+    """The attempt to go on from; those whose letter is in `without` left no checkpoints."""
+    found = previous_attempt(newest_first, "train", "/project", lambda record: record.id not in without)
     return found.id if found else None
 
 
@@ -35,9 +36,24 @@ def test_an_attempt_that_did_not_complete_is_gone_on_from(status: str) -> None:
     assert before(attempt("a", status)) == "a"
 
 
-@pytest.mark.parametrize("status", ["Completed", "InProgress", "Stopping"])
-def test_one_that_completed_or_still_runs_is_not(status: str) -> None:
-    assert before(attempt("b", status), attempt("a", "Failed")) is None
+def test_behind_one_that_completed_nothing_is_looked_for() -> None:
+    assert before(attempt("b", "Completed"), attempt("a", "Failed")) is None
+
+
+@pytest.mark.parametrize("status", ["InProgress", "Stopping"])
+def test_one_that_still_runs_keeps_its_own(status: str) -> None:
+    assert before(attempt("b", status)) is None
+    assert before(attempt("b", status), attempt("a", "Failed")) == "a"
+
+
+def test_one_that_left_none_is_passed_over() -> None:
+    assert before(attempt("c"), attempt("b"), attempt("a"), without="cb") == "a"
+
+
+def test_one_that_was_told_to_begin_afresh_is_a_beginning() -> None:
+    fresh = RunRecord.of({**attempt("b").document, "fresh": True})
+    assert before(fresh, attempt("a"), without="b") is None
+    assert before(fresh, attempt("a")) == "b"
 
 
 def test_the_newest_attempt_counts() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.agent.contract import code_folder
 from tarmac.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from tarmac.agent.paths import RunPaths
 from tarmac.errors import InvalidJob
@@ -100,15 +101,12 @@ def test_a_processing_input_is_mounted_at_its_path(tmp_path: Path) -> None:
     assert order.channels == ()
 
 
-def test_an_input_that_the_code_lies_below_is_mounted_piece_by_piece(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").touch()
-    (tmp_path / "b").mkdir()
+def test_an_input_that_covers_the_codes_place_moves_the_code_beside_it(tmp_path: Path) -> None:
     job = processing(inputs={"/opt/ml/processing/input": str(tmp_path)})
     order = ordered(job, sources={"/opt/ml/processing/input": tmp_path})
-    assert order.mounts == (
-        Mount(str(tmp_path / "a.txt"), "processing/input/a.txt"),
-        Mount(str(tmp_path / "b"), "processing/input/b"),
-    )
+    assert order.mounts == (Mount(str(tmp_path), "processing/input"),)
+    assert code_folder(order) == "processing/code"
+    assert code_folder(ordered(processing())) == "processing/input/code"
 
 
 def test_processing_outputs_go_where_they_can_go_from_here() -> None:

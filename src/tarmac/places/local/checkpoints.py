@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tarmac.agent.paths import RunPaths
@@ -10,17 +10,27 @@ from tarmac.agent.state import COMPLETED
 from tarmac.places.record import RunRecord
 
 
-def previous_attempt(records: Iterable[RunRecord], job_name: str, source_dir: str) -> RunRecord | None:
+def previous_attempt(
+    records: Iterable[RunRecord], job_name: str, source_dir: str, left_any: Callable[[RunRecord], bool]
+) -> RunRecord | None:
     """The run whose checkpoints a new run of the job should go on from.
 
-    It is the newest run of the same name and source folder, unless that one completed, or still runs.
+    It is the newest of the same name and source folder that has ended and left some, unless a newer one completed or
+    was told to begin afresh.
 
     Args:
         records: all runs, newest first.
+        left_any: whether a run left checkpoints.
     """
     for record in records:
-        if record.job_name == job_name and record.document.get("source_dir") == source_dir:
-            return record if record.has_ended and record.status != COMPLETED else None
+        if record.job_name != job_name or record.document.get("source_dir") != source_dir:
+            continue
+        if record.status == COMPLETED:
+            return None
+        if record.has_ended and left_any(record):
+            return record
+        if record.document.get("fresh"):
+            return None
     return None
 
 

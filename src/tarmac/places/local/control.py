@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tarmac.agent.artifacts import ArtifactError
+from tarmac.agent.copying import copy_file, lay_over
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import read_state
 from tarmac.agent.unpacking import unpack
@@ -128,7 +128,7 @@ class LocalRun:
                 yield _copied(archive, destination / archive.name)
         for kept in self._kept_outputs():
             target = destination / kept.name
-            shutil.copytree(kept, target, symlinks=True, dirs_exist_ok=True)
+            lay_over(kept, target)
             yield target
         if self.paths.verdict.exists():
             yield _copied(self.paths.verdict, destination / self.paths.verdict.name)
@@ -143,11 +143,5 @@ class LocalRun:
 
 
 def _copied(source: Path, destination: Path) -> Path:
-    beside = destination.with_name(f".{destination.name}.partial")
-    try:
-        shutil.copyfile(source, beside)
-        beside.replace(destination)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    copy_file(source, destination)
     return destination

@@ -26,6 +26,7 @@ from tarmac.places.local.order import Sources, local_order, notes_for, order_doc
 from tarmac.places.local.s3_layout import S3Prefix
 from tarmac.places.local.spawn import held_lock, spawn
 from tarmac.places.local.store import RunStore
+from tarmac.places.record import RunRecord
 from tarmac.settings import own_folders
 
 if TYPE_CHECKING:
@@ -189,6 +190,7 @@ def _lay_out(chosen: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             "secondary_status": "Starting",
             "created": time.time(),
             "source_dir": job.source_dir,
+            "fresh": chosen.fresh,
             "notes": [*chosen.notes, *_checkpoint_notes(left)],
         },
     )
@@ -205,11 +207,12 @@ def _left_checkpoints(chosen: LocalPlan, store: RunStore) -> Path | None:
     job = chosen.job
     if chosen.fresh or not isinstance(job, TrainingJob) or _own_checkpoints(job) is not None:
         return None
-    previous = previous_attempt(store.records(), job.name, job.source_dir)
-    if previous is None:
-        return None
-    left = store.paths(previous.id).checkpoints
-    return left if count_files(left) else None
+
+    def left_any(record: RunRecord) -> bool:
+        return count_files(store.paths(record.id).checkpoints) > 0
+
+    previous = previous_attempt(store.records(), job.name, job.source_dir, left_any)
+    return None if previous is None else store.paths(previous.id).checkpoints
 
 
 def _checkpoint_notes(left: Path | None) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tarmac.agent.contract import PROCESSING_CODE
 from tarmac.agent.job import VERSION, AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from tarmac.agent.paths import CONTRACT_ROOT, RunPaths
 from tarmac.errors import InvalidJob
@@ -105,9 +104,6 @@ def _mounts(job: Job, sources: Sources) -> list[Mount]:
         elif not source.is_dir():
             # As SageMaker does with one object: the channel is a folder that holds it.
             mounts.append(Mount(str(source), f"{target}/{source.name}"))
-        elif PurePosixPath(PROCESSING_CODE).is_relative_to(target):
-            # The code lies below it, so the folder itself cannot be mounted: what is in it can.
-            mounts += [Mount(str(child), f"{target}/{child.name}") for child in sorted(source.iterdir())]
         else:
             mounts.append(Mount(str(source), target))
     return mounts
