@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import Desk
+from desk import Desk
 
 pytestmark = pytest.mark.journey
 
