@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from tarmac.check.module import Module
-from tarmac.check.reach import local_modules
+from tarmac.check.reach import MOST, local_units
 
 _TOUCHES = re.compile(
     r"""
@@ -17,7 +16,10 @@ _TOUCHES = re.compile(
 )
 
 
-@lru_cache(maxsize=512)
 def touches_device(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may put something on a device. True in doubt."""
-    return any(_TOUCHES.search(module.unit.source) for module in local_modules(script))
+    units = local_units(script)
+    found = script.project.once(
+        "touches a device", script.unit, lambda: any(_TOUCHES.search(unit.source) for unit in units)
+    )
+    return found or len(units) >= MOST

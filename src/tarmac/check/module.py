@@ -229,13 +229,6 @@ class Module:
 
         return tagged(self, node)
 
-    @cached_property
-    def local_modules(self) -> list[Module]:
-        """The file itself and every module of the project that it imports, directly or not."""
-        from tarmac.check.reach import find_local_modules  # that room asks modules in turn
-
-        return find_local_modules(self)
-
     # Calls, functions, classes
 
     @cached_property

@@ -11,7 +11,6 @@ from tarmac.check.tree import FunctionNode, Tree
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 BindingKind = Literal["assign", "parameter", "loop", "with", "unpack", "augmented", "definition", "other"]
-_SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +56,17 @@ class Names:
 
     def scope(self, node: ast.AST) -> ScopeNode:
         """The function, class or module whose names a node uses."""
-        child = node
-        for ancestor in self._tree.ancestors(node):
-            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                # Decorators and defaults belong to the scope outside.
-                if any(child is one for one in ancestor.body) or isinstance(child, ast.arg):
-                    return ancestor
-            elif isinstance(ancestor, _SCOPES):
-                return ancestor
-            child = ancestor
+        parents = self._tree.parents
+        child, ancestor = node, parents.get(node)
+        while ancestor is not None:
+            cls = ancestor.__class__
+            if cls is ast.FunctionDef or cls is ast.AsyncFunctionDef:
+                # Decorators and defaults, which are no statements, belong to the scope outside.
+                if isinstance(child, ast.stmt):
+                    return ancestor  # pyright: ignore[reportReturnType]
+            elif cls is ast.Lambda or cls is ast.ClassDef or cls is ast.Module:
+                return ancestor  # pyright: ignore[reportReturnType]
+            child, ancestor = ancestor, parents.get(ancestor)
         return self._tree.root
 
     def visible(self, name: str, at: ast.AST) -> list[Binding]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from tarmac.check.module import Module
-from tarmac.check.reach import local_modules
+from tarmac.check.reach import MOST, local_modules, local_units
 
 _SPREADS = re.compile(
     r"""
@@ -22,13 +21,15 @@ _SPREADS = re.compile(
 """Words of which one anywhere in a script, even in a comment, means that somebody thought of more than one GPU."""
 
 
-@lru_cache(maxsize=512)
 def distributes(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may use more than one GPU. True when in doubt."""
-    return any(_SPREADS.search(module.unit.source) for module in local_modules(script))
+    units = local_units(script)
+    found = script.project.once(
+        "distributes", script.unit, lambda: any(_SPREADS.search(unit.source) for unit in units)
+    )
+    return found or len(units) >= MOST
 
 
-@lru_cache(maxsize=512)
 def trains_by_hand(script: Module) -> bool:
     """Whether the script trains with PyTorch's `backward()` or with Keras's `fit()` or a gradient tape."""
     modules = local_modules(script)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarmac.check.arguments import CommandLine, command_line
 from tarmac.check.module import Module
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from tarmac.catalogue.catalogue import Catalogue
     from tarmac.catalogue.model import Instance
     from tarmac.check.job import JobDefinition
+
+
+MOST_HELD = 6_000_000
+"""Characters of source whose models are kept at a time; a model takes some fifty bytes a character."""
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,9 @@ class Project:
         self._broken: dict[Unit, list[source.Broken]] = {}
         self._lines: dict[Module, CommandLine] = {}
         self._script_folders: list[str] = []
-        self._siblings: dict[tuple[str, str], Module | None] = {}
+        self._siblings: dict[tuple[str, str], Unit | None] = {}
+        self._facts: dict[tuple[str, Unit], Any] = {}
+        self._held = 0
         self._listed: dict[str, set[str]] = {}
         for unit in units:
             self._units.setdefault(unit.absolute, unit)
@@ -115,6 +124,7 @@ class Project:
         scripts = [job.script for job in self.jobs if job.script is not None]
         self._script_folders = list(dict.fromkeys(str(script.unit.absolute.parent) for script in scripts))
         self._siblings.clear()
+        self._facts.clear()
         self.__dict__.pop("_jobs_by_script", None)
 
     # Modules
@@ -125,19 +135,29 @@ class Project:
             tree, broken = source.parse(unit)
             self._broken[unit] = broken
             self._modules[unit] = Module(unit, tree, self) if tree is not None else None
+            self._held += len(unit.source)
+            if self._held > MOST_HELD:
+                self._let_go()
         return self._modules[unit]
 
     def broken(self, unit: Unit) -> list[source.Broken]:
         """What of a unit does not parse."""
-        self.module(unit)
+        if unit not in self._broken:
+            self.module(unit)
         return self._broken[unit]
 
     def forget(self, unit: Unit) -> None:
         """Let go of a unit's model, which can be made again: what no job runs need not stay in memory."""
-        module = self._modules.get(unit)
-        if module is not None and unit.absolute not in self._jobs_by_script:
-            del self._modules[unit]
-            self._lines.pop(module, None)
+        if unit in self._modules and unit.absolute not in self._jobs_by_script:
+            module = self._modules.pop(unit)
+            self._held -= len(unit.source)
+            if module is not None:
+                self._lines.pop(module, None)
+
+    def _let_go(self) -> None:
+        """Forget the older half of what nobody is looking at: imports of a large project reach far."""
+        for unit in list(self._modules)[: len(self._modules) // 2]:
+            self.forget(unit)
 
     def file(self, path: Path) -> Unit | None:
         """The unit of a path: one that is checked, or else a file on the disk."""
@@ -156,11 +176,15 @@ class Project:
 
     def sibling(self, module: Module, dotted: str) -> Module | None:
         """The module of this project that an import means: `config`, `.config`, `pkg.config`; None for libraries."""
+        unit = self.sibling_unit(module, dotted)
+        return self.module(unit) if unit is not None else None
+
+    def sibling_unit(self, module: Module, dotted: str) -> Unit | None:
+        """The text of `sibling`."""
         folder = str(module.unit.absolute.parent)
         key = (folder, dotted)
         if key not in self._siblings:
-            unit = self._file_of(folder, dotted)
-            self._siblings[key] = self.module(unit) if unit is not None else None
+            self._siblings[key] = self._file_of(folder, dotted)
         return self._siblings[key]
 
     def _file_of(self, folder: str, dotted: str) -> Unit | None:
@@ -198,6 +222,21 @@ class Project:
     def _virtual(self) -> list[Path]:
         return [path for path, unit in self._units.items() if unit.kind == "cell-file"]
 
+    def once(self, what: str, unit: Unit, make: Callable[[], T]) -> T:
+        """What `make` gives for a unit, made the first time that it is asked for.
+
+        Keep facts here, and no models of other units: those are let go of.
+
+        Args:
+            what: names the fact.
+            unit: what it is about.
+            make: finds it.
+        """
+        key = (what, unit)
+        if key not in self._facts:
+            self._facts[key] = make()
+        return self._facts[key]
+
     def command_line(self, module: Module) -> CommandLine:
         """What a script takes on its command line."""
         if module not in self._lines:
@@ -210,13 +249,13 @@ class Project:
 
     @cached_property
     def _jobs_by_script(self) -> dict[Path, list[JobDefinition]]:
-        from tarmac.check.reach import local_modules
+        from tarmac.check.reach import local_units
 
         found: dict[Path, list[JobDefinition]] = defaultdict(list)
         for job in self.jobs:
-            for module in local_modules(job.script) if job.script is not None else ():
-                if job not in found[module.unit.absolute]:
-                    found[module.unit.absolute].append(job)
+            for unit in local_units(job.script) if job.script is not None else ():
+                if job not in found[unit.absolute]:
+                    found[unit.absolute].append(job)
         return found
 
 

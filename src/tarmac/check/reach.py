@@ -8,27 +8,35 @@ from functools import cache
 from pathlib import Path
 
 from tarmac.check.module import Module
+from tarmac.check.span import Unit
 
-MOST = 300
+MOST = 100
 """A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
 
 
 def local_modules(script: Module) -> list[Module]:
-    """The script and every module of the project that it imports, directly or not; the script first."""
-    return script.local_modules
-
-
-def find_local_modules(script: Module) -> list[Module]:
-    """What `local_modules` gives, found anew; at most `MOST` of them."""
+    """The script and the modules of its project that it imports, directly or not; the script first, `MOST` at most."""
     found = [script]
-    seen = {script}
-    for module in found:
-        for name in sorted(module.names.modules | set(module.names.imports.values())):
-            other = module.project.sibling(module, name)
-            if other is not None and other not in seen and len(found) < MOST:
-                seen.add(other)
-                found.append(other)
+    for unit in local_units(script)[1:]:
+        module = script.project.module(unit)
+        if module is not None:
+            found.append(module)
     return found
+
+
+def local_units(script: Module) -> tuple[Unit, ...]:
+    """The texts of `local_modules`; cheaper where no syntax is needed."""
+    project = script.project
+
+    def reached() -> tuple[Unit, ...]:
+        found = [script.unit]
+        for unit in found:
+            for other in project.once("imports", unit, lambda unit=unit: _imported(script, unit)):
+                if other not in found and len(found) < MOST:
+                    found.append(other)
+        return tuple(found)
+
+    return project.once("reach", script.unit, reached)
 
 
 def unseen_imports(script: Module) -> list[str]:
@@ -37,17 +45,9 @@ def unseen_imports(script: Module) -> list[str]:
     An import that is not in this list cannot have moved a model to the GPU or started processes behind the script's
     back. One that is in it may have.
     """
-    unseen: set[str] = set()
-    for module in local_modules(script):
-        if module.names.has_star:
-            unseen.add("*")
-        for name in module.names.modules:
-            root = name.partition(".")[0]
-            if root in sys.stdlib_module_names or root in quiet_libraries():
-                continue
-            if module.project.sibling(module, name) is None and not _is_own_package(module, name):
-                unseen.add(root or name)
-    return sorted(unseen)
+    if len(local_units(script)) >= MOST:
+        return ["more than can be read"]
+    return script.project.once("unseen", script.unit, lambda: _unseen(script))
 
 
 @cache
@@ -58,8 +58,33 @@ def quiet_libraries() -> frozenset[str]:
         return frozenset(row["import"] for row in csv.DictReader(file))
 
 
+def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:
+    module = script.project.module(unit)
+    if module is None:
+        return ()
+    names = sorted(module.names.modules | set(module.names.imports.values()))
+    found = [script.project.sibling_unit(module, name) for name in names]
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def _unseen(script: Module) -> list[str]:
+    unseen: set[str] = set()
+    for module in local_modules(script):
+        if module.names.has_star:
+            unseen.add("*")
+        for name in module.names.modules:
+            root = name.partition(".")[0]
+            if root in sys.stdlib_module_names or root in quiet_libraries():
+                continue
+            if module.project.sibling_unit(module, name) is None and not _is_own_package(module, name):
+                unseen.add(root or name)
+    return sorted(unseen)
+
+
 def _is_own_package(module: Module, name: str) -> bool:
     """`from . import losses`: the package itself is nothing to look into, its members are."""
     prefix = name if name.endswith(".") else name + "."
     members = [one for one in module.names.imports.values() if one.startswith(prefix)]
-    return bool(members) and all(module.project.sibling(module, member) is not None for member in members)
+    return bool(members) and all(
+        module.project.sibling_unit(module, member) is not None for member in members
+    )

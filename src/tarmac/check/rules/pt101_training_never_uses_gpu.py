@@ -86,8 +86,9 @@ def check(module: Module, project: Project) -> Hits:
         for one in module.calls_of("backward")
         if one.receiver is not None and module.loops_around(one.node)
     ]
-    loaders = any(one.calls_of("DataLoader") for one in local_modules(module))
-    if not steps or not loaders or not module.calls_of("step"):
+    if not steps or not module.calls_of("step"):
+        return
+    if not any(one.calls_of("DataLoader") for one in local_modules(module)):
         return
     job = project.worst_job(module)
     gpus = project.gpus(job) if job is not None else None
