@@ -92,7 +92,13 @@ def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(desk: Desk) -> None
 @pytest.mark.parametrize("block", blocks("python"))
 def test_python_blocks_run(desk: Desk, block: str) -> None:
     shutil.copytree(ROOT / "examples", desk.project / "examples")
-    environment = {**os.environ, "HOME": str(desk.home), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": ""}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "HOME": str(desk.home),
+        "XDG_STATE_HOME": "",
+        "XDG_CACHE_HOME": "",
+    }
     done = subprocess.run(
         [sys.executable, "-c", block], cwd=desk.project, env=environment, capture_output=True, text=True
     )

@@ -84,7 +84,9 @@ class Desk:
     def _environment(self) -> dict[str, str]:
         keep = {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PIP_FIND_LINKS", "TMPDIR"}
         inherited = {name: value for name, value in os.environ.items() if name in keep}
-        return {**inherited, "HOME": str(self.home), **self.environment}
+        # Two frameworks at once with a thread for each core wait for each other most of the time.
+        threads = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+        return {**inherited, **threads, "HOME": str(self.home), **self.environment}
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
