@@ -171,4 +171,5 @@ def test_a_lot_of_output_comes_whole(store: RunStore, agent: Agent) -> None:
     thread = meanwhile(talk)
     said = kinds(follow(store, "train-1"))
     thread.join()
-    assert said == ["InProgress", lines, "Completed"]
+    # On a busy machine it may all be over before the first look.
+    assert [part for part in said if part != "InProgress"] == [lines, "Completed"]
