@@ -21,8 +21,8 @@ from tarmac.check.span import Unit
 from tarmac.check.suppress import is_suppressed
 from tarmac.findings import Severity
 
-COLLECT_EVERY = 2_000_000
-"""Characters looked at between two collections of garbage: models and their calls know each other, in circles."""
+COLLECT_EVERY = 20_000_000
+"""Characters looked at between two collections of garbage: a rule's own may hold models in circles."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ class Module:
         project: what it is checked with.
     """
 
-    def __init__(self, unit: Unit, root: ast.Module, project: Project) -> None:
+    def __init__(self, unit: Unit, root: ast.Module | None, project: Project) -> None:
+        """A model of a unit; without a root, it is parsed when somebody asks for more than its text."""
         self.unit = unit
         self.project = project
         self._root = root
@@ -120,7 +121,10 @@ class Module:
     @cached_property
     def tree(self) -> Tree:
         """Its syntax, indexed by node type, with parents; indexed when the first rule asks."""
-        return Tree(self._root)
+        if self._root is not None:
+            return Tree(self._root)
+        found = self.project.module(self.unit)
+        return found.tree if found is not None else Tree(ast.Module([], []))
 
     @cached_property
     def names(self) -> Names:
@@ -136,6 +140,11 @@ class Module:
     def title(self) -> str:
         """The file's last name, for messages: `train.py`."""
         return (self.unit.name or self.unit.path).rpartition("/")[2]
+
+    def let_go(self) -> None:
+        """Undo the circle of a model and its calls, so that both go at once; who still asks makes them anew."""
+        for name in ("calls", "_calls_by_method", "_calls_by_node"):
+            self.__dict__.pop(name, None)
 
     # Syntax
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tarmac.check.job import JobDefinition
 
 
-MOST_HELD = 6_000_000
+MOST_HELD = 3_000_000
 """Characters of source whose models are kept at a time; a model takes some fifty bytes a character."""
 
 
@@ -140,6 +140,10 @@ class Project:
                 self._let_go()
         return self._modules[unit]
 
+    def module_if_asked(self, unit: Unit) -> Module:
+        """The model of a unit, which is parsed only when somebody asks for more than its text; empty if it cannot be."""
+        return self._modules.get(unit) or Module(unit, None, self)
+
     def broken(self, unit: Unit) -> list[source.Broken]:
         """What of a unit does not parse."""
         if unit not in self._broken:
@@ -153,6 +157,7 @@ class Project:
             self._held -= len(unit.source)
             if module is not None:
                 self._lines.pop(module, None)
+                module.let_go()
 
     def _let_go(self) -> None:
         """Forget the older half of what nobody is looking at: imports of a large project reach far."""

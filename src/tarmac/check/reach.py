@@ -10,18 +10,13 @@ from pathlib import Path
 from tarmac.check.module import Module
 from tarmac.check.span import Unit
 
-MOST = 100
+MOST = 50
 """A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
 
 
 def local_modules(script: Module) -> list[Module]:
     """The script and the modules of its project that it imports, directly or not; the script first, `MOST` at most."""
-    found = [script]
-    for unit in local_units(script)[1:]:
-        module = script.project.module(unit)
-        if module is not None:
-            found.append(module)
-    return found
+    return [script, *map(script.project.module_if_asked, local_units(script)[1:])]
 
 
 def local_units(script: Module) -> tuple[Unit, ...]:
