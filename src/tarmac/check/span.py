@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 UnitKind = Literal[
-    "python", "notebook", "cell-file", "markdown", "tarmac", "cloudformation", "terraform", "requirements"
+    "python",
+    "notebook",
+    "cell-file",
+    "markdown",
+    "tarmac",
+    "request",
+    "cloudformation",
+    "terraform",
+    "requirements",
 ]
 
 

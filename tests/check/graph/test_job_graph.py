@@ -287,6 +287,29 @@ def test_cloudformation_in_yaml_and_json(tmp_path: Path) -> None:
     assert of_json.instance_type.is_unknown
 
 
+@pytest.mark.parametrize("name", ["job.json", "job.yaml"])
+def test_a_request_in_a_file(tmp_path: Path, name: str) -> None:
+    job = only_job(
+        tmp_path,
+        """\
+        {
+          "TrainingJobName": "train",
+          "AlgorithmSpecification": {"TrainingImage": "i", "TrainingInputMode": "File"},
+          "ResourceConfig": {"InstanceType": "ml.p2.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50}
+        }
+        """,
+        name=name,
+    )
+    assert (job.kind, job.instance_type.text) == ("training", "ml.p2.xlarge")
+    assert job.instance_type.span is not None
+    assert job.instance_type.span.line == 4
+
+
+def test_other_json_is_nobodys_job(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.json": '{"InstanceType": "ml.p2.xlarge"}', "b.json": '["InstanceType"]'})
+    assert jobs_in(tmp_path, "a.json", "b.json") == []
+
+
 def test_terraform(tmp_path: Path) -> None:
     job = only_job(
         tmp_path,

@@ -58,7 +58,7 @@ def _described_in(unit: Unit, project: Project) -> Iterator[JobDefinition]:
             from tarmac.check.graph import described
 
             yield from described.jobs(unit, project)
-        case "cloudformation" | "terraform":
+        case "cloudformation" | "terraform" | "request":
             from tarmac.check.graph import templates
 
             yield from templates.jobs(unit, project)

@@ -21,6 +21,15 @@ _CLOUDFORMATION = {
 }
 """Resource types that have the members of a request of boto3."""
 
+_REQUESTS = {
+    "TrainingJobName": "create_training_job",
+    "ProcessingJobName": "create_processing_job",
+    "EndpointConfigName": "create_endpoint_config",
+    "TransformJobName": "create_transform_job",
+    "NotebookInstanceName": "create_notebook_instance",
+}
+"""The member that tells what a request is for, and boto3's name of it."""
+
 
 def resources(unit: Unit) -> list[Resource]:
     """The resources of a template; nothing from a text that is none."""
@@ -34,13 +43,26 @@ def resources(unit: Unit) -> list[Resource]:
 
 
 def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
-    """The jobs that a template's resources describe."""
+    """The jobs that a template's resources describe, or that a file is a request for."""
+    if unit.kind == "request":
+        yield from _requests(unit, project)
+        return
     for resource in resources(unit):
         if resource.source == "terraform":
             yield from _terraform(resource, project)
         elif operation := _CLOUDFORMATION.get(resource.type):
             for job in request_jobs(operation, resource.properties, resource.span, project):
                 yield replace(job, source="cloudformation", api=resource.type)
+
+
+def _requests(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+    from tarmac.check.readers import cloudformation  # yaml: only where such a file is
+
+    request = cloudformation.document(unit)
+    for member, operation in _REQUESTS.items():
+        if member in request.parts:
+            yield from request_jobs(operation, request, request.parts[member].span or unit.span(1), project)
+            return
 
 
 def _terraform(resource: Resource, project: Project) -> Iterator[JobDefinition]:

@@ -55,6 +55,15 @@ def _defaults(node: yaml.Node | None) -> dict[str, str]:
     return found
 
 
+def document(unit: Unit) -> Value:
+    """A whole YAML or JSON text as a value; unknown where it does not parse."""
+    try:
+        root = yaml.compose(unit.source.replace("\t", "    "), Loader=_LOADER)
+    except (yaml.YAMLError, RecursionError):
+        return UNKNOWN
+    return _Reader(unit, {}).value(root, 0) if root is not None else UNKNOWN
+
+
 class _Reader:
     def __init__(self, unit: Unit, parameters: dict[str, str]) -> None:
         self._unit = unit

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.check.readers.text import Unreadable, decode, read_bytes
-from tarmac.check.span import Unit
+from tarmac.check.span import Unit, UnitKind
 
+MOST_OF_REQUEST = 1_000_000
+"""Bytes; a larger file with an instance type in it is a price list."""
 DESCRIPTIONS = ("tarmac.yaml", "tarmac.yml")
 """`tarmac.jobs.load.FILE_NAMES`, said again because that room imports pydantic, 60 ms that a script need not wait."""
 
@@ -76,10 +78,18 @@ def _template(path: str, name: str, suffix: str) -> list[Unit]:
     except Unreadable:
         # Any .json or .yaml may be data of any size, and none of our concern.
         return []
-    if suffix == "tf":
-        words, kind = (b"aws_sagemaker_", b"aws_instance", b"aws_iam_", b"aws_launch_template"), "terraform"
-    else:
-        words, kind = (b"AWS::",), "cloudformation"
-    if not any(word in raw for word in words):
-        return []
-    return [Unit(path, decode(raw)[0], kind)]
+    kind = _kind_of_template(raw, is_terraform=suffix == "tf")
+    return [Unit(path, decode(raw)[0], kind)] if kind is not None else []
+
+
+def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
+    if is_terraform:
+        words = (b"aws_sagemaker_", b"aws_instance", b"aws_iam_", b"aws_launch_template")
+        return "terraform" if any(word in raw for word in words) else None
+    if b"AWS::" in raw:
+        return "cloudformation"
+    # What `aws sagemaker create-training-job --cli-input-json` takes.
+    is_request = (
+        any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MOST_OF_REQUEST
+    )
+    return "request" if is_request else None
