@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import os
 import sys
 import textwrap
 from typing import Any, Literal
@@ -309,6 +310,8 @@ def _parameter(each: inspect.Parameter) -> Parameter:
 
 
 def _literal(value: Any) -> str | None:
+    if isinstance(value, str) and value.startswith(os.getcwd()):  # noqa: PTH109 - where the tool was started says nothing
+        return None
     if type(value) in (bool, int, float) or (type(value) is str and value and value.isascii()):
         text = repr(value)
         return text if len(text) <= LONGEST_DEFAULT and " " not in text else None
