@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tarmac.agent.state import FAILED
 from tarmac.cli.console import Console
 from tarmac.cli.verdict_text import render
-from tarmac.cli.words import counted, size, span
+from tarmac.cli.words import billing, counted, size, span, usd
 from tarmac.errors import ExitCode
-from tarmac.places.local.control import LocalRun
-from tarmac.places.local.follow import Event, Live, Output
+from tarmac.places.place import LOCAL, Artifact, Event, Live, Notice, Output, Run
 from tarmac.places.record import RunRecord
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ _ISOLATION = {
 
 
 def follow_to_the_end(
-    run: LocalRun,
+    run: Run,
     console: Console,
     *,
     offset: int = 0,
@@ -39,7 +37,8 @@ def follow_to_the_end(
 
     Args:
         offset: bytes of its output to leave out.
-        stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once; else it only stops the looking.
+        stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once or, where that cannot be, waits no
+            longer; else it only stops the looking.
         first: what else to show before; Ctrl-C stops the run from there on.
 
     Returns:
@@ -57,10 +56,12 @@ def follow_to_the_end(
                 view.show(event)
             break
         except KeyboardInterrupt:
+            console.end_progress()
             if not stop_on_interrupt:
-                console.end_progress()
                 return ExitCode.INTERRUPTED
             interrupts = _stop(run, console, interrupts + 1)
+            if interrupts > 1 and not run.can_stop_at_once:
+                return ExitCode.INTERRUPTED
             events = run.follow(offset=offset + view.seen, live=console.live)
     console.end_progress()
     record = run.record
@@ -68,49 +69,45 @@ def follow_to_the_end(
     return ExitCode.INTERRUPTED if interrupts else record.outcome
 
 
-def show_end(run: LocalRun, record: RunRecord, console: Console) -> None:
+def show_end(run: Run, record: RunRecord, console: Console) -> None:
     """What is to be said of a run that has ended."""
     console.say()
     if (verdict := run.verdict) is not None:
         console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
     console.label("run", _ending(record))
+    if billed := billing(record):
+        console.label("billed", billed)
     for note in record.notes:
         console.label("note", note)
-    for name, artifact in record.document.get("artifacts", {}).items():
-        files = counted(artifact["files"], "file")
-        console.label("artifact", f"{run.paths.artifacts / name} ({files}, {size(artifact['bytes'])})")
-    for explanation in _explanations(run, record)[:_MOST_EXPLANATIONS]:
+    for artifact in run.artifacts():
+        console.label("artifact", _artifact(artifact))
+    for explanation in run.explanations()[:_MOST_EXPLANATIONS]:
         _explain(explanation, console)
 
 
-def final_document(run: LocalRun) -> str:
+def final_document(run: Run) -> str:
     """The run, its verdict and, where it failed, what explains that, as JSON, version 1."""
     record = run.record
     return json.dumps(
         {
             "version": 1,
             "run": dict(record.document),
-            "folder": str(run.paths.root),
+            where_word(run): run.where,
             "exit_code": int(record.outcome),
             "verdict": run.verdict,
-            "explanations": [one.to_json() for one in _explanations(run, record)],
+            "explanations": [one.to_json() for one in run.explanations()],
         },
         indent=2,
     )
 
 
-def _explanations(run: LocalRun, record: RunRecord) -> tuple[Explanation, ...]:
-    """What explains the failure, the root first; nothing for a run that did not fail."""
-    if record.status != FAILED:
-        return ()
-    from tarmac.explain.machine import this_machine  # only a run that failed needs any of it
-    from tarmac.explain.read import explain_run
-
-    return explain_run(run.paths, record, this_machine()).explanations
+def where_word(run: Run) -> str:
+    """What the address is that a run gives of itself."""
+    return "folder" if run.place == LOCAL else "console"
 
 
 def _explain(explanation: Explanation, console: Console) -> None:
-    from tarmac.explain.render import labelled
+    from tarmac.explain.render import labelled  # only a run that failed needs it
 
     for label, text in labelled(explanation, _EXPLANATION_WIDTH, short=True):
         console.label(label, text)
@@ -128,6 +125,8 @@ class _View:
             self._console.write(event.content)
         elif isinstance(event, Live):
             self._console.progress(self._progress(event.sample))
+        elif isinstance(event, Notice):
+            self._console.label("note", event.text)
         else:
             self._state(event)
 
@@ -140,19 +139,23 @@ class _View:
             self._started(record)
 
     def _started(self, record: RunRecord) -> None:
-        self._console.label("/opt/ml", _ISOLATION.get(record.document.get("isolation", ""), "unknown"))
+        if "isolation" in record.document:
+            self._console.label("/opt/ml", _ISOLATION.get(record.document["isolation"], "unknown"))
         self._console.say()
 
     def _progress(self, sample: dict[str, Any]) -> str:
-        parts = [self._record.secondary_status or "" if self._record else "", span(sample["seconds"])]
-        for gpu in sample["gpus"]:
+        parts = [self._record.secondary_status or "" if self._record else "", span(sample.get("seconds"))]
+        for gpu in sample.get("gpus", ()):
             used, total = gpu["memory_used"], gpu["memory_total"]
             memory = f", {size(used)} of {size(total)}" if used is not None and total else ""
             parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
-        if sample["cores"] is not None:
-            parts.append(f"CPU {100 * sample['cores']:.0f} %")
-        if sample["rss"] is not None:
-            parts.append(size(sample["rss"]))
+        if (cores := sample.get("cores")) is not None:
+            parts.append(f"CPU {100 * cores:.0f} %")
+        if (rss := sample.get("rss")) is not None:
+            parts.append(size(rss))
+        if (cost := sample.get("cost")) is not None:
+            parts.append(usd(cost))
+        parts.append(sample.get("message") or "")
         return " · ".join(part for part in parts if part)
 
 
@@ -160,15 +163,11 @@ def _percent(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f} %"
 
 
-def _stop(run: LocalRun, console: Console, interrupts: int) -> int:
+def _stop(run: Run, console: Console, interrupts: int) -> int:
     """Ask for a stop, at once after a second Ctrl-C; gives how many there were, for one may come meanwhile."""
-    console.end_progress()
     while True:
         try:
-            if interrupts > 1:
-                console.say("tarmac: stopping at once")
-            else:
-                console.say(f"tarmac: stopping {run.id}; Ctrl-C again stops it at once")
+            console.say(f"tarmac: {_stopping(run, interrupts)}")
             run.stop(at_once=interrupts > 1)
         except KeyboardInterrupt:
             interrupts += 1
@@ -176,7 +175,23 @@ def _stop(run: LocalRun, console: Console, interrupts: int) -> int:
             return interrupts
 
 
+def _stopping(run: Run, interrupts: int) -> str:
+    if run.can_stop_at_once:
+        return "stopping at once" if interrupts > 1 else f"stopping {run.id}; Ctrl-C again stops it at once"
+    if interrupts > 1:
+        return f"{run.id} goes on stopping by itself: tarmac wait {run.id}"
+    return f"stopping {run.id}; Ctrl-C again leaves it to stop by itself"
+
+
 def _ending(record: RunRecord) -> str:
     took = span(record.seconds(record.ended or 0.0))
     text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
     return f"{text}\n{record.failure_reason}" if record.failure_reason else text
+
+
+def _artifact(artifact: Artifact) -> str:
+    known = [
+        *([] if artifact.files is None else [counted(artifact.files, "file")]),
+        *([] if artifact.bytes is None else [size(artifact.bytes)]),
+    ]
+    return artifact.location + (f" ({', '.join(known)})" if known else "")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarmac.places.record import RunRecord
+
 
 def size(count: float) -> str:
     """Bytes in short: `812 B`, `12.3 KiB`, `1.4 GiB`."""
@@ -28,3 +33,20 @@ def span(seconds: float | None) -> str:
 def counted(number: int, thing: str) -> str:
     """`1 file`, `3 files`."""
     return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def usd(amount: float | None) -> str:
+    """Money in short: `$0.0042`, `$1.23`, `$1,234.50`; `-` where nobody knows."""
+    if amount is None:
+        return "-"
+    return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
+
+
+def billing(record: RunRecord) -> str | None:
+    """What a run cost and for what: `$0.17: 10:02 of ml.g5.xlarge`; `None` where nothing is billed."""
+    if record.billed_seconds is None:
+        return None
+    count = f"{record.instance_count} x " if record.instance_count > 1 else ""
+    text = f"{span(record.billed_seconds)} of {count}{record.instance_type}"
+    text = f"{text}, at a price that is not known" if record.cost is None else f"{usd(record.cost)}: {text}"
+    return text if not record.spot_saving else f"{text}; spot saved {100 * record.spot_saving:.0f} %"

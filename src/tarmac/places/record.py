@@ -18,7 +18,7 @@ class RunRecord:
         id: unique in its place.
         job_name: the job's name.
         kind: `training` or `processing`.
-        place: `local`.
+        place: `local` or `sagemaker`.
         status: `InProgress`, `Stopping`, `Completed`, `Failed` or `Stopped`, as SageMaker says it.
         secondary_status: `Starting`, `Downloading`, `Training`, `Uploading`, `MaxRuntimeExceeded` …
         created: seconds since the epoch; so are the other times.
@@ -84,6 +84,31 @@ class RunRecord:
         if self.gpu_requirement_met is None:
             return ExitCode.UNDECIDED
         return ExitCode.OK if self.gpu_requirement_met else ExitCode.GPU_UNUSED
+
+    @property
+    def instance_type(self) -> str | None:
+        """What it runs on, such as `ml.g5.xlarge`; `None` on this machine."""
+        return self.document.get("instance_type")
+
+    @property
+    def instance_count(self) -> int:
+        """How many instances it runs on."""
+        return self.document.get("instance_count") or 1
+
+    @property
+    def billed_seconds(self) -> float | None:
+        """The seconds of each instance that are billed; `None` where nothing is, or that is not known yet."""
+        return self.document.get("billed_seconds")
+
+    @property
+    def cost(self) -> float | None:
+        """What it cost so far, in USD by the catalogue's list price; `None` where nobody knows."""
+        return self.document.get("cost_usd")
+
+    @property
+    def spot_saving(self) -> float | None:
+        """The share of the time that was not billed because the instances were spot ones, from 0 to 1."""
+        return self.document.get("spot_saving")
 
     def seconds(self, now: float) -> float | None:
         """How long the script has run, or ran; `None` before it started."""

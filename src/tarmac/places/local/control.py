@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tarmac.agent.artifacts import ArtifactError
 from tarmac.agent.copying import copy_file, lay_over
 from tarmac.agent.paths import RunPaths
-from tarmac.agent.state import read_state
+from tarmac.agent.state import FAILED, read_state
 from tarmac.agent.unpacking import unpack
 from tarmac.errors import TarmacError, UsageError
 from tarmac.places.local.changes import Changes
-from tarmac.places.local.follow import Event, follow
+from tarmac.places.local.follow import follow
 from tarmac.places.local.store import RunStore, agent_alive
+from tarmac.places.place import LOCAL, Artifact, Event
 from tarmac.places.record import RunRecord
 
+if TYPE_CHECKING:
+    from tarmac.explain import Explanation
+
 _LOOK_SECONDS = 1.0
+_CHUNK = 1 << 20
 
 
 class LocalRun:
-    """One run on this machine.
+    """One run on this machine; obeys `tarmac.places.place.Run`.
 
     Args:
         store: where its folder is.
         run_id: its id.
     """
+
+    place = LOCAL
+    can_stop_at_once = True
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store = store
@@ -54,9 +63,30 @@ class LocalRun:
         """The content of `verdict.json`; `None` while the script runs, or if it was never started."""
         return read_state(self.paths.verdict)
 
+    @property
+    def where(self) -> str:
+        """Its folder."""
+        return str(self.paths.root)
+
+    def artifacts(self) -> list[Artifact]:
+        """The archives that it packed."""
+        return [
+            Artifact(name, str(self.paths.artifacts / name), packed["files"], packed["bytes"])
+            for name, packed in self.record.document.get("artifacts", {}).items()
+        ]
+
     def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
         """Everything that it says until it has ended; see `tarmac.places.local.follow.follow`."""
         return follow(self._store, self.id, offset=offset, live=live)
+
+    def write_log(self, sink: BinaryIO) -> int:
+        """Write what the script printed so far, byte for byte."""
+        try:
+            with self.paths.log().open("rb") as log:
+                shutil.copyfileobj(log, sink, _CHUNK)
+                return log.tell()
+        except FileNotFoundError:
+            return 0
 
     def wait(self) -> RunRecord:
         """Return when it has ended."""
@@ -103,6 +133,25 @@ class LocalRun:
                 f"{error.filename or destination} could not be written: {error.strerror or error}.",
                 remedy="Name another folder with --to.",
             ) from error
+
+    def remove(self) -> str:
+        """Delete its folder and all that is in it.
+
+        Raises:
+            UsageError: it still runs.
+        """
+        self._store.remove(self.record)
+        return "removed"
+
+    def explanations(self) -> tuple[Explanation, ...]:
+        """What explains its failure, by its logs and by this machine; nothing for a run that did not fail."""
+        record = self.record
+        if record.status != FAILED:
+            return ()
+        from tarmac.explain.machine import this_machine  # only a run that failed needs any of it
+        from tarmac.explain.read import explain_run
+
+        return explain_run(self.paths, record, this_machine()).explanations
 
     def _listening_agent(self) -> int | None:
         """The agent's process id, once it has one that listens to signals; `None` when it is gone."""

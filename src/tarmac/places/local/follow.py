@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tarmac.agent.state import read_state
 from tarmac.places.local.changes import Changes
 from tarmac.places.local.store import RunStore
+from tarmac.places.place import Event, Live, Output
 from tarmac.places.record import RunRecord
 
 _CHUNK = 1 << 20
@@ -18,24 +18,6 @@ _GATHER_SECONDS = 0.01
 # An end without a last word: the lock's release is an event too, but on macOS, and for a folder on a network disk,
 # nothing tells.
 _LOOK_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Output:
-    """Some of the script's output, as it is."""
-
-    content: bytes
-
-
-@dataclass(frozen=True)
-class Live:
-    """The newest sample in short: `seconds`, `gpus`, `cores` (kept busy), `rss` (bytes)."""
-
-    sample: dict[str, Any]
-
-
-Event = Output | RunRecord | Live
-"""What `follow` gives; a `RunRecord` when the run's state changed."""
 
 
 def follow(store: RunStore, run_id: str, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
