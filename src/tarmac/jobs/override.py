@@ -15,7 +15,7 @@ from tarmac.jobs.spec import Job, TrainingJob
 
 JobType = TypeVar("JobType", bound=Job)
 
-_FLAGS = {
+_FLAGS: dict[str, str] = {
     "name": "--name",
     "inputs": "--input",
     "hyperparameters": "-p",
@@ -26,6 +26,19 @@ _FLAGS = {
     "max_duration": "--max-duration",
     "require_gpu": "--require-gpu",
     "arguments": "the arguments after --",
+    "framework": "--framework",
+    "framework_version": "--framework-version",
+    "image": "--image",
+    "fallbacks": "--fallback",
+    "tags": "--tag",
+}
+_FLAGS_BELOW = {
+    ("resources", "region"): "--region",
+    ("resources", "spot"): "--spot",
+    ("sagemaker", "role"): "--role",
+    ("sagemaker", "bucket"): "--bucket",
+    ("sagemaker", "max_wait"): "--max-wait",
+    ("sagemaker", "keep_alive"): "--keep-alive",
 }
 
 
@@ -44,6 +57,17 @@ class Changes:
         max_duration: as in `8h`.
         require_gpu: whether running without a GPU is an error.
         arguments: take the place of the file's arguments.
+        framework: what the script is written with.
+        framework_version: its version.
+        image: the container image.
+        region: the AWS region.
+        spot: whether spot capacity will do.
+        fallbacks: instance types to try in order, in place of the file's.
+        tags: each `KEY=VALUE`.
+        role: the role that the job runs as on SageMaker.
+        bucket: for code and results.
+        max_wait: with spot, for waiting and running together; as in `12h`.
+        keep_alive: how long a warm pool stays; as in `15min`.
     """
 
     name: str | None = None
@@ -56,6 +80,17 @@ class Changes:
     max_duration: str | None = None
     require_gpu: bool | None = None
     arguments: Sequence[str] | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    image: str | None = None
+    region: str | None = None
+    spot: bool | None = None
+    fallbacks: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    role: str | None = None
+    bucket: str | None = None
+    max_wait: str | None = None
+    keep_alive: str | None = None
 
 
 def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
@@ -87,8 +122,18 @@ def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
             **job.environment,
             **_pairs("--env", changes.environment, "TF_CPP_MIN_LOG_LEVEL=1"),
         }
+    if changes.tags:
+        data["tags"] = {**job.tags, **_pairs("--tag", changes.tags, "project=cats")}
     if changes.instance_type is not None:
         data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
+    data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot)
+    data["sagemaker"] = _with(
+        job.sagemaker,
+        role=changes.role,
+        bucket=changes.bucket,
+        max_wait=changes.max_wait,
+        keep_alive=changes.keep_alive,
+    )
     if changes.gpu is not None:
         asked: dict[str, Any] = {**dict(data["resources"]), "gpu": changes.gpu}
         data["resources"] = asked
@@ -107,8 +152,18 @@ def _plain_changes(changes: Changes) -> dict[str, Any]:
         "max_duration": changes.max_duration,
         "require_gpu": changes.require_gpu,
         "arguments": None if changes.arguments is None else tuple(changes.arguments),
+        "framework": changes.framework,
+        "framework_version": changes.framework_version,
+        "image": changes.image,
+        "fallbacks": tuple(changes.fallbacks) or None,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _with(part: Any, **given: Any) -> Any:
+    """A part of the job with what the flags say of it, to be read again; the part itself where they say nothing."""
+    said = {key: value for key, value in given.items() if value is not None}
+    return {**dict(part), **said} if said else part
 
 
 def _pairs(flag: str, texts: Sequence[str], example: str) -> dict[str, str]:
@@ -145,6 +200,13 @@ def _json_or_text(text: str) -> Any:
 
 
 def _sentence(problem: Problem) -> str:
-    flag = _FLAGS.get(str(problem.path[0]), "") if problem.path else ""
-    inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in ("-p", "--env", "--input") else ""
+    flag = _flag_of(problem)
+    named = len(problem.path) > 1 and flag in ("-p", "--env", "--input", "--tag")
+    inner = f" {problem.path[1]}" if named else ""
     return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
+
+
+def _flag_of(problem: Problem) -> str:
+    keys = tuple(str(key) for key in problem.path[:2])
+    below = _FLAGS_BELOW.get(keys) if len(keys) > 1 else None
+    return below or (_FLAGS.get(keys[0], "") if keys else "")

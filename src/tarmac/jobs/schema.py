@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.jobs.parts import Checkpoint, IfGpuUnused, Mount, Outlet
+from tarmac.jobs.parts import Checkpoint, IfGpuUnused, Mount, Outlet, Resources
 from tarmac.jobs.rules import CHANNEL_NAME, PROCESSING_ROOT
+from tarmac.jobs.sagemaker import SageMakerSettings
 from tarmac.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
 
 SCHEMA_ID = "urn:tarmac:schema:tarmac.yaml:1"
@@ -116,10 +117,11 @@ def _add_what_files_may_say(properties: dict[str, Any]) -> None:
         "description": properties["framework"]["description"],
         "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],
     }
-    properties["resources"] = {
-        "description": properties["resources"]["description"],
-        "anyOf": [{"$ref": "#/$defs/Resources"}, {"type": "null"}],
-    }
+    for key, part in (("resources", Resources), ("sagemaker", SageMakerSettings)):
+        properties[key] = {
+            "description": properties[key]["description"],
+            "anyOf": [{"$ref": f"#/$defs/{part.__name__}"}, {"type": "null"}],
+        }
     for key in ("inputs", "hyperparameters", "outputs"):
         if key in properties:
             properties[key]["type"] = ["object", "null"]

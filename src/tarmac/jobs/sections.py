@@ -17,7 +17,7 @@ MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
 }
 """The model of each `kind`."""
 
-_MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags")
+_MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags", "sagemaker")
 """Mappings that `defaults` and a job share key by key; any other key of a job replaces the default whole."""
 
 

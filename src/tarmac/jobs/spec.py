@@ -33,6 +33,7 @@ from tarmac.jobs.parts import (
     read_outlets,
 )
 from tarmac.jobs.problems import FieldError, InvalidDescription, did_you_mean, find_problems
+from tarmac.jobs.sagemaker import SageMakerSettings
 from tarmac.units import Duration
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
@@ -115,6 +116,14 @@ class _Described(BaseModel):
         default_factory=Resources,
         description="What the job needs, where instance_type does not say it.",
     )
+    fallbacks: Annotated[
+        tuple[Annotated[str, AfterValidator(rules.check_instance_type)], ...],
+        BeforeValidator(rules.texts),
+    ] = Field(
+        default=(),
+        description="Instance types to try in order where instance_type cannot be had: no capacity, or no quota.",
+        examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
+    )
     max_duration: Duration | None = Field(
         default=None, description="When the job is stopped.", examples=["8h", "90m", "1h30m", 3600]
     )
@@ -130,6 +139,10 @@ class _Described(BaseModel):
         default_factory=dict,
         description="AWS tags.",
         json_schema_extra={"maxProperties": rules.MAX_TAGS},
+    )
+    sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
+        default_factory=SageMakerSettings,
+        description="What holds on SageMaker alone: role, bucket, network, keys, warm pool, metrics.",
     )
 
     @property
