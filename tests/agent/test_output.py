@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.output import OutputLog
+from tarmac.agent.output import OutputLog, Sink, appending_to
 
 
-def copied(content: bytes, path: Path, piece: int = 1 << 16) -> OutputLog:
+def copied(content: bytes, to: Path | Sink, piece: int = 1 << 16) -> OutputLog:
     readable, writable = os.pipe()
-    log = OutputLog(readable, path)
+    log = OutputLog(readable, to if isinstance(to, Sink) else Sink(appending_to(to)))
     log.start()
     for start in range(0, len(content), piece):
         os.write(writable, content[start : start + piece])
@@ -61,15 +61,16 @@ def test_a_full_disk_cuts_the_log_and_never_the_script(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("this system has no /dev/full")
-    log = copied(b"y" * 3_000_000, full)
-    assert log.lost_bytes == 3_000_000
-    assert log.lost_reason == "No space left on device"
+    sink = Sink(appending_to(full))
+    log = copied(b"y" * 3_000_000, sink)
+    assert sink.lost_bytes == 3_000_000
+    assert sink.lost_reason == "No space left on device"
     assert log.tail().endswith("y")
 
 
 def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
     readable, writable = os.pipe()
-    log = OutputLog(readable, tmp_path / "log")
+    log = OutputLog(readable, Sink(appending_to(tmp_path / "log")))
     log.start()
     watcher = subprocess.Popen(
         ["tail", "-n", "+1", "-F", tmp_path / "log"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -13,7 +13,7 @@ from tarmac.agent.stopping import AT_ONCE, GRACEFUL, StopRequested, StopSignals
 
 @pytest.fixture
 def signals() -> Iterator[StopSignals]:
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD)
     before = {number: signal.getsignal(number) for number in numbers}
     stop = StopSignals()
     stop.install()

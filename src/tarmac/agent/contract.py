@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,10 +36,14 @@ class Machine:
     Args:
         cpus: logical processors.
         gpus: GPUs that the driver reports.
+        resources: what SageMaker wrote into `resourceconfig.json`, where it did; it goes before what the job says.
+        channels: what SageMaker wrote into `inputdataconfig.json`, where it did.
     """
 
     cpus: int
     gpus: int
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def code_folder(job: AgentJob) -> str:
@@ -55,25 +59,33 @@ def code_folder(job: AgentJob) -> str:
 
 def lay_out(job: AgentJob, ml: Path) -> None:
     """Make the folders that the contract promises and write its configuration files, below the run's `ml` folder."""
+    make_folders(job, ml)
     if job.kind == "processing":
         config = ml / "config"
-        folders = ["output", *(output.target for output in job.outputs)]
         documents = {
             "processingjobconfig.json": processing_job_config(job),
             "resourceconfig.json": {"current_host": job.current_host, "hosts": sorted(job.hosts)},
         }
     else:
         config = ml / "input" / "config"
-        folders = ["model", "input/data", "output/data", "checkpoints"]
         documents = {
             "hyperparameters.json": hyperparameter_texts(job.hyperparameters),
             "inputdataconfig.json": input_data_config(job),
             "resourceconfig.json": resource_config(job),
         }
-    for folder in (*folders, code_folder(job), config):
-        (ml / folder).mkdir(parents=True, exist_ok=True)
+    config.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         (config / name).write_text(json.dumps(document), encoding="utf-8")
+
+
+def make_folders(job: AgentJob, ml: Path) -> None:
+    """Make the folders that the contract promises, where they are not there yet."""
+    if job.kind == "processing":
+        folders = ["output", *(output.target for output in job.outputs)]
+    else:
+        folders = ["model", "input/data", "output/data", "checkpoints"]
+    for folder in (*folders, code_folder(job)):
+        (ml / folder).mkdir(parents=True, exist_ok=True)
 
 
 def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
@@ -162,22 +174,27 @@ def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) ->
 
 def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, Any]:
     hyperparameters = _script_hyperparameters(job)
-    resources = resource_config(job)
-    groups = resources["instance_groups"]
+    resources = {**resource_config(job), **machine.resources}
+    groups = {group["instance_group_name"]: group for group in resources["instance_groups"]}
+    group = resources["current_group_name"]
+    inputs = {
+        name: {**default, **machine.channels.get(name, {})}
+        for name, default in input_data_config(job).items()
+    }
     channels = {name: paths.channel(name) for name in job.channels}
     common: dict[str, Any] = {
         "hosts": resources["hosts"],
-        "network_interface_name": _NETWORK_INTERFACE,
+        "network_interface_name": resources["network_interface_name"],
         "user_entry_point": job.entry_point,
         "resource_config": resources,
-        "input_data_config": input_data_config(job),
+        "input_data_config": inputs,
         "output_data_dir": paths.output_data,
         "current_host": job.current_host,
         "current_instance_type": resources["current_instance_type"],
-        "current_instance_group": _INSTANCE_GROUP,
-        "current_instance_group_hosts": resources["hosts"],
-        "instance_groups": [group["instance_group_name"] for group in groups],
-        "instance_groups_dict": {group["instance_group_name"]: group for group in groups},
+        "current_instance_group": group,
+        "current_instance_group_hosts": groups.get(group, resources)["hosts"],
+        "instance_groups": [*groups],
+        "instance_groups_dict": groups,
         "distribution_instance_groups": [],
         "is_hetero": False,
         "module_name": _module_name(job.entry_point),

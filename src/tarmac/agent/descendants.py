@@ -49,6 +49,13 @@ def end_descendants() -> None:
             return
 
 
+def collect_ended() -> None:
+    """Take leave of children that have ended, so that none stays a zombie; where this is process 1, all orphans are its own."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _children_by_parent() -> dict[int, list[int]]:
     children: dict[int, list[int]] = defaultdict(list)
     try:

@@ -28,18 +28,22 @@ class Handover:
     problem: str | None = None
 
 
-def hand_over(job: AgentJob, paths: RunPaths, code_before: Snapshot, succeeded: bool) -> Handover:
+def hand_over(
+    job: AgentJob, paths: RunPaths, code_before: Snapshot, succeeded: bool, *, packs: bool = True
+) -> Handover:
     """Pack the artifacts and bring them where the job wants them.
 
     Args:
         code_before: a `snapshot` of the code folder from before the script.
         succeeded: whether the script did; an empty model folder is worth a word only then.
+        packs: whether a training job's folders are packed here; on SageMaker they are packed by it.
     """
     handover = Handover()
     try:
         if job.kind == "training":
-            _pack_training(job, paths, handover)
-            if succeeded and paths.model_archive.name not in handover.artifacts:
+            if packs:
+                _pack_training(job, paths, handover)
+            if succeeded and not _holds_anything(paths.ml / "model"):
                 handover.notes.append(_no_model(models_left_behind(paths.ml / code_folder(job), code_before)))
         else:
             _deliver_outputs(job, paths)

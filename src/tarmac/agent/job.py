@@ -69,7 +69,7 @@ class AgentJob:
         mounts: inputs, and anything else that is to be seen below `/opt/ml`.
         outputs: folders that a processing job fills.
         environment: variables for the script.
-        python: absolute path of the interpreter for the script.
+        python: absolute path of the interpreter for the script; in a container a name such as `python3` will do.
         framework: `tensorflow`, `pytorch` … or `None`.
         instance_type: as the job gives it; `None` is this machine.
         hosts: all hosts, in order; `current_host` is one of them.
@@ -80,7 +80,7 @@ class AgentJob:
         if_gpu_unused: what to do when none does; `None` does nothing.
         max_duration: seconds after which the script is stopped; `None` is no limit.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        isolation: `auto`, `namespace`, `proot` or `environment`.
+        isolation: `auto`, `namespace`, `proot`, `environment`, or `container` where `/opt/ml` is there already.
         checkpoints: the host's folder behind `/opt/ml/checkpoints`.
         output: the host's folder that gets the artifacts; `None` keeps them in the run alone.
     """

@@ -47,9 +47,7 @@ def _command(job: AgentJob) -> list[str]:
 def _environment(
     job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    environment = {
-        name: value for name, value in inherited.items() if not name.startswith(("SM_", "TARMAC_"))
-    }
+    environment = dict(inherited)
     # As in AWS's images, so that a line is seen when it is printed; a user's own setting goes before it.
     environment.setdefault("PYTHONUNBUFFERED", "1")
     environment.update(job.environment)

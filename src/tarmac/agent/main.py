@@ -14,6 +14,7 @@ from tarmac.agent.job import AgentJob
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.run import Run
 from tarmac.agent.state import RunState
+from tarmac.agent.venue import RunFolder
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     adopt_orphans()
     state = RunState(paths.run)
     try:
-        return Run(paths, AgentJob.read(paths.job), state).carry_out()
+        job = AgentJob.read(paths.job)
+        return Run(RunFolder(paths, job), job, state).carry_out()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not seem to go on
         import traceback  # costs the agent's start 2 ms, for what should never be needed
 

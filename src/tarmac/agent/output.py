@@ -1,12 +1,14 @@
-"""The script's output on its way into the run's log: every byte, in order, whatever it is."""
+"""The script's output on its way into the run's log, or to standard output: every byte, in order, whatever it is."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import select
 import threading
 import time
 from pathlib import Path
+from typing import Callable
 
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ: fcntl names it from Python 3.10 on
@@ -15,73 +17,110 @@ _SMALL_READ = 64 * 1024
 _GATHER_SECONDS = 0.005
 
 
+class Sink:
+    """Where words go that must never stop the one who says them: what cannot be written is counted, not raised.
+
+    Args:
+        opened: gives the file descriptor to write to; asked again as long as it fails.
+    """
+
+    def __init__(self, opened: Callable[[], int]) -> None:
+        self._opened = opened
+        self._descriptor: int | None = None
+        self.lost_bytes = 0
+        """Bytes that could not be written."""
+        self.lost_reason = ""
+        """Why they were lost, in the system's words."""
+        self.ends_line = True
+        """Whether what comes next begins a line."""
+
+    def open(self) -> None:
+        """Open it now rather than with the first write."""
+        if self._descriptor is not None:
+            return
+        try:
+            self._descriptor = self._opened()
+        except OSError as error:
+            self.lost_reason = error.strerror or str(error)
+
+    def write(self, data: bytes) -> int:
+        """Write all of it, or as much as can be."""
+        self.open()
+        self.ends_line = data.endswith(b"\n") if data else self.ends_line
+        rest = memoryview(data)
+        while rest:
+            if self._descriptor is None:
+                self.lost_bytes += len(rest)
+                break
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                # Somebody made it non-blocking, and its reader is slow.
+                select.select([], [self._descriptor], [])
+            except OSError as error:
+                # Whatever it is: a pipe that nobody reads would stop the script.
+                self.lost_bytes += len(rest)
+                self.lost_reason = error.strerror or str(error)
+                break
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Let go of the file; a later write opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def appending_to(path: Path) -> Callable[[], int]:
+    """Opens a file at its end, for `Sink`."""
+    return lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
 class OutputLog(threading.Thread):
-    """Copies from a pipe into a file until the pipe's last writer is gone.
+    """Copies from a pipe into a sink until the pipe's last writer is gone.
 
     A full disk cuts the log, never the script: what comes after is read and counted, not kept.
 
     Args:
         readable: the pipe's end to read from; closed at the end.
-        path: the file to append to.
+        sink: what gets the bytes; closed at the end too.
     """
 
-    def __init__(self, readable: int, path: Path) -> None:
+    def __init__(self, readable: int, sink: Sink) -> None:
         super().__init__(name="output", daemon=True)
         self._readable = readable
-        self._path = path
+        self._sink = sink
         self._tail = b""
-        self.lost_bytes = 0
-        """Bytes that could not be written."""
-        self.lost_reason = ""
-        """Why they were lost, in the system's words."""
 
     def run(self) -> None:
         _enlarge(self._readable)
-        log = self._open()
+        self._sink.open()
         previous = 0.0
         while True:
             chunk = os.read(self._readable, _PIPE_BYTES)
             if not chunk:
                 break
-            if log is None:
-                log = self._open()
-            self._keep(log, chunk)
+            self._keep(chunk)
             now = time.monotonic()
             if len(chunk) < _SMALL_READ and now - previous < _GATHER_SECONDS:
                 # A script that prints without pause: let some lines gather, or each wakes us.
                 time.sleep(_GATHER_SECONDS)
             previous = now
-        if log is not None:
-            os.close(log)
+        self._sink.close()
         os.close(self._readable)
 
     def tail(self) -> str:
         """The end of the output, some 64 KiB of it, undecodable bytes replaced."""
         return self._tail.decode("utf-8", errors="replace")
 
-    def _open(self) -> int | None:
-        try:
-            return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            self.lost_reason = error.strerror or str(error)
-            return None
-
-    def _keep(self, log: int | None, chunk: bytes) -> None:
+    def _keep(self, chunk: bytes) -> None:
         self._tail = (
             chunk[-_TAIL_BYTES:] if len(chunk) >= _TAIL_BYTES else (self._tail + chunk)[-_TAIL_BYTES:]
         )
-        if log is None:
-            self.lost_bytes += len(chunk)
-            return
-        rest = memoryview(chunk)
-        while rest:
-            try:
-                rest = rest[os.write(log, rest) :]
-            except OSError as error:  # noqa: PERF203 - a write that fails is rare, and ends the loop
-                # Whatever it is: a pipe that nobody reads would stop the script.
-                self.lost_bytes += len(rest)
-                self.lost_reason = error.strerror or str(error)
-                return
+        self._sink.write(chunk)
 
 
 def _enlarge(pipe: int) -> None:

@@ -16,9 +16,11 @@ class RunPaths:
 
     Args:
         root: the run's folder.
+        contract: the folder that is `/opt/ml`, where it lies elsewhere: in a container it is `/opt/ml` itself.
     """
 
     root: Path
+    contract: Path | None = None
 
     @property
     def job(self) -> Path:
@@ -59,7 +61,11 @@ class RunPaths:
 
     @property
     def ml(self) -> Path:
-        return self.root / "ml"
+        return self.contract or self.root / "ml"
+
+    def failure(self, kind: str) -> Path:
+        """Where a training job, or a processing job, tells why it failed."""
+        return self.ml / "output" / ("failure" if kind == "training" else "message")
 
     @property
     def checkpoints(self) -> Path:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 from tarmac.agent.descendants import die_with_parent
 
@@ -70,6 +70,13 @@ class RequirementsFailed(Exception):
     """pip could not install what the file asks for; the message ends with pip's last words."""
 
 
+class Log(Protocol):
+    """What takes pip's output."""
+
+    def write(self, data: bytes, /) -> int: ...
+    def flush(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Pin:
     """One package to install.
@@ -88,7 +95,7 @@ class Pin:
 
 
 def install_requirements(
-    python: str, requirements: Path, packages: Path, log: BinaryIO, *, protected: Sequence[str] = PROTECTED
+    python: str, requirements: Path, packages: Path, log: Log, *, protected: Sequence[str] = PROTECTED
 ) -> list[Pin]:
     """Installs what a requirements file asks for and the interpreter lacks, into a folder of its own.
 
@@ -126,9 +133,7 @@ def install_requirements(
     return pins
 
 
-def plan(
-    python: str, requirements: Path, log: BinaryIO, *, protected: Sequence[str] = PROTECTED
-) -> list[Pin]:
+def plan(python: str, requirements: Path, log: Log, *, protected: Sequence[str] = PROTECTED) -> list[Pin]:
     """What `install_requirements` would install; it raises the same."""
     return _plan(_look_at(python, protected), requirements, log) if _asks_for_anything(requirements) else []
 
@@ -179,7 +184,7 @@ def _look_at(python: str, protected: Sequence[str]) -> _Interpreter:
     )
 
 
-def _plan(interpreter: _Interpreter, requirements: Path, log: BinaryIO) -> list[Pin]:
+def _plan(interpreter: _Interpreter, requirements: Path, log: Log) -> list[Pin]:
     with tempfile.TemporaryDirectory(prefix="tarmac-pip-") as scratch:
         constraints, report = Path(scratch, "constraints.txt"), Path(scratch, "report.json")
         constraints.write_text("\n".join(_constraints(interpreter)) + "\n", encoding="utf-8")
@@ -332,9 +337,7 @@ class _Output:
     lines: Sequence[str]
 
 
-def _run_pip(
-    command: Sequence[str], requirements: Path, log: BinaryIO, stand_ins: Path | None = None
-) -> _Output:
+def _run_pip(command: Sequence[str], requirements: Path, log: Log, stand_ins: Path | None = None) -> _Output:
     """Runs pip in the file's folder; its output goes to the log, but for what is there already."""
     environment = _environment(os.environ)
     if stand_ins is not None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tarmac.agent import clock
 from tarmac.agent import state as states
-from tarmac.agent.contract import Machine, code_folder, lay_out
-from tarmac.agent.descendants import end_descendants
+from tarmac.agent.contract import Machine, code_folder
+from tarmac.agent.descendants import collect_ended, end_descendants
 from tarmac.agent.failure import LIMIT, exit_code, failure_text, reason
 from tarmac.agent.frameworks import installed_frameworks
 from tarmac.agent.job import AgentJob
@@ -20,31 +20,29 @@ from tarmac.agent.keeper import KeeperLost, Launch
 from tarmac.agent.launch import plan_launch
 from tarmac.agent.leftovers import snapshot
 from tarmac.agent.output import OutputLog
-from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import RunState
 from tarmac.agent.stopping import AT_ONCE, StopRequested, StopSignals
+from tarmac.agent.venue import NotStarted, Venue
 from tarmac.agent.world import NoSuchWorld, World, make_world
-from tarmac.gpu.nvml import count_gpus
 
 if TYPE_CHECKING:
     from tarmac.agent.watcher import Watcher
 
-
-class NotStarted(Exception):
-    """The script could not be started; the message says why."""
+_UNUSED = "stopped_for_unused_gpu"
 
 
 class Run:
     """Carries one job out.
 
     Args:
-        paths: the run's folder, with the source tree in place.
+        venue: where it takes place.
         job: what to do.
         state: where to keep what becomes of it.
     """
 
-    def __init__(self, paths: RunPaths, job: AgentJob, state: RunState) -> None:
-        self._paths = paths
+    def __init__(self, venue: Venue, job: AgentJob, state: RunState) -> None:
+        self._venue = venue
+        self._paths = venue.paths
         self._job = job
         self._state = state
         self._signals = StopSignals()
@@ -56,7 +54,11 @@ class Run:
         self._stopping = False
 
     def carry_out(self) -> int:
-        """Do it, whatever comes; gives the script's exit code (1 where it was never started)."""
+        """Do it, whatever comes; gives the script's exit code.
+
+        It is 1 where the script was never started, and where the run failed or no GPU was used though the script
+        says 0.
+        """
         self._signals.install()
         self._state.update(
             status=states.IN_PROGRESS, secondary_status="Starting", agent_pid=os.getpid(), started=time.time()
@@ -71,7 +73,7 @@ class Run:
         return self._run_script(world)
 
     def _prepare(self) -> World:
-        lay_out(self._job, self._paths.ml)
+        self._venue.prepare()
         # The keeper is forked before any thread is started.
         world = make_world(self._job, self._paths)
         self._state.update(isolation=world.isolation)
@@ -88,16 +90,15 @@ class Run:
 
         self._state.update(secondary_status="Downloading")
         try:
-            with self._paths.log(self._job.current_host).open("ab") as log:
-                install_requirements(self._job.python, requirements, self._paths.packages, log)
+            install_requirements(self._job.python, requirements, self._paths.packages, self._venue.sink)
         except (RequirementsConflict, RequirementsFailed) as error:
             raise NotStarted(str(error)) from error
 
     def _run_script(self, world: World) -> int:
-        machine = Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
-        launch = plan_launch(self._job, self._paths, world, machine, os.environ)
+        machine = self._venue.machine()
+        launch = plan_launch(self._job, self._paths, world, machine, self._venue.inherited())
         code_before = snapshot(self._paths.ml / code_folder(self._job))
-        output = OutputLog(world.keeper.output, self._paths.log(self._job.current_host))
+        output = OutputLog(world.keeper.output, self._venue.sink)
         try:
             self._start_script(world, launch, machine)
         except (NotStarted, KeeperLost) as error:
@@ -110,7 +111,7 @@ class Run:
         from tarmac.agent.watcher import Watcher
 
         visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        watcher = Watcher(self._job, world.keeper.pid, visible, self._show_sample)
+        watcher = Watcher(self._job, world.keeper.pid, visible, self._venue.show_sample)
         watcher.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = self._wait_for_script(world, watcher)
@@ -119,16 +120,18 @@ class Run:
         end_descendants()
         evidence = watcher.stop()
         output.join()
+        decided = self._why
         self._settle_exit(code, output)
         if self._ending != states.COMPLETED:
-            self._write_failure(launch.command, code, output)
+            self._write_failure(decided or failure_text(launch.command, code, output.tail()), bool(decided))
         self._state.update(secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time())
-        handover = hand_over(self._job, self._paths, code_before, self._ending == states.COMPLETED)
+        succeeded = self._ending == states.COMPLETED
+        handover = hand_over(self._job, self._paths, code_before, succeeded, packs=self._venue.packs)
         self._notes += handover.notes
         if handover.problem is not None:
             self._end_as(states.FAILED, handover.problem)
         verdict = watcher.verdict(evidence)
-        self._state.write_beside(self._paths.verdict, verdict.to_json())
+        self._venue.keep_verdict(self._state, verdict.to_json())
         self._finish(
             artifacts={
                 name: {"bytes": result.bytes, "files": result.files, "sha256": result.sha256}
@@ -137,7 +140,7 @@ class Run:
             verdict=verdict.outcome,
             gpu_requirement_met=verdict.gpu_requirement_met,
         )
-        return exit_code(code)
+        return exit_code(code) or int(self._ending == states.FAILED or bool(self._state[_UNUSED]))
 
     def _start_script(self, world: World, launch: Launch, machine: Machine) -> None:
         world.keeper.launch(launch)
@@ -165,6 +168,7 @@ class Run:
                 [world.keeper, self._signals], [], [], self._deadlines.wait(time.monotonic())
             )
             if self._signals in ready:
+                collect_ended()
                 self._asked_to_stop(world)
             for name in self._deadlines.due(time.monotonic()):
                 self._deadline(name, world, watcher)
@@ -209,7 +213,7 @@ class Run:
             self._notes.append(why)
             self._state.update(notes=self._notes)
         else:
-            self._state.update(stopped_for_unused_gpu=True)
+            self._state.update(**{_UNUSED: True})
             self._stop(world, states.STOPPED if rule.action == "stop" else states.FAILED, why)
 
     def _stop(self, world: World, ending: str, why: str, secondary: str | None = None) -> None:
@@ -223,16 +227,23 @@ class Run:
         self._state.update(status=states.STOPPING, secondary_status="Stopping")
 
     def _settle_exit(self, code: int, output: OutputLog) -> None:
-        if output.lost_bytes:
+        sink = self._venue.sink
+        if sink.lost_bytes:
             self._notes.append(
-                f"{output.lost_reason}: {output.lost_bytes:,} bytes of the script's output are lost"
+                f"{sink.lost_reason}: {sink.lost_bytes:,} bytes of the script's output are lost"
             )
         if code != 0 and self._ending == states.COMPLETED:
             self._end_as(states.FAILED, reason(self._job.entry_point, code, output.tail()))
 
-    def _write_failure(self, command: list[str], code: int, output: OutputLog) -> None:
-        failure = self._paths.ml / "output" / ("failure" if self._job.kind == "training" else "message")
+    def _write_failure(self, text: str, decided: bool = False) -> None:
+        """Leave word of why the run failed where SageMaker looks for it.
+
+        Args:
+            decided: whether the text is the agent's own reason for ending the run, which goes before the script's words.
+        """
+        failure = self._paths.failure(self._job.kind)
         try:
+            failure.parent.mkdir(parents=True, exist_ok=True)
             said = (
                 failure.read_text(encoding="utf-8", errors="replace")[:LIMIT].strip()
                 if failure.exists()
@@ -241,14 +252,16 @@ class Run:
             if said:
                 # The script's own words go before ours: that is what the file is for.
                 self._why = f"{self._why}; it left the message: {said}" if self._why else said
+            if said and not decided:
                 return
-            text = failure_text(command, code, output.tail())
+            text = self._why if said and self._why else text
             failure.write_text(text, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             self._notes.append(f"{failure.name} could not be written: {error.strerror}")
 
     def _never_started(self, ending: str, why: str) -> int:
         self._end_as(ending, why)
+        self._write_failure(why, decided=True)
         self._finish()
         return 1
 
@@ -266,11 +279,4 @@ class Run:
             notes=self._notes,
             **results,
         )
-        self._state.release_reserve()
-
-    def _show_sample(self, sample: dict[str, Any]) -> None:
-        try:
-            states.write_json(self._paths.live, sample)
-        except OSError:
-            # A full disk: the progress line stands still, the run goes on.
-            return
+        self._venue.ended(self._state)

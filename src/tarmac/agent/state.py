@@ -32,22 +32,28 @@ class RunState:
     words that say so.
 
     Args:
-        path: the `run.json` to keep; read first where it exists.
+        path: the `run.json` to keep; read first where it exists. Without one the state is kept in memory alone.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._reserve = path.with_name(".reserve")
-        self._values: dict[str, Any] = read_state(path) or {"version": VERSION}
+        self._reserve = None if path is None else path.with_name(".reserve")
+        self._values: dict[str, Any] = (path and read_state(path)) or {"version": VERSION}
         self._keep_reserve()
 
     def __getitem__(self, key: str) -> Any:
         return self._values.get(key)
 
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All that is known."""
+        return self._values
+
     def update(self, **changes: Any) -> None:
         """Change some values and write them all."""
         self._values.update(changes)
-        self.write_beside(self._path, self._values)
+        if self._path is not None:
+            self.write_beside(self._path, self._values)
 
     def write_beside(self, path: Path, document: Mapping[str, Any]) -> None:
         """Write another file of the run in one step, giving up the reserve where the disk is full."""
@@ -62,10 +68,13 @@ class RunState:
 
     def release_reserve(self) -> None:
         """Give the reserve back: the run has ended."""
-        self._reserve.unlink(missing_ok=True)
+        if self._reserve is not None:
+            self._reserve.unlink(missing_ok=True)
 
     def _give_way(self) -> bool:
         """Give back a piece of the reserve, so that something is left for the words after these."""
+        if self._reserve is None:
+            return False
         try:
             left = self._reserve.stat().st_size - _PIECE_BYTES
             os.truncate(self._reserve, max(left, 0))
@@ -76,6 +85,8 @@ class RunState:
         return left >= 0
 
     def _keep_reserve(self) -> None:
+        if self._reserve is None:
+            return
         try:
             # Real blocks, not a hole: a sparse file would hold no room.
             self._reserve.write_bytes(b"\0" * _RESERVE_BYTES)

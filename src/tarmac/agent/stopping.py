@@ -39,12 +39,14 @@ class StopSignals:
         ):
             signal.signal(number, functools.partial(self._arrived, word))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # A child's end wakes as well: whoever waits collects it.
+        signal.signal(signal.SIGCHLD, _wake)
         # Written by the C handler, in whichever thread the kernel delivers the signal: a handler in Python runs in the
         # main thread alone, and only once something else has woken it.
         signal.set_wakeup_fd(self._writable, warn_on_full_buffer=False)
 
     def fileno(self) -> int:
-        """Becomes readable when a request came."""
+        """Becomes readable when a request came, or a child of this process has ended."""
         return self._readable
 
     def taken(self) -> str | None:
@@ -69,3 +71,7 @@ class StopSignals:
         if self._interrupt:
             self._interrupt = False
             raise StopRequested
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """A handler, so that the signal's number is written to the wake-up pipe."""

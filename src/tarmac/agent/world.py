@@ -2,7 +2,7 @@
 
 Namespaces give a private `/opt/ml`, with neither Docker nor root. Where the host forbids them, `proot` does the same
 more slowly. Where there is neither, the script finds its folders through `SM_*` variables and `SAGEMAKER_BASE_DIR`
-alone, and a script that spells `/opt/ml` out does not find them.
+alone, and a script that spells `/opt/ml` out does not find them. In a container all of it is there already.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tarmac.agent.paths import CONTRACT_ROOT, ContractPaths, RunPaths
 NAMESPACE = "namespace"
 PROOT = "proot"
 ENVIRONMENT = "environment"
+CONTAINER = "container"
 
 
 class NoSuchWorld(Exception):
@@ -33,7 +34,7 @@ class World:
 
     Args:
         keeper: the process that will start it.
-        isolation: `namespace`, `proot` or `environment`.
+        isolation: `namespace`, `proot`, `environment` or `container`.
         contract: the contract's folders as the script sees them.
         prefix: what to put before the script's command.
         note: what a person should know about it.
@@ -52,6 +53,11 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     Raises:
         NoSuchWorld: the job names one that this host does not offer.
     """
+    if job.isolation == CONTAINER:
+        # SageMaker, or Docker, has made the world already.
+        keeper = Keeper.start(None, ())
+        keeper.message()
+        return World(keeper, CONTAINER, ContractPaths(str(paths.ml)))
     mounts = [*job.mounts]
     if job.kind == "training":
         mounts.append(Mount(job.checkpoints, "checkpoints", read_only=False))
