@@ -89,7 +89,7 @@ def test_a_refusal_keeps_its_code_and_says_what_to_do(
 ) -> None:
     answering(lambda *_: refusal(code, status))
     error = refused()
-    assert f"s3://rows/data/: {code}: said the server." == error.message
+    assert f"s3://rows/data/: {code}: said the server (ListObjectsV2)." == error.message
     assert error.exit_code == ExitCode.AWS_REFUSED
     assert word in str(error.remedy)
 
@@ -109,14 +109,16 @@ def test_throttling_is_waited_out(answering: Answering) -> None:
 def test_throttling_without_end_is_refused_by_name(
     answering: Answering, aws_environment: pytest.MonkeyPatch
 ) -> None:
-    aws_environment.setenv("AWS_MAX_ATTEMPTS", "2")
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
     calls: list[str] = []
     answering(lambda key, *_: calls.append(key) or refusal("SlowDown", 503))
-    error = refused()
-    assert "SlowDown" in error.message
-    assert "AWS_MAX_ATTEMPTS" in str(error.remedy)
-    assert error.exit_code == ExitCode.AWS_REFUSED
-    assert len(calls) == 2
+    waited: list[float] = []
+    with pytest.raises(AwsRefused, match="SlowDown") as caught:
+        list(Aws(sleep=waited.append).list_objects("rows", "data/"))
+    assert "AWS_MAX_ATTEMPTS" in str(caught.value.remedy)
+    assert caught.value.is_throttle
+    assert 120 <= sum(waited) < 145
+    assert len(calls) == len(waited) + 1
 
 
 def test_without_credentials_nothing_can_be_decided(
