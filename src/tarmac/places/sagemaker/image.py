@@ -70,6 +70,12 @@ def gpu_problem(image: ChosenImage, candidate: Candidate, catalogue: Catalogue) 
     model = candidate.instance.gpu_model if candidate.instance else None
     if image.row is None or model is None or image.row.device != "gpu":
         return None
+    gpu = catalogue.gpu(model)
+    if gpu is not None and gpu.cuda_last and version_key(image.row.cuda or "0") > version_key(gpu.cuda_last):
+        return (
+            f"{candidate.name}: the image has CUDA {image.row.cuda}, "
+            f"and {gpu.cuda_last} was the last that supports its {model}"
+        )
     support = catalogue.runs_on(f"{image.row.framework}=={image.row.version}", model)
     if support.kind != "no":
         return None
