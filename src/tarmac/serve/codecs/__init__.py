@@ -1,0 +1,1 @@
+"""Bodies to arrays and back: JSON, CSV, NPY, NPZ and TensorFlow Serving's JSON. Pickles are never read."""

@@ -1,0 +1,134 @@
+"""The default `input_fn` and `output_fn` without a framework: bodies to arrays by their content type, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.serve import media
+from tarmac.serve.codecs import arrays, csv_text, json_text
+from tarmac.serve.errors import RequestError
+from tarmac.serve.handler import Body
+
+READ = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEXT, media.OCTETS, "image/*")
+WRITTEN = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEXT, media.OCTETS)
+_JSON_LINES = (media.JSON_LINES, "application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
+
+
+def read_body(body: Body, content_type: str, numbers: Any = None) -> Any:
+    """What a body says: an array where it holds numbers, else Python values, text or the bytes themselves.
+
+    Args:
+        body: the payload.
+        content_type: its media type; without one it is taken for JSON, as SageMaker's runtime sends it.
+        numbers: the dtype of arrays that come as text; by itself what numpy takes them for.
+
+    Raises:
+        RequestError: 400 for a body that is not what it says, 415 for a type that is not known.
+    """
+    kind = media.bare(content_type) or media.JSON
+    if kind == media.JSON or kind.endswith("+json"):
+        return _from_json(body, numbers)
+    if kind == media.CSV:
+        return _as(csv_text.read(body), numbers)
+    if kind == media.NPY:
+        return arrays.read_npy(body)
+    if kind == media.NPZ:
+        return arrays.read_npz(body)
+    if kind in _JSON_LINES:
+        return array_of([json_text.read(line) for line in bytes(body).splitlines() if line.strip()], numbers)
+    if kind.startswith("text/"):
+        return text_of(body)
+    if kind == media.OCTETS or kind.partition("/")[0] in ("image", "audio", "video"):
+        return bytes(body)
+    raise media.unsupported(content_type, READ)
+
+
+def write_body(prediction: Any, kind: str) -> bytes:
+    """A prediction in one of the forms `WRITTEN`.
+
+    Raises:
+        RequestError: 406; the prediction has no such form.
+    """
+    try:
+        if kind == media.JSON:
+            return json_text.write(prediction)
+        if kind == media.JSON_LINES:
+            rows = (
+                prediction
+                if isinstance(prediction, (list, tuple)) or hasattr(prediction, "shape")
+                else [prediction]
+            )
+            return b"".join(json_text.write(row) + b"\n" for row in rows)
+        if kind == media.CSV:
+            return csv_text.write(prediction)
+        if kind == media.NPY:
+            return arrays.write_npy(prediction)
+        if kind == media.NPZ:
+            return arrays.write_npz(prediction)
+        return _raw(prediction)
+    except TypeError as error:
+        raise RequestError(406, f"The prediction cannot be written as {kind}: {error}.") from error
+
+
+def text_of(body: Body) -> str:
+    """A body in UTF-8 as text. Raises RequestError (400)."""
+    try:
+        return str(bytes(body), "utf-8")
+    except UnicodeDecodeError as error:
+        raise RequestError(400, f"The body is no text: byte {error.start} is not UTF-8.") from None
+
+
+def array_of(value: Any, numbers: Any = None) -> Any:
+    """A list of numbers as an array, an object with such lists as arrays by name; anything else as it is.
+
+    Raises:
+        RequestError: 400; the lists differ in length.
+    """
+    import numpy as np
+
+    if isinstance(value, dict):
+        return {name: array_of(item, numbers) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):
+        if _is_numeric(value):
+            raise _ragged() from None
+        return value
+    return _as(array, numbers) if array.dtype.kind in "fiub" else value
+
+
+def _from_json(body: Body, numbers: Any) -> Any:
+    value = json_text.read(body)
+    if numbers is None or not isinstance(value, list) or not json_text.is_numeric(body):
+        return array_of(value, numbers)
+    import numpy as np
+
+    try:
+        return np.array(value, dtype=numbers)
+    except (ValueError, OverflowError):
+        raise _ragged() from None
+
+
+def _as(array: Any, numbers: Any) -> Any:
+    return array if numbers is None or array.dtype.kind not in "fiub" else array.astype(numbers, copy=False)
+
+
+def _ragged() -> RequestError:
+    return RequestError(400, "The body's lists of numbers differ in length or depth: they make no array.")
+
+
+def _is_numeric(value: Any) -> bool:
+    """Whether lists in lists hold nothing but numbers."""
+    if isinstance(value, list):
+        return all(_is_numeric(item) for item in value)
+    return isinstance(value, (int, float))
+
+
+def _raw(prediction: Any) -> bytes:
+    if isinstance(prediction, (bytes, bytearray, memoryview)):
+        return bytes(prediction)
+    if isinstance(prediction, str):
+        return prediction.encode()
+    raise TypeError(f"it is a {type(prediction).__name__}, neither text nor bytes")
