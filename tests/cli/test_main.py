@@ -70,13 +70,17 @@ def test_every_verb_explains_itself(tarmac: Callable[..., Said], verb: str) -> N
     code, out, _ = tarmac(verb, "--help")
     assert code == 0
     assert f"tarmac {verb}" in out
-    description = str(import_module(f"tarmac.cli.{verb}").__doc__).strip().splitlines()[0]
+    description = str(import_module(f"tarmac.cli.{verb.replace('-', '_')}").__doc__).strip().splitlines()[0]
     assert " ".join(description.split()) in " ".join(out.split())
 
 
 def test_every_file_of_a_verb_is_listed() -> None:
     folder = Path(ps.__file__).parent
-    verbs = {path.stem for path in folder.glob("*.py") if "def add_parser(verbs" in path.read_text()}
+    verbs = {
+        path.stem.replace("_", "-")
+        for path in folder.glob("*.py")
+        if "def add_parser(verbs" in path.read_text()
+    }
     assert verbs == set(VERBS)
 
 

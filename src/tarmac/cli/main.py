@@ -24,6 +24,7 @@ VERBS = {
     "explain": "say what went wrong in a log, and what to type next",
     "check": "find what will leave a GPU idle in scripts and job descriptions",
     "doctor": "look why a GPU is not used, or slow, on this machine",
+    "bench-endpoint": "measure an endpoint: latency, highest rate, cost per million requests",
     "rule": "say what a rule of `tarmac check` is about",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
     "catalogue": "refresh the facts about AWS GPUs from AWS itself",
@@ -73,7 +74,7 @@ def _read(words: list[str]) -> argparse.Namespace:
         if verb != asked:
             verbs.add_parser(verb, help=summary, add_help=False)
         else:
-            import_module(f"tarmac.cli.{verb}").add_parser(verbs)
+            import_module(f"tarmac.cli.{verb.replace('-', '_')}").add_parser(verbs)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         raise _not_taken(str(asked), unknown[0], verbs.choices[str(asked)])

@@ -1,0 +1,219 @@
+"""Load on servers of real sockets that are slow, stall, close, fail and refuse."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tarmac.errors import TarmacError
+from tarmac.loadtest import Load, Target, closed_loop, open_loop, probe
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
+QUICK = Load(connections=8, warm_up=0.0, timeout=5.0, arrivals="constant")
+
+
+def _answering(connection: socket.socket, _number: int) -> bool:
+    connection.sendall(OK)
+    return True
+
+
+def _to(server: Any, body: bytes = b"[1]") -> Target:
+    return Target("127.0.0.1", server.port, body=body)
+
+
+def test_every_request_is_sent_when_it_is_due_and_its_answer_counted(server: Any) -> None:
+    with server(_answering) as there:
+        result = open_loop(_to(there), rate=200, seconds=0.5, load=QUICK)
+    assert result.outcomes == {"200": 100}
+    assert len(there.requests) == 100
+    assert there.requests[0].endswith(b"\r\n\r\n[1]")
+    assert result.seconds == pytest.approx(0.5, abs=0.3)
+
+
+def test_what_comes_in_the_warm_up_is_sent_and_not_counted(server: Any) -> None:
+    with server(_answering) as there:
+        load = Load(connections=8, warm_up=0.25, arrivals="constant")
+        result = open_loop(_to(there), rate=200, seconds=0.25, load=load)
+    assert result.sent == 50
+    assert len(there.requests) == 100
+
+
+@pytest.mark.slow
+def test_a_stall_of_a_second_shows_in_the_open_loop_and_not_in_a_closed_one(server: Any) -> None:
+    def stalling() -> Any:
+        clear = threading.Event()
+        clear.set()
+
+        def behave(connection: socket.socket, number: int) -> bool:
+            if number == 50:
+                clear.clear()
+                time.sleep(1.0)
+                clear.set()
+            clear.wait(5)
+            connection.sendall(OK)
+            return True
+
+        return behave
+
+    with server(stalling()) as there:
+        corrected = open_loop(_to(there), rate=250, seconds=2.0, load=QUICK)
+    with server(stalling()) as there:
+        blind = closed_loop(_to(there), clients=4, count=500, load=QUICK)
+    # A second's worth of requests was due while nothing was answered: half of all, and half of them waited 0.5 s.
+    assert corrected.outcomes == {"200": 500}
+    assert corrected.latency.percentile(99) == pytest.approx(1.0, abs=0.15)
+    assert corrected.latency.percentile(75) == pytest.approx(0.5, abs=0.2)
+    assert blind.latency.highest > 0.9
+    assert blind.latency.percentile(99) < 0.3
+
+
+def test_a_server_slower_than_the_rate_is_charged_for_the_queue(server: Any) -> None:
+    def behave(connection: socket.socket, _number: int) -> bool:
+        time.sleep(0.02)
+        connection.sendall(OK)
+        return True
+
+    load = Load(connections=1, warm_up=0.0, arrivals="constant")
+    with server(behave) as there:
+        result = open_loop(_to(there), rate=100, seconds=0.5, load=load)
+    # 50 requests of 20 ms each on one connection take a second; the last was due after half of it.
+    assert result.outcomes == {"200": 50}
+    assert 0.45 < result.latency.percentile(99) < 1.0
+    assert result.throughput == pytest.approx(50, rel=0.25)
+    assert not result.generator_limited
+
+
+def test_failures_are_counted_by_status_and_have_no_latency(server: Any) -> None:
+    def behave(connection: socket.socket, number: int) -> bool:
+        failed = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"
+        connection.sendall(failed if number % 4 == 0 else OK)
+        return True
+
+    with server(behave) as there:
+        result = open_loop(_to(there), rate=200, seconds=0.2, load=QUICK)
+    assert result.outcomes == {"200": 30, "500": 10}
+    assert (result.good, result.latency.count) == (30, 30)
+    assert result.share_missing(10.0) == pytest.approx(0.25)
+
+
+def test_a_server_that_closes_after_each_answer_gets_a_new_connection_each_time(server: Any) -> None:
+    def behave(connection: socket.socket, _number: int) -> bool:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n[]")
+        return False
+
+    with server(behave) as there:
+        result = open_loop(_to(there), rate=100, seconds=0.3, load=QUICK)
+    assert result.outcomes == {"200": 30}
+    assert there.connections >= 30
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        (b"", "closed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", "closed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", "closed"),
+        (b"I am no web server\r\n\r\n", "malformed"),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", "200"),
+    ],
+)
+def test_answers_that_break_off_are_counted_as_what_they_are(server: Any, said: bytes, outcome: str) -> None:
+    def behave(connection: socket.socket, _number: int) -> bool:
+        connection.sendall(said)
+        return False
+
+    with server(behave) as there:
+        result = open_loop(_to(there), rate=100, seconds=0.2, load=QUICK)
+    assert result.outcomes == {outcome: 20}
+
+
+def test_a_server_that_never_answers_is_given_up_and_shows_as_slow(server: Any) -> None:
+    with server(lambda *_: True) as there:
+        load = Load(connections=2, warm_up=0.0, timeout=0.3, arrivals="constant")
+        began = time.monotonic()
+        result = open_loop(_to(there), rate=100, seconds=0.2, load=load)
+    assert time.monotonic() - began < 3
+    assert result.outcomes == {"timeout": 20}
+    assert result.latency.percentile(50) >= 0.3
+    assert result.share_missing(10.0) == 1.0
+
+
+def test_refused_connections_are_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    result = open_loop(Target("127.0.0.1", port), rate=100, seconds=0.2, load=QUICK)
+    assert result.outcomes == {"refused": 20}
+
+
+def test_a_closed_loop_of_refused_connections_ends_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    result = closed_loop(Target("127.0.0.1", port), clients=2, count=20, load=QUICK)
+    assert result.outcomes == {"refused": 20}
+
+
+def test_a_closed_loop_counts_as_many_as_it_was_told(server: Any) -> None:
+    with server(_answering) as there:
+        result = closed_loop(_to(there), clients=3, count=50, load=QUICK)
+    assert result.outcomes == {"200": 50}
+    assert result.rate is None
+    assert there.connections == 3
+
+
+def test_a_closed_loop_ends_in_time(server: Any) -> None:
+    with server(_answering) as there:
+        result = closed_loop(_to(there), clients=1, count=10**9, load=QUICK, most_seconds=0.3)
+    assert 0 < result.sent < 10**9
+    assert not result.interrupted
+
+
+def test_ctrl_c_gives_what_was_measured_so_far(server: Any) -> None:
+    def behave(connection: socket.socket, number: int) -> bool:
+        connection.sendall(OK)
+        if number == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return True
+
+    with server(behave) as there:
+        result = open_loop(_to(there), rate=100, seconds=60, load=QUICK)
+    assert result.interrupted
+    assert 20 <= result.good < 500
+    assert result.seconds < 10
+
+
+def test_a_burst_beyond_what_one_core_can_send_is_said_to_be_the_generators_limit(server: Any) -> None:
+    with server(_answering) as there:
+        result = open_loop(_to(there), rate=400_000, seconds=0.02, load=QUICK)
+    assert result.generator_limited
+
+
+def test_a_probe_brings_status_and_body(server: Any) -> None:
+    def behave(connection: socket.socket, _number: int) -> bool:
+        connection.sendall(b"HTTP/1.1 415 No\r\nContent-Length: 5\r\n\r\nnever")
+        return True
+
+    with server(behave) as there:
+        answer = probe(_to(there))
+    assert (answer.status, answer.body) == (415, b"never")
+
+
+def test_a_probe_of_nothing_says_that_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(TarmacError, match="Nobody listens"):
+        probe(Target("127.0.0.1", port))
+
+
+def test_a_probe_of_half_an_answer_says_so(server: Any) -> None:
+    def behave(connection: socket.socket, _number: int) -> bool:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nne")
+        return False
+
+    with server(behave) as there, pytest.raises(TarmacError, match="middle of an answer"):
+        probe(_to(there))
