@@ -57,6 +57,11 @@ def code_folder(job: AgentJob) -> str:
     return "processing/code" if covered else PROCESSING_CODE
 
 
+def framework_of(module: str | None) -> str | None:
+    """The framework whose container names that module in `SAGEMAKER_TRAINING_MODULE`."""
+    return next((name for name, known in _FRAMEWORK_MODULES.items() if known == module), None)
+
+
 def lay_out(job: AgentJob, ml: Path) -> None:
     """Make the folders that the contract promises and write its configuration files, below the run's `ml` folder."""
     make_folders(job, ml)
@@ -198,7 +203,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
         "distribution_instance_groups": [],
         "is_hetero": False,
         "module_name": _module_name(job.entry_point),
-        "log_level": _LOG_LEVEL,
+        "log_level": job.hyperparameters.get("sagemaker_container_log_level", _LOG_LEVEL),
         "framework_module": _FRAMEWORK_MODULES.get((job.framework or "").lower()),
         "input_dir": paths.input,
         "input_config_dir": paths.input_config,

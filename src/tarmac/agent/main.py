@@ -1,4 +1,7 @@
-"""`python tarmac-agent.pyz RUN_FOLDER [--lock-fd N]`: carry the run in that folder out."""
+"""`python tarmac-agent.pyz RUN_FOLDER [--lock-fd N]`: carry the run in that folder out.
+
+`--container FOLDER` and `--toolkit FOLDER` carry a job out as the entry point of a container.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,23 @@ from pathlib import Path
 from tarmac.agent import state as states
 from tarmac.agent.descendants import adopt_orphans, end_descendants
 from tarmac.agent.job import AgentJob
-from tarmac.agent.paths import RunPaths
+from tarmac.agent.paths import ContainerPaths, RunPaths
 from tarmac.agent.run import Run
 from tarmac.agent.state import RunState
 from tarmac.agent.venue import RunFolder
+
+_USAGE = "usage: tarmac-agent RUN_FOLDER [--lock-fd N] | --container FOLDER | --toolkit FOLDER"
 
 
 def main(argv: list[str] | None = None) -> int:
     """The agent's entry point; gives the script's exit code."""
     words = sys.argv[1:] if argv is None else argv
+    if len(words) == 2 and words[0] in ("--container", "--toolkit"):
+        return _in_container(*words)
     try:
         folder, lock_fd = _read(words)
     except ValueError:
-        print("usage: tarmac-agent RUN_FOLDER [--lock-fd N]", file=sys.stderr)
+        print(_USAGE, file=sys.stderr)
         return 2
     paths = RunPaths(Path(folder).absolute())
     lock = _hold_lock(paths, lock_fd)
@@ -34,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     state = RunState(paths.run)
     try:
         job = AgentJob.read(paths.job)
-        return Run(RunFolder(paths, job), job, state).carry_out()
+        return Run(RunFolder(paths, job, state), job, state).carry_out()
     except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not seem to go on
         import traceback  # costs the agent's start 2 ms, for what should never be needed
 
@@ -48,6 +55,16 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     finally:
         end_descendants()
+
+
+def _in_container(way: str, folder: str) -> int:
+    here = ContainerPaths(Path(folder).absolute())
+    # Imported here: a run in a folder needs neither.
+    if way == "--container":
+        from tarmac.agent.container import carry_out
+    else:
+        from tarmac.agent.toolkit import carry_out
+    return carry_out(here)
 
 
 def _read(words: list[str]) -> tuple[str, int | None]:

@@ -143,3 +143,58 @@ class ContractPaths:
     @property
     def checkpoints(self) -> str:
         return self._at("checkpoints")
+
+
+@dataclass(frozen=True)
+class ContainerPaths:
+    """What lies where in a container that SageMaker started.
+
+    Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
+    https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
+
+    Args:
+        folder: what the ground half sent along: the agent, the source tree, the job.
+        base: SageMaker's folder.
+    """
+
+    folder: Path
+    base: Path = Path(CONTRACT_ROOT)
+
+    @property
+    def job(self) -> Path:
+        return self.folder / "job.json"
+
+    @property
+    def source(self) -> Path:
+        """The source tree, packed."""
+        return self.folder / "source.tar.gz"
+
+    @property
+    def toolkit_source(self) -> Path:
+        """The source tree as the SageMaker SDK names it."""
+        return self.folder / "sourcedir.tar.gz"
+
+    @property
+    def channels(self) -> Path:
+        return self.base / "input" / "data"
+
+    @property
+    def hyperparameters(self) -> Path:
+        return self.base / "input" / "config" / "hyperparameters.json"
+
+    @property
+    def input_data_config(self) -> Path:
+        return self.base / "input" / "config" / "inputdataconfig.json"
+
+    @property
+    def processing_config(self) -> Path:
+        return self.base / "config" / "processingjobconfig.json"
+
+    def resource_config(self, kind: str) -> Path:
+        """Which hosts there are, and which of them this is."""
+        config = "input/config" if kind == "training" else "config"
+        return self.base / config / "resourceconfig.json"
+
+    def results(self, kind: str, host: str) -> Path:
+        """Where one host's `verdict.json` and `run.json` go, so that SageMaker takes them to S3."""
+        return self.base / ("output/data/tarmac" if kind == "training" else "processing/tarmac-out") / host

@@ -131,7 +131,7 @@ class Run:
         if handover.problem is not None:
             self._end_as(states.FAILED, handover.problem)
         verdict = watcher.verdict(evidence)
-        self._venue.keep_verdict(self._state, verdict.to_json())
+        self._venue.keep_verdict(verdict.to_json())
         self._finish(
             artifacts={
                 name: {"bytes": result.bytes, "files": result.files, "sha256": result.sha256}
@@ -279,4 +279,4 @@ class Run:
             notes=self._notes,
             **results,
         )
-        self._venue.ended(self._state)
+        self._venue.ended()

@@ -50,11 +50,11 @@ class Venue(Protocol):
         """The newest sample in short, for whoever looks on; from the sampler's thread."""
         ...
 
-    def keep_verdict(self, state: RunState, verdict: Mapping[str, Any]) -> None:
+    def keep_verdict(self, verdict: Mapping[str, Any]) -> None:
         """The verdict is there; the run has not ended yet."""
         ...
 
-    def ended(self, state: RunState) -> None:
+    def ended(self) -> None:
         """The run has ended, and its state says how."""
         ...
 
@@ -65,14 +65,16 @@ class RunFolder:
     Args:
         paths: the run's folder, with the source tree in place.
         job: what to do.
+        state: what becomes of it.
     """
 
     packs = True
 
-    def __init__(self, paths: RunPaths, job: AgentJob) -> None:
+    def __init__(self, paths: RunPaths, job: AgentJob, state: RunState) -> None:
         self.paths = paths
         self.sink = Sink(appending_to(paths.log(job.current_host)))
         self._job = job
+        self._state = state
 
     def prepare(self) -> None:
         lay_out(self._job, self.paths.ml)
@@ -91,8 +93,8 @@ class RunFolder:
             # A full disk: the progress line stands still, the run goes on.
             return
 
-    def keep_verdict(self, state: RunState, verdict: Mapping[str, Any]) -> None:
-        state.write_beside(self.paths.verdict, verdict)
+    def keep_verdict(self, verdict: Mapping[str, Any]) -> None:
+        self._state.write_beside(self.paths.verdict, verdict)
 
-    def ended(self, state: RunState) -> None:
-        state.release_reserve()
+    def ended(self) -> None:
+        self._state.release_reserve()
