@@ -1,11 +1,11 @@
-"""Reading logs: from a file, gzipped or not, from standard input, from the folder of a run."""
+"""Reading logs: from a file, gzipped or not, from standard input, from the folder of a run, from a run elsewhere."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from io import BufferedReader
@@ -47,9 +47,23 @@ def explain_run(paths: RunPaths, record: RunRecord, context: Context) -> Report:
         context: this machine.
     """
     scans = [_scanned_file(log) for log in sorted(paths.logs.glob("*.log"))]
+    return make_report(_with_reason(scans, record), _of_run(paths, record, context))
+
+
+def explain_job(logs: Mapping[str, Iterable[str]], record: RunRecord, context: Context) -> Report:
+    """What the logs of a run elsewhere say, all hosts together, with how it ended.
+
+    Args:
+        logs: the lines of each log by its name.
+        context: where it ran.
+    """
+    scans = [scan_lines(lines, name) for name, lines in logs.items()]
+    return make_report(_with_reason(scans, record), replace(context, failed=record.status == FAILED))
+
+
+def _with_reason(scans: list[Scan], record: RunRecord) -> list[Scan]:
     seen = {code for scan in scans for code in scan.sightings}
-    reason = scan_lines([record.failure_reason or ""])
-    return make_report([*scans, _only_new(reason, seen)], _of_run(paths, record, context))
+    return [*scans, _only_new(scan_lines([record.failure_reason or ""]), seen)]
 
 
 def _scanned_file(log: Path) -> Scan:

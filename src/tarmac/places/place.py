@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from tarmac.errors import RunNotFound
 from tarmac.places.record import RunRecord
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class Artifact:
     location: str
     files: int | None = None
     bytes: int | None = None
+
+
+class AmbiguousRun(RunNotFound):
+    """Several runs may be meant; the message lists them."""
 
 
 class Run(Protocol):

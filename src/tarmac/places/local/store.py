@@ -16,6 +16,7 @@ from typing import Any
 from tarmac.agent.paths import RunPaths
 from tarmac.agent.state import ENDED, FAILED, read_state, write_json
 from tarmac.errors import RunNotFound, TarmacError, UsageError
+from tarmac.places.place import AmbiguousRun
 from tarmac.places.record import RunRecord
 
 _NAME_LIMIT = 63  # SageMaker's limit for a job name
@@ -97,7 +98,7 @@ class RunStore:
             return near[0]
         if near:
             listed = ", ".join(record.id for record in near[:5]) + (" …" if len(near) > 5 else "")
-            raise RunNotFound(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
+            raise AmbiguousRun(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
         raise RunNotFound(f"No run is called {name}.", remedy="`tarmac ps` lists the runs on this machine.")
 
     def remove(self, record: RunRecord) -> None:

@@ -1,0 +1,421 @@
+"""A run on SageMaker as an object: look at it, follow it, stop it, take its results. AWS alone knows it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tarmac.agent.state import FAILED
+from tarmac.catalogue import Catalogue
+from tarmac.errors import RunNotFound, TarmacError, UsageError
+from tarmac.places.aws import Aws, AwsRefused, SageMakerKind
+from tarmac.places.place import SAGEMAKER, Artifact, Event, Output
+from tarmac.places.record import RunRecord
+from tarmac.places.sagemaker import verdict as verdicts
+from tarmac.places.sagemaker.cost import bill_of, fleets_of, hourly_price
+from tarmac.places.sagemaker.following import Look, follow
+from tarmac.places.sagemaker.logs import LogReader, Tail, read_tails
+from tarmac.places.sagemaker.records import TAG_BUCKET, TAG_REMOVED, TAG_RUN, record_of
+from tarmac.places.sagemaker.results import (
+    Downloads,
+    Progress,
+    Results,
+    find_artifacts,
+    results_of,
+    said_as_tarmac_error,
+)
+
+if TYPE_CHECKING:
+    from tarmac.explain import Explanation
+
+_EXPLAINED_PAGES = 5
+_FIRST_LOOKS = 4
+
+
+class SageMakerRun:
+    """One training or processing job; obeys `tarmac.places.place.Run`.
+
+    Args:
+        aws: the client.
+        run_id: the job's name.
+        kind: what kind of job it is.
+        catalogue: for prices.
+        clock: seconds, from any beginning.
+        sleep: waits that many seconds.
+    """
+
+    place = SAGEMAKER
+    can_stop_at_once = False
+
+    def __init__(
+        self,
+        aws: Aws,
+        run_id: str,
+        kind: SageMakerKind,
+        *,
+        catalogue: Catalogue | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.id = run_id
+        self.kind: SageMakerKind = kind
+        self._aws = aws
+        self._catalogue = catalogue or Catalogue.load()
+        self._clock = clock
+        self._sleep = sleep
+        self._description: dict[str, Any] | None = None
+        self._reader: LogReader | None = None
+        self._verdict: dict[str, Any] | None = None
+        self._verdict_problem: str | None = None
+        self._final: RunRecord | None = None
+
+    @property
+    def record(self) -> RunRecord:
+        """What is known of it now; with its verdict, once it has ended.
+
+        Raises:
+            RunNotFound: there is no such job, or not any more.
+        """
+        if self._final is not None:
+            return self._final
+        record = self.look().record
+        if not record.has_ended:
+            return record
+        self._final = self._with_verdict(record)
+        return self._final
+
+    @property
+    def verdict(self) -> dict[str, Any] | None:
+        """The agent's verdict, the worst of all hosts; `None` while it runs, and where there is none."""
+        if not self.record.has_ended:
+            return None
+        return self._verdict
+
+    @property
+    def where(self) -> str:
+        """The job in AWS's console."""
+        arn = self._described()[f"{self._word}JobArn"]
+        partition, region = arn.split(":")[1], arn.split(":")[3]
+        host = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}.get(
+            partition, f"{region}.console.aws.amazon.com"
+        )
+        page = "jobs" if self.kind == "training" else "processing-jobs"
+        return f"https://{host}/sagemaker/home?region={region}#/{page}/{self.id}"
+
+    @property
+    def results(self) -> Results:
+        """Where its results lie on S3."""
+        return results_of(self.kind, self._described())
+
+    def look(self) -> Look:
+        """Ask SageMaker for it, once.
+
+        Raises:
+            RunNotFound: there is no such job, or not any more.
+        """
+        description = self._describe()
+        self._description = description
+        now = self._aws_time(description)
+        price = hourly_price(fleets_of(self.kind, description), self._catalogue, self._region, self.kind)
+        bill = bill_of(self.kind, description, price, now)
+        record = record_of(self.kind, description, self._tags, self._catalogue, region=self._region, now=now)
+        live = {
+            "seconds": max(0.0, now - (record.started or record.created)),
+            "cost": bill.usd if bill else None,
+            "message": record.document.get("status_message"),
+        }
+        runs = bill is not None and not bill.final and price is not None
+        return Look(record, now, bill is not None, live, price / 3600 if runs and price else None)
+
+    def artifacts(self) -> list[Artifact]:
+        """What it left on S3 so far, with sizes."""
+        return find_artifacts(self._aws, self.results)
+
+    def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+        """Everything that it says until it has ended; the last event is its final record.
+
+        Following goes on where an earlier one was interrupted, without reading the log again.
+        """
+        hosts = self.look().record.instance_count
+        skip = 0
+        if self._reader is None or self._reader.given != offset:
+            self._reader = LogReader(self._aws, self.kind, self.id, several=hosts > 1)
+            skip = offset
+        events = follow(self, self._reader, hosts=hosts, live=live, clock=self._clock, sleep=self._sleep)
+        for event in events:
+            if isinstance(event, Output) and skip:
+                skipped = min(skip, len(event.content))
+                skip -= skipped
+                if skipped < len(event.content):
+                    yield Output(event.content[skipped:])
+            elif isinstance(event, RunRecord) and event.has_ended:
+                yield self.record
+            else:
+                yield event
+
+    def write_log(self, sink: BinaryIO) -> int:
+        """Write everything that its hosts printed so far; with several, each line begins with its host."""
+        look = self.look()
+        reader = LogReader(self._aws, self.kind, self.id, several=look.record.instance_count > 1)
+        for content in reader.read():
+            sink.write(content)
+        return reader.given
+
+    def wait(self) -> RunRecord:
+        """Return when it has ended."""
+        for _ in follow(self, None, clock=self._clock, sleep=self._sleep):
+            pass
+        return self.record
+
+    def stop(self, *, at_once: bool = False) -> None:  # noqa: ARG002 - SageMaker hurries for nobody
+        """Ask SageMaker to stop it: SIGTERM to the script and, two minutes later, SIGKILL.
+
+        Raises:
+            TarmacError: AWS did not; the message says that it goes on and costs.
+        """
+        try:
+            self._aws.stop_job(self.kind, self.id)
+        except TarmacError as error:
+            error.message = f"{error.message} {self.id} was not stopped: it goes on, and costs."
+            error.args = (error.message,)
+            error.remedy = f"{error.remedy or ''}\nThen: tarmac stop {self.id}".strip()
+            raise
+
+    def pull(
+        self, destination: Path, *, extract: bool = False, progress: Progress | None = None
+    ) -> list[Path]:
+        """Bring its archives or outputs, its verdict and each host's log to this machine.
+
+        Args:
+            destination: made if need be.
+            extract: unpack the archives, each into a folder of its name.
+            progress: told how it goes.
+
+        Returns:
+            What was made there.
+
+        Raises:
+            UsageError: it has not ended.
+            TarmacError: an archive has members that would land outside its folder, or the disk is full. No half file
+                is left.
+        """
+        self._refuse_running()
+        results = self.results
+        location = str(results.archives or next(iter(results.outputs.values()), "S3"))
+        with said_as_tarmac_error(destination, location):
+            destination.mkdir(parents=True, exist_ok=True)
+            return list(self._pull(destination, extract, Downloads(self._aws, progress)))
+
+    def deliver(
+        self,
+        output: Path | None = None,
+        outputs: Mapping[str, Path] | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> list[Path]:
+        """Bring results into folders that the job names on this machine, as a run on this machine leaves them there.
+
+        Args:
+            output: gets `RUN/output/model.tar.gz` and `RUN/output/output.tar.gz` of a training job.
+            outputs: gets a processing job's outputs, by their names.
+
+        Raises:
+            UsageError: it has not ended.
+            TarmacError: the disk is full; no half file is left.
+        """
+        self._refuse_running()
+        downloads, made = Downloads(self._aws, progress), list[Path]()
+        results = self.results
+        if output is not None and results.archives is not None:
+            with said_as_tarmac_error(output, str(results.archives)):
+                made += downloads.archives(results.archives, output / self.id / "output")
+        for name, folder in (outputs or {}).items():
+            if (prefix := results.outputs.get(name)) is not None:
+                with said_as_tarmac_error(folder, str(prefix)):
+                    made += [one for one in [downloads.tree(prefix, folder, name)] if one]
+        return made
+
+    def remove(self) -> str:
+        """Delete what it keeps in the bucket; what lies elsewhere, and SageMaker's own record of it, stay.
+
+        Raises:
+            UsageError: it still runs, or Tarmac did not make it.
+        """
+        self._refuse_running(remedy=f"tarmac stop {self.id}")
+        bucket = self._tags.get(TAG_BUCKET)
+        if self._tags.get(TAG_RUN) != self.id or bucket is None:
+            raise UsageError(f"{self.id} was not made by Tarmac: nothing of it was removed.")
+        from tarmac.places.sagemaker.layout import run_prefix
+
+        prefix = run_prefix(self.id)
+        keys = [item.key for item in self._aws.list_objects(bucket, prefix)]
+        self._aws.delete_objects(bucket, keys)
+        self._mark_removed()
+        return (
+            f"removed {len(keys)} objects below s3://{bucket}/{prefix}; SageMaker keeps its record of the job"
+        )
+
+    def explanations(self) -> tuple[Explanation, ...]:
+        """What explains its failure, by its logs and by AWS's reason; nothing for a job that did not fail."""
+        record = self.record
+        if record.status != FAILED:
+            return ()
+        from tarmac.explain.context import Context  # only a run that failed needs any of it
+        from tarmac.explain.read import explain_job
+
+        context = Context(
+            catalogue=self._catalogue,
+            region=self._region,
+            region_asked=True,
+            use=self.kind,
+            gpu_expected=bool(self._tags.get("tarmac:expects")) if TAG_RUN in self._tags else None,
+        )
+        if record.instance_type is not None:
+            context = context.on_instance(record.instance_type)
+        logs = {
+            host if tail.whole else f"{host} (its last {len(tail.lines):,} lines)": tail.lines
+            for host, tail in self._tails.items()
+        }
+        return explain_job(logs, record, context).explanations
+
+    @property
+    def _word(self) -> str:
+        return "Training" if self.kind == "training" else "Processing"
+
+    @property
+    def _region(self) -> str:
+        return self._aws.region
+
+    @cached_property
+    def _tags(self) -> dict[str, str]:
+        return self._aws.tags(self._described()[f"{self._word}JobArn"])
+
+    @cached_property
+    def _tails(self) -> dict[str, Tail]:
+        return read_tails(self._aws, self.kind, self.id, pages=_EXPLAINED_PAGES)
+
+    def _described(self) -> dict[str, Any]:
+        if self._description is None:
+            self._description = self._describe()
+        return self._description
+
+    def _describe(self) -> dict[str, Any]:
+        # A job that was made a moment ago may not be there yet for everyone who asks.
+        looks = 1 if self._description is not None else _FIRST_LOOKS
+        for number in range(looks):
+            description = self._aws.describe_job(self.kind, self.id)
+            if description is not None:
+                return description
+            if number + 1 < looks:
+                self._sleep(0.5 * 2**number)
+        if self._description is not None:
+            raise RunNotFound(
+                f"{self.id} is not there any more: somebody deleted the job.", remedy="tarmac ps"
+            )
+        raise RunNotFound(
+            f"SageMaker has no {self.kind} job {self.id} in {self._region}.",
+            remedy="`tarmac ps --on sagemaker --region REGION` lists those of another region.",
+        )
+
+    def _aws_time(self, description: Mapping[str, Any]) -> float:
+        """The time as AWS's answer tells it: this machine's clock may be wrong."""
+        date = description.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        try:
+            return parsedate_to_datetime(date).timestamp()
+        except (TypeError, ValueError):
+            return time.time()
+
+    def _refuse_running(self, remedy: str | None = None) -> None:
+        if not self.record.has_ended:
+            raise UsageError(f"{self.id} still runs.", remedy=remedy or f"tarmac wait {self.id}")
+
+    def _with_verdict(self, record: RunRecord) -> RunRecord:
+        self._verdict = self._find_verdict(record)
+        description = self._described()
+        settled = record_of(
+            self.kind,
+            description,
+            self._tags,
+            self._catalogue,
+            region=self._region,
+            now=self._aws_time(description),
+            verdict=self._verdict,
+        )
+        if self._verdict is not None or TAG_RUN not in self._tags:
+            return settled
+        why = self._verdict_problem or "neither S3 nor the log holds one"
+        note = f"there is no verdict on GPU use: {why}"
+        document = {**settled.document, "notes": [*settled.notes, note]}
+        return replace(settled, notes=(*settled.notes, note), document=document)
+
+    def _find_verdict(self, record: RunRecord) -> dict[str, Any] | None:
+        told = self._reader.verdicts if self._reader is not None else {}
+        if len(told) >= record.instance_count and all(_is_whole(one) for one in told.values()):
+            return verdicts.of_all_hosts(told)
+        if record.document["instances_started"] is None:
+            self._verdict_problem = "it never started"
+            return None
+        found: dict[str, dict[str, Any]] = {}
+        try:
+            found = self._verdicts_on_s3()
+        except AwsRefused as error:
+            self._verdict_problem = error.message
+        if len(found) < record.instance_count:
+            in_log = {host: tail.verdict for host, tail in self._tails.items() if tail.verdict is not None}
+            found = {**in_log, **told, **found}
+        return verdicts.of_all_hosts(found)
+
+    def _verdicts_on_s3(self) -> dict[str, dict[str, Any]]:
+        results = self.results
+        if results.verdict is not None:
+            return verdicts.from_objects(self._aws, results.verdict.bucket, results.verdict.prefix)
+        if results.archives is None:
+            return {}
+        archive = self._aws.object(results.archives.bucket, f"{results.archives.prefix}output.tar.gz")
+        return {} if archive is None else verdicts.from_archive(self._aws, archive)
+
+    def _pull(self, destination: Path, extract: bool, downloads: Downloads) -> Iterator[Path]:
+        results = self.results
+        if results.archives is not None:
+            yield from downloads.archives(results.archives, destination, extract=extract)
+        for name, prefix in results.outputs.items():
+            if (made := downloads.tree(prefix, destination / name, name)) is not None:
+                yield made
+        if (verdict := self.verdict) is not None:
+            yield _written(destination / "verdict.json", [json.dumps(verdict, indent=1).encode(), b"\n"])
+        hosts = LogReader(self._aws, self.kind, self.id)
+        for host in hosts.find_hosts():
+            reader = LogReader(self._aws, self.kind, self.id, host=host)
+            yield _written(destination / f"{host}.log", reader.read())
+
+    def _mark_removed(self) -> None:
+        """So that `tarmac ps` leaves it out; where that is not allowed, it does not."""
+        tag = {"Key": TAG_REMOVED, "Value": "true"}
+        try:
+            arn = self._described()[f"{self._word}JobArn"]
+            self._aws.call("sagemaker", "add_tags", ResourceArn=arn, Tags=[tag])
+        except AwsRefused:
+            return
+
+
+def _is_whole(verdict: Mapping[str, Any]) -> bool:
+    """Whether a verdict from the log has its series: the agent leaves them out of a line that would be too long."""
+    return all("series" in gpu for gpu in verdict.get("gpus", ()))
+
+
+def _written(path: Path, pieces: Iterator[bytes] | list[bytes]) -> Path:
+    """Write a file that is there whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(pieces)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path

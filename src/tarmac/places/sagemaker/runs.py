@@ -1,0 +1,193 @@
+"""The runs on SageMaker, found by their tags: no machine needs to remember them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from tarmac.catalogue import Catalogue
+from tarmac.errors import RunNotFound
+from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
+from tarmac.places.place import SAGEMAKER, AmbiguousRun
+from tarmac.places.record import RunRecord
+from tarmac.places.sagemaker.records import (
+    TAG_JOB,
+    TAG_REMOVED,
+    TAG_RUN,
+    is_run_id,
+    listed_record,
+    name_in,
+    record_of,
+    stamp_in,
+)
+from tarmac.places.sagemaker.run import SageMakerRun
+
+KINDS: tuple[SageMakerKind, ...] = ("training", "processing")
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
+_DAY = 86_400.0
+_DETAILED = 10
+"""Runs that go on are described one by one, so many at most."""
+
+
+class SageMakerRuns:
+    """Finds and lists runs on SageMaker; obeys `tarmac.places.place.Runs`.
+
+    Args:
+        aws: the client.
+        make: makes the run object; for tests.
+    """
+
+    place = SAGEMAKER
+
+    def __init__(self, aws: Aws, make: Callable[..., SageMakerRun] = SageMakerRun) -> None:
+        self._aws = aws
+        self._catalogue = Catalogue.load()
+        self._make = make
+        self._known: dict[str, SageMakerRun] = {}
+
+    def records(self) -> Iterator[RunRecord]:
+        """All runs that Tarmac made here, newest first.
+
+        The tags say which jobs are Tarmac's, the lists how they stand, a search what they ran on and cost: some calls
+        for a hundred runs. Only runs that go on are described one by one.
+        """
+        tagged = self._tagged()
+        found: list[tuple[SageMakerKind, dict[str, Any]]] = []
+        for kind in KINDS:
+            names = {name for one, name in tagged if one == kind}
+            found.extend((kind, summary) for summary in self._summaries(kind, names))
+        found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
+        details = self._details(tagged) if any(kind == "training" for kind, _ in found) else {}
+        left = _DETAILED
+        for kind, summary in found:
+            name = summary[_word(kind) + "JobName"]
+            tags = tagged[kind, name]
+            record = listed_record(kind, summary, tags, self._aws.region)
+            if not record.has_ended and left > 0:
+                left -= 1
+                with contextlib.suppress(RunNotFound):
+                    record = self._run(kind, name).look().record
+            elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
+                now = datetime.now(UTC).timestamp()
+                record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
+            yield record
+
+    def find(self, name: str | None) -> RunRecord:
+        """The run that a person means; see `tarmac.places.place.Runs.find`. A whole name finds any job here.
+
+        Raises:
+            RunNotFound: no run is meant, or it cannot be told which.
+        """
+        if name is not None and is_run_id(name) and (found := self._exact(name)) is not None:
+            return found
+        tagged = self._tagged()
+        if name is None:
+            if not tagged:
+                raise RunNotFound(
+                    f"There are no runs on SageMaker in {self._aws.region}.",
+                    remedy="`tarmac run train.py --on sagemaker` makes one; --region looks in another region.",
+                )
+            return self._run(*_newest(tagged)).record
+        named = {key: tags for key, tags in tagged.items() if tags.get(TAG_JOB) == name}
+        if named:
+            return self._run(*_newest(named)).record
+        near = sorted(key for key in tagged if key[1].startswith(name) or key[1].endswith(name))
+        if len(near) > 1:
+            listed = ", ".join(run_id for _, run_id in near[:5]) + (" …" if len(near) > 5 else "")
+            raise AmbiguousRun(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
+        if near:
+            return self._run(*near[0]).record
+        if not is_run_id(name) and (found := self._exact(name)) is not None:
+            return found
+        raise RunNotFound(
+            f"No run on SageMaker in {self._aws.region} is called {name}.",
+            remedy="`tarmac ps --on sagemaker` lists them; --region looks in another region.",
+        )
+
+    def run(self, record: RunRecord) -> SageMakerRun:
+        """The run behind a record."""
+        kind: SageMakerKind = "processing" if record.kind == "processing" else "training"
+        return self._run(kind, record.id)
+
+    def _run(self, kind: SageMakerKind, name: str) -> SageMakerRun:
+        if name not in self._known:
+            self._known[name] = self._make(self._aws, name, kind, catalogue=self._catalogue)
+        return self._known[name]
+
+    def _exact(self, name: str) -> RunRecord | None:
+        """The job with exactly that name, Tarmac's or not."""
+        if not _JOB_NAME.fullmatch(name):
+            return None
+        for kind in KINDS:
+            if self._aws.describe_job(kind, name) is not None:
+                return self._run(kind, name).record
+        return None
+
+    def _tagged(self) -> dict[tuple[SageMakerKind, str], dict[str, str]]:
+        """The tags of all runs by kind and name."""
+        found: dict[tuple[SageMakerKind, str], dict[str, str]] = {}
+        for arn, tags in self._aws.tagged(TAG_RUN):
+            key = name_in(arn)
+            if key is not None and TAG_REMOVED not in tags:
+                found[key] = tags
+        return found
+
+    def _summaries(self, kind: SageMakerKind, names: set[str]) -> Iterator[dict[str, Any]]:
+        """The lists' words on these jobs; other jobs of the account are passed over."""
+        left = set(names)
+        if not left:
+            return
+        for summary in self._aws.list_jobs(kind, created_after=_earliest(left)):
+            name = summary[_word(kind) + "JobName"]
+            if name in left:
+                left.discard(name)
+                yield summary
+                if not left:
+                    return
+
+    def _details(self, tagged: Mapping[tuple[SageMakerKind, str], object]) -> dict[str, dict[str, Any]]:
+        """What a search says of training jobs, a hundred at a time; nothing where it is not allowed."""
+        wanted = sum(kind == "training" for kind, _ in tagged)
+        with contextlib.suppress(AwsRefused, AwsUnreachable):
+            found = islice(self._search(), wanted)
+            return {one["TrainingJobName"]: one for one in found}
+        return {}
+
+    def _search(self) -> Iterator[dict[str, Any]]:
+        asked: dict[str, Any] = {
+            "Resource": "TrainingJob",
+            "SearchExpression": {"Filters": [{"Name": f"Tags.{TAG_RUN}", "Operator": "Exists"}]},
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": 100,
+        }
+        while True:
+            page = self._aws.call("sagemaker", "search", **asked)
+            for result in page.get("Results", ()):
+                if "TrainingJob" in result:
+                    yield result["TrainingJob"]
+            if not page.get("NextToken"):
+                return
+            asked["NextToken"] = page["NextToken"]
+
+
+def _word(kind: SageMakerKind) -> str:
+    return "Training" if kind == "training" else "Processing"
+
+
+def _newest(runs: Iterable[tuple[SageMakerKind, str]]) -> tuple[SageMakerKind, str]:
+    return max(runs, key=lambda key: (stamp_in(key[1]), key[1]))
+
+
+def _earliest(names: set[str]) -> float | None:
+    """When the first of these runs may have been made, by their names; `None` where a name does not tell."""
+    stamps = [stamp_in(name) for name in names]
+    if not all(stamps):
+        return None
+    # The stamp is the time of whoever made the run, in any zone.
+    return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
