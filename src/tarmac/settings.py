@@ -4,6 +4,8 @@
 |---|---|
 | `TARMAC_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/tarmac`, `~/.local/state/tarmac`) |
 | `TARMAC_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/tarmac`, `~/.cache/tarmac`) |
+| `TARMAC_ROLE_ARN` | the role of SageMaker jobs, where neither a flag nor the job names one |
+| `TARMAC_BUCKET` | the bucket that SageMaker jobs go through, where neither a flag nor the job names one |
 | `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as every AWS SDK reads them |
 | `NO_COLOR` | no colours (https://no-color.org) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
@@ -46,6 +48,16 @@ def own_folders() -> list[Path]:
     """Where runs and the cache would lie, there or not: they are no part of a job, even below its source folder."""
     state = _meant("TARMAC_STATE_DIR", "XDG_STATE_HOME", ".local/state")
     return [folder for folder in (state, cache_path()) if folder is not None]
+
+
+def role_arn() -> str | None:
+    """The role that SageMaker jobs run as unless they name another; None if none is set."""
+    return os.environ.get("TARMAC_ROLE_ARN") or None
+
+
+def bucket_name() -> str | None:
+    """The bucket that SageMaker jobs go through unless they name another; None if none is set."""
+    return os.environ.get("TARMAC_BUCKET") or None
 
 
 def boto3_session() -> Any:

@@ -22,6 +22,9 @@ CONNECTIONS = 8
 THROTTLED_SECONDS = 120.0
 """How long throttling is waited out, beyond botocore's own attempts."""
 
+FAULT_SECONDS = 5.0
+"""How long a fault on AWS's side is waited out, beyond botocore's own attempts."""
+
 UNREACHABLE_SECONDS = 30.0
 """How long a service that has answered before is waited for when it cannot be reached any more."""
 
@@ -224,7 +227,7 @@ def _patience(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool)
     if isinstance(error, AwsRefused):
         if error.is_throttle:
             return THROTTLED_SECONDS
-        return UNREACHABLE_SECONDS if error.is_fault and not once else 0.0
+        return FAULT_SECONDS if error.is_fault and not once else 0.0
     return UNREACHABLE_SECONDS if answered and not error.maybe_done else 0.0
 
 

@@ -102,8 +102,13 @@ def _unknown_region(service: str, where: Circumstances) -> dict[str, str]:
     known = where.regions(service)
     if not known or where.region in known:
         return {}
-    near = difflib.get_close_matches(where.region, list(known), n=1)
-    return {"unknown_region": where.region, **({"near_region": near[0]} if near else {})}
+    return {"unknown_region": where.region, "near_region": _nearest(where.region, known)}
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=5)
+    # Letters that changed places are the commonest slip.
+    return next((one for one in near if sorted(one) == sorted(name)), near[0] if near else "")
 
 
 def _quota(found: re.Match[str], region: str | None) -> dict[str, str]:

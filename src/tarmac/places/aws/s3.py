@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO
+from urllib.parse import urlencode
 
 from tarmac.places.aws.asking import CONNECTIONS, Asking
 from tarmac.places.aws.errors import AwsRefused, AwsUnreachable
@@ -47,14 +48,18 @@ class S3Object:
 class S3Calls(Asking):
     """S3's part of the client."""
 
-    def bucket_region(self, bucket: str) -> str | None:
+    def bucket_region(self, bucket: str, *, owner: str | None = None) -> str | None:
         """Where a bucket is; None if there is none of that name.
+
+        Args:
+            owner: the account that it has to belong to.
 
         Raises:
             AwsRefused: with `is_permission` where the bucket is somebody else's, or may not be looked at.
         """
+        asked = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
         try:
-            answer = self._ask("s3", "head_bucket", {"Bucket": bucket}, f"s3://{bucket}")
+            answer = self._ask("s3", "head_bucket", asked, f"s3://{bucket}")
         except AwsRefused as refused:
             if refused.code in _MISSING:
                 return None
@@ -82,9 +87,19 @@ class S3Calls(Asking):
             raise
         return S3Object(bucket, key, head["ContentLength"], head["ETag"], head["LastModified"].timestamp())
 
-    def put_object(self, bucket: str, key: str, content: bytes, *, kms_key: str | None = None) -> None:
+    def put_object(
+        self,
+        bucket: str,
+        key: str,
+        content: bytes,
+        *,
+        kms_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
         """Write a small object whole, over any that is there."""
         asked = {"Bucket": bucket, "Key": key, "Body": content, **encryption(kms_key)}
+        if tags:
+            asked["Tagging"] = urlencode(tags)
         self._ask("s3", "put_object", asked, f"s3://{bucket}/{key}")
 
     def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:

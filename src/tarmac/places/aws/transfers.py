@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from tarmac.places.aws.asking import CONNECTIONS, Asking
 from tarmac.places.aws.s3 import encryption
@@ -40,14 +41,29 @@ class TransferCalls(Asking):
 
         self._patiently("s3", attempt)
 
-    def copy_object(self, bucket: str, source_key: str, key: str, *, kms_key: str | None = None) -> None:
-        """Copy an object within its bucket; S3 does it, and nothing passes through this machine."""
+    def copy_object(
+        self,
+        bucket: str,
+        source_key: str,
+        key: str,
+        *,
+        kms_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Copy an object within its bucket; S3 does it, and nothing passes through this machine.
+
+        Args:
+            tags: the copy's; those of the source if None.
+        """
         what = f"s3://{bucket}/{source_key} to s3://{bucket}/{key}"
         source = {"Bucket": bucket, "Key": source_key}
+        more = encryption(kms_key)
+        if tags is not None:
+            more |= {"TaggingDirective": "REPLACE", "Tagging": urlencode(tags)}
 
         def attempt() -> None:
             with self._said("s3", "CopyObject", what), self._manager() as manager:
-                manager.copy(source, bucket, key, encryption(kms_key)).result()
+                manager.copy(source, bucket, key, more).result()
 
         self._patiently("s3", attempt)
 

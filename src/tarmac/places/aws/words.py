@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from tarmac.places.aws.facts import Circumstances, facts_of
 from tarmac.places.aws.remedies import find_remedy
 
 LONGEST = 1000
-"""Characters of AWS's message that are told: a proxy, or a stand-in for AWS, may answer with a whole HTML page."""
+"""Characters of AWS's message that are told."""
 
 
 @dataclass(frozen=True)
@@ -123,5 +124,7 @@ def broken_off() -> tuple[type[Exception], ...]:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    # A proxy, or a stand-in for AWS, may answer with a whole HTML page.
+    page = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+    line = " ".join((page[1] if page else text).split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
