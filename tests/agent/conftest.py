@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ _ENTER = """
 import ctypes, json, os, sys
 from pathlib import Path
 from tarmac.agent.mounts import enter_private_contract
-ml, read_only, uid, command = json.loads(sys.argv[1])
+ml, read_only, uid, closed, command = json.loads(sys.argv[1])
 enter_private_contract(Path(ml), ())
 if read_only:
     libc = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +35,8 @@ if uid:
     os.setgid(uid)
     os.setuid(uid)
 del os.environ["PYTHONPATH"]
+if closed:
+    os.closerange(0, 2)
 os.execvpe(command[0], command, os.environ)
 """
 _PATIENCE = 60.0
@@ -150,6 +153,7 @@ class Box:
         first: bool = False,
         read_only: bool = False,
         uid: int = 0,
+        closed: bool = False,
         stdout: int | None = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
         """Start the container.
@@ -159,11 +163,12 @@ class Box:
             first: make the agent process 1 of its own process namespace.
             read_only: let nothing be written but `/tmp` and `/opt/ml`.
             uid: the user that it runs as.
+            closed: start it without standard input and output.
         """
         inside = "/opt/ml/" + str(self.folder.relative_to(self.ml))
         file = f"{inside}/tarmac-agent.pyz"
         command = [self.python, file, *(words or ("--container", inside))]
-        told = json.dumps([str(self.ml), read_only, uid, command])
+        told = json.dumps([str(self.ml), read_only, uid, closed, command])
         prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"] if first else []
         source = str(Path(__file__).parents[2] / "src")
         process = subprocess.Popen(
@@ -189,6 +194,15 @@ class Box:
     def carry_out(self, *words: str, **options: Any) -> Ended:
         """Start the container and wait for its end."""
         return self.end(self.start(*words, **options))
+
+    @staticmethod
+    def zipped(files: Mapping[str, str]) -> bytes:
+        """A wheel with these files."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        return buffer.getvalue()
 
     def _take_agent(self, folder: Path) -> None:
         target = folder / "tarmac-agent.pyz"

@@ -172,8 +172,10 @@ def say(words: str) -> None:
 def _read(here: ContainerPaths) -> Order:
     try:
         job = AgentJob.read(here.job)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise NotUnderstood(f"{here.job} cannot be read: {error}") from error
+    except OSError as error:
+        raise NotUnderstood(f"{here.job} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise NotUnderstood(f"{here.job} is not a job that this agent understands: {error}") from error
     config = read_config(here, job.kind)
     return Order(job_here(job, config, here), config, here.source, reports=True)
 

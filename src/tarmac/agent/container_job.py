@@ -98,8 +98,10 @@ def read_object(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise NotUnderstood(f"{path} cannot be read: {error}") from error
+    except OSError as error:
+        raise NotUnderstood(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise NotUnderstood(f"{path} is no JSON: {error}") from error
     if not isinstance(document, dict):
         raise NotUnderstood(f"{path} holds no JSON object")
     return document
