@@ -1,0 +1,56 @@
+"""A few numbers that a predictor shows to the front without a message: what it has taken up, and since when.
+
+They lie in memory that both map. When a predictor dies, the front tells by them the requests that it was at from those
+that merely waited in its socket, which another one may answer.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import struct
+import tempfile
+
+LATE_SIGNAL = signal.SIGUSR1
+"""The front has a predictor look whether its present request has run for too long."""
+_SHOWN = struct.Struct("<Qd")
+_SIZE = mmap.PAGESIZE
+
+
+class Board:
+    """The shared numbers. Made by the front with `Board.make()`, opened by the predictor with `Board(fd)`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, _SIZE)
+
+    @classmethod
+    def make(cls) -> Board:
+        """A new one, all zero."""
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("tarmac-serve", os.MFD_CLOEXEC)
+        else:
+            descriptor, name = tempfile.mkstemp()
+            os.unlink(name)  # noqa: PTH108 - a descriptor, not a file
+        os.ftruncate(descriptor, _SIZE)
+        return cls(descriptor)
+
+    def show(self, taken: int, busy_since: float) -> None:
+        """Show how many requests were ever taken up, and when the present ones were; 0 when idle."""
+        _SHOWN.pack_into(self._memory, 0, taken, busy_since)
+
+    @property
+    def taken(self) -> int:
+        """How many requests the predictor has ever taken up, in the order they were sent."""
+        return _SHOWN.unpack_from(self._memory)[0]
+
+    @property
+    def busy_since(self) -> float:
+        """When it took up what it is at, on `time.monotonic`'s clock; 0 when idle."""
+        return _SHOWN.unpack_from(self._memory)[1]
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._memory.close()
+        os.close(self.descriptor)

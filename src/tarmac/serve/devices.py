@@ -1,0 +1,72 @@
+"""Which predictor computes where: the GPUs that are visible, shared out before anything is imported. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tarmac.serve.handler import Device
+from tarmac.serve.settings import Settings
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one predictor computes.
+
+    Args:
+        device: as the predictor sees it.
+        environment: variables that it is started with.
+    """
+
+    device: Device
+    environment: Mapping[str, str]
+
+
+def placements(settings: Settings, environ: Mapping[str, str], gpus: int, cpus: int) -> list[Placement]:
+    """One placement for each predictor that shall run.
+
+    Args:
+        environ: the server's own environment.
+        gpus: how many GPUs NVML counts.
+        cpus: how many cores this process may use.
+    """
+    visible = visible_gpus(environ, gpus)
+    count = settings.workers or max(1, len(visible) * settings.workers_per_gpu)
+    threads = _threads(settings, environ, cpus, count)
+    if not visible:
+        return [Placement(Device(), threads) for _ in range(count)]
+    found: list[Placement] = []
+    for number in range(count):
+        name = visible[number % len(visible)]
+        device = Device("cuda", 0, int(name) if name.isdigit() else None)
+        found.append(Placement(device, {**threads, VISIBLE: name}))
+    return found
+
+
+def visible_gpus(environ: Mapping[str, str], gpus: int) -> list[str]:
+    """The GPUs that may be used, as `CUDA_VISIBLE_DEVICES` names them; CUDA stops reading at the first wrong one."""
+    wanted = environ.get(VISIBLE)
+    if wanted is None:
+        return [str(index) for index in range(gpus)]
+    found: list[str] = []
+    for word in (word.strip() for word in wanted.split(",")):
+        if gpus == 0 or not word or (word.lstrip("-").isdigit() and not 0 <= int(word) < gpus):
+            break
+        found.append(word)
+    return found
+
+
+def _threads(settings: Settings, environ: Mapping[str, str], cpus: int, count: int) -> dict[str, str]:
+    """Each predictor its share of the cores: as many threads as cores in each of them would fight for them."""
+    if settings.threads is not None:
+        return {"OMP_NUM_THREADS": str(settings.threads)}
+    share = str(max(1, cpus // count))
+    return {name: share for name in _THREADS if name not in environ}

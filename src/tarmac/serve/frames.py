@@ -1,0 +1,126 @@
+"""Frames between the front and a predictor: length-prefixed, raw bytes, many to one write; nothing is pickled.
+
+A frame is a header (`HEADER`), a few fields and a body. Fields are text joined by NUL, which no HTTP header may hold.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple, Union
+
+HEADER = struct.Struct("<QIBQ")
+"""Bytes of the body, bytes of the fields, kind, id of the request."""
+_LARGE = 256 * 1024
+
+# Front to predictor.
+CALL = 1
+"""A request. Fields: see `tarmac.serve.wire`."""
+CANCEL = 2
+"""Nobody waits for this answer any more."""
+CREDIT = 3
+"""The client has read pieces of a streamed answer; field: how many."""
+STOP = 4
+"""Finish what has been taken, let go of the model, and end."""
+
+# Predictor to front.
+LOADED = 16
+"""The model is loaded; field: JSON."""
+FAILED = 17
+"""The model cannot be loaded; field: JSON. The predictor ends."""
+ANSWER = 18
+"""A whole answer."""
+BEGIN = 19
+"""A streamed answer begins; pieces follow."""
+PIECE = 20
+END = 21
+BROKEN = 22
+"""A streamed answer ends early: the handler failed."""
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+
+class Frame(NamedTuple):
+    """One frame as it was read; the body is a view into what was received."""
+
+    kind: int
+    id: int
+    fields: str
+    body: memoryview
+
+
+def pack(kind: int, number: int, fields: str = "", body_length: int = 0) -> bytes:
+    """The beginning of a frame; its body follows as it is."""
+    # surrogateescape: a header of a client is any bytes at all.
+    packed = fields.encode("utf-8", "surrogateescape")
+    return HEADER.pack(body_length, len(packed), kind, number) + packed
+
+
+def join(fields: Iterable[str]) -> str:
+    """Fields as one text."""
+    return "\0".join(fields)
+
+
+def split(fields: str) -> list[str]:
+    """What `join` joined."""
+    return fields.split("\0")
+
+
+class FrameReader:
+    """Gives the frames of a stream of bytes, whatever pieces it comes in."""
+
+    def __init__(self) -> None:
+        self._rest: bytes = b""
+        self._large: bytearray | None = None
+        self._filled = 0
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that these bytes complete."""
+        frames: list[Frame] = []
+        if self._large is not None:
+            missing = len(self._large) - self._filled
+            taken = min(missing, len(data))
+            self._large[self._filled : self._filled + taken] = data[:taken]
+            self._filled += taken
+            if taken < missing:
+                return frames
+            frames.append(_frame(self._large, memoryview(self._large), 0, *HEADER.unpack_from(self._large)))
+            self._large = None
+            data = data[taken:]
+        if self._rest:
+            data = self._rest + data
+        self._rest = self._read(data, frames)
+        return frames
+
+    def _read(self, data: bytes, frames: list[Frame]) -> bytes:
+        view = memoryview(data)
+        at, size = 0, len(data)
+        while size - at >= HEADER.size:
+            header = HEADER.unpack_from(data, at)
+            whole = HEADER.size + header[0] + header[1]
+            if at + whole > size:
+                if whole > _LARGE:
+                    # Filled in place: adding each piece to the last would copy a large body many times.
+                    self._large = bytearray(whole)
+                    self._filled = size - at
+                    self._large[: self._filled] = view[at:]
+                    return b""
+                break
+            frames.append(_frame(data, view, at, *header))
+            at += whole
+        return data[at:]
+
+
+def _frame(
+    data: bytes | bytearray,
+    view: memoryview,
+    at: int,
+    body_length: int,
+    fields_length: int,
+    kind: int,
+    number: int,
+) -> Frame:
+    fields_at = at + HEADER.size
+    body_at = fields_at + fields_length
+    fields = data[fields_at:body_at].decode("utf-8", "surrogateescape")
+    return Frame(kind, number, fields, view[body_at : body_at + body_length])

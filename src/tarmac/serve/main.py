@@ -1,0 +1,228 @@
+"""`python tarmac-agent.pyz serve`: settings, processes, signals, and the way down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tarmac.serve.access_log import AccessLog, open_stream
+from tarmac.serve.app import App
+from tarmac.serve.core import InferenceCore
+from tarmac.serve.devices import Placement, placements
+from tarmac.serve.errors import LoadError
+from tarmac.serve.gauges import gauges
+from tarmac.serve.http import HttpServer, Limits
+from tarmac.serve.keeper import Keeper
+from tarmac.serve.records import Record, Totals
+from tarmac.serve.settings import Settings, read_settings
+from tarmac.serve.supervisor import GRACE_S, Events, Slot, Supervisor
+
+EXIT_PORT = 2
+_END_S = 3.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What no environment variable of SageMaker's says.
+
+    Args:
+        access_log: whether to write one.
+        leave_on_failure: end when the model cannot be loaded, rather than say so on `/ping`.
+        grace_s: how long beyond the time-out a predictor may hang, in seconds.
+        limits: how patient the HTTP server is.
+        ready_fd: a descriptor to which the port is written once the server listens.
+    """
+
+    access_log: bool = True
+    leave_on_failure: bool = False
+    grace_s: float = GRACE_S
+    limits: Limits = Limits()
+    ready_fd: int | None = None
+
+
+def main(words: list[str] | None = None) -> int:
+    """`serve [--model-dir FOLDER] …` or, for the server's own use, `predictor JSON`."""
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["predictor"]:
+        from tarmac.serve.predictor import main as predict  # the front's process has no use for it
+
+        return predict(words[1:])
+    from tarmac.serve.arguments import read_arguments  # argparse: predictors need none
+
+    if words[:1] == ["serve"]:
+        words = words[1:]
+    try:
+        settings, folder, options = read_arguments(words, read_settings(os.environ))
+    except LoadError as error:
+        return _refused(error)
+    return serve(settings, folder, options)
+
+
+def serve(settings: Settings, model_dir: Path, options: Options | None = None) -> int:
+    """Serve a model until SIGTERM or SIGINT; gives the exit code.
+
+    Args:
+        settings: what the environment says.
+        model_dir: the model's folder; not used under the multi-model API.
+        options: see there.
+    """
+    # First of all: a fork must find one thread and little memory.
+    keeper = Keeper.start()
+    front = Front(settings, model_dir, options or Options(), keeper, os.environ)
+    try:
+        return asyncio.run(front.run())
+    except LoadError as error:
+        keeper.close()
+        return _refused(error)
+
+
+class Front:
+    """The front process: everything wired together."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        model_dir: Path,
+        options: Options,
+        keeper: Keeper,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._settings = settings
+        self._model_dir = model_dir
+        self._options = options
+        self._keeper = keeper
+        self._environ = environ
+        self._began = time.monotonic()
+        self._totals = Totals()
+        self._log = AccessLog(open_stream() if options.access_log else None)
+        self._core = InferenceCore(settings, self._observe)
+        self._asked = 0
+        self._over: asyncio.Event | None = None
+        self._code = 0
+
+    async def run(self) -> int:
+        """Serve until it is over."""
+        self._over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._ask_to_end)
+        events = Events(say, self._model_loaded, self._model_failed)
+        supervisor = Supervisor(
+            self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s
+        )
+        app = App(self._core, self._metrics)
+        server = HttpServer(app, self._options.limits)
+        port = await self._listen(server)
+        self._log.start()
+        supervisor.start()
+        supervisor.serve("model", self._model_dir, str(self._model_dir), self._placements())
+        self._tell_port(port)
+        lost = loop.create_task(supervisor.keeper_lost.wait())
+        over = loop.create_task(self._over.wait())
+        await asyncio.wait([lost, over], return_when=asyncio.FIRST_COMPLETED)
+        if lost.done():
+            say("the keeper of the predictors was killed; nothing can be served without it")
+            self._code = 1
+        else:
+            await self._drain(server)
+        await supervisor.end(_END_S)
+        server.close()
+        self._log.stop()
+        for task in (lost, over):
+            task.cancel()
+        return self._code
+
+    async def _listen(self, server: HttpServer) -> int:
+        host, port = self._settings.host, self._settings.port
+        try:
+            return await server.start(host, port)
+        except OSError as error:
+            raise LoadError(
+                f"Port {port} of {host} cannot be listened at: {os.strerror(error.errno or 0)}.",
+                remedy="Another server may have it: set SAGEMAKER_BIND_TO_PORT, or give --port.",
+            ) from error
+
+    async def _drain(self, server: HttpServer) -> None:
+        """Answer what was asked, take nothing more."""
+        self._core.draining = True
+        server.stop_accepting()
+        deadline = time.monotonic() + self._settings.drain_s
+        while time.monotonic() < deadline and self._asked < 2:
+            if not self._core.in_flight and not server.connections:
+                return
+            await asyncio.sleep(0.02)
+
+    def _ask_to_end(self) -> None:
+        self._asked += 1
+        assert self._over is not None
+        self._over.set()
+
+    def _observe(self, record: Record) -> None:
+        self._totals.add(record)
+        self._log.add(record)
+
+    def _metrics(self) -> Iterator[str]:
+        yield from self._totals.lines()
+        yield from gauges(self._core)
+
+    def _placements(self) -> list[Placement]:
+        from tarmac.gpu.nvml import count_gpus  # after the port is open: it may take a while
+
+        try:
+            cpus = len(os.sched_getaffinity(0))
+        except AttributeError:
+            cpus = os.cpu_count() or 1
+        return placements(self._settings, self._environ, count_gpus(), cpus)
+
+    def _model_loaded(self, slot: Slot, told: dict[str, Any]) -> None:
+        if not told["on_device"]:
+            say(f"warning: {told['placement']}")
+            if self._settings.require_gpu:
+                self._core.trouble = told["placement"]
+        health = slot.served.health
+        if len(health.loaded) == health.wanted and self._core.unhealthy is None:
+            took = time.monotonic() - self._began
+            say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
+
+    def _model_failed(self, slot: Slot) -> None:
+        if self._options.leave_on_failure and not slot.served.health.loaded:
+            self._code = 1
+            self._ask_to_end()
+
+    def _tell_port(self, port: int) -> None:
+        say(f"listening at {self._settings.host}:{port}")
+        if self._options.ready_fd is not None:
+            os.write(self._options.ready_fd, f"{port}\n".encode())
+            os.close(self._options.ready_fd)
+
+
+def predictor_command() -> list[str]:
+    """How to start a predictor: from the agent's file, or from an installed Tarmac."""
+    archive = Path(__file__).parents[2]
+    if archive.is_file():
+        return [sys.executable, str(archive), "predictor"]
+    return [sys.executable, "-m", "tarmac.serve", "predictor"]
+
+
+def say(words: str) -> None:
+    """A line for the log."""
+    try:
+        sys.stderr.write(f"tarmac serve: {words.rstrip()}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # A full disk, or nobody there to read: serving goes on.
+        return
+
+
+def _refused(error: LoadError) -> int:
+    say(error.message)
+    if error.remedy:
+        say(error.remedy)
+    return EXIT_PORT

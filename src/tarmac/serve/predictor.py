@@ -1,0 +1,336 @@
+"""A predictor: the process that loads the model and calls the user's functions, and nobody else does.
+
+It takes up whatever has arrived when it is free, never waits for more, and writes the answers of a batch at once. It
+ends when the front closes the socket, and the kernel ends it when the keeper dies.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+from tarmac.agent.descendants import die_with_parent
+from tarmac.serve import frames
+from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
+from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.errors import LoadError, RequestError
+from tarmac.serve.frames import FrameReader
+from tarmac.serve.handler import Device, Model, Request, Response, load_model
+from tarmac.serve.settings import Settings
+from tarmac.serve.warmup import warm_up
+from tarmac.serve.wire import (
+    CUSTOM_ATTRIBUTES,
+    INFERENCE_ID,
+    TARGET_MODEL,
+    TARGET_VARIANT,
+    Phases,
+    answer_fields,
+    read_call,
+)
+
+PIECES_AHEAD = 16
+"""So many pieces of a streamed answer may be on their way to a client that has not read them."""
+_RECEIVE = 256 * 1024
+
+
+def main(words: list[str]) -> int:
+    """`predictor JSON`: what to load, and the descriptors of socket and board."""
+    parent = os.getppid()
+    die_with_parent()
+    if os.getppid() != parent:
+        return 1
+    told: dict[str, Any] = json.loads(words[0])
+    _leave_no_trace_on_the_path()
+    channel = socket.socket(fileno=told["channel"])
+    board = Board(told["board"])
+    os.set_inheritable(told["channel"], False)
+    os.set_inheritable(told["board"], False)
+    settings = _settings(told["settings"])
+    predictor = Predictor(channel, board, settings.timeout_s)
+    try:
+        model = predictor.load(Path(told["folder"]), settings, Device(**told["device"]), told["name"])
+        if model is None:
+            return 1
+        predictor.serve(model)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        # A handler's own threads must not keep it: who is asked to end, ends.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class Predictor:
+    """The loop of a predictor.
+
+    Args:
+        channel: the socket to the front.
+        board: where it shows what it is at.
+        timeout_s: how long one call of a user's function may take.
+    """
+
+    def __init__(self, channel: socket.socket, board: Board, timeout_s: float) -> None:
+        self._channel = channel
+        self._board = board
+        self._timeout = timeout_s
+        self._pid = os.getpid()
+        self._reader = FrameReader()
+        self._backlog: deque[Task] = deque()
+        self._cancelled: set[int] = set()
+        self._streams: dict[int, _Stream] = {}
+        self._out: list[Any] = []
+        self._taken = 0
+        self._busy_since = 0.0
+        self._open = True
+
+    def load(self, folder: Path, settings: Settings, device: Device, name: str) -> Model | None:
+        """Load the model and tell the front; `None` when there is nothing to serve."""
+        began = time.monotonic()
+        try:
+            model = load_model(folder, settings, device, name)
+            warm_up(model, settings.warmup)
+        except LoadError as error:
+            self._fail(error.message, error.remedy, error.details)
+            return None
+        except BaseException as error:  # noqa: BLE001 - `sys.exit` at a handler's import, too
+            self._fail(f"loading raised {type(error).__name__}: {error}", None, traceback.format_exc())
+            return None
+        if os.getpid() != self._pid:
+            os._exit(0)
+        # What loading left behind lives as long as the process: no collection need look at it again.
+        gc.collect()
+        gc.freeze()
+        placement = getattr(model, "placement", None)
+        told = {
+            "batching": model.batch.enabled,
+            "max_batch_size": model.batch.max_batch_size,
+            "on_device": getattr(placement, "ok", True),
+            "placement": getattr(placement, "message", ""),
+            "load_s": time.monotonic() - began,
+        }
+        self._send(frames.LOADED, 0, json.dumps(told))
+        self._flush()
+        return model
+
+    def serve(self, model: Model) -> None:
+        """Answer requests until the front closes the socket or says stop."""
+        self._watch_time()
+        most = max(model.batch.max_batch_size, 1) if model.batch.enabled else 1
+        while self._open or self._backlog or self._streams:
+            self._receive(wait=not self._backlog and not any(s.may_go_on for s in self._streams.values()))
+            tasks = self._take(most)
+            if tasks:
+                compute(model, tasks, self._guarded, self._answer, self._flush, say)
+                self._rest()
+            self._go_on_streaming()
+        model.unload()
+
+    def _receive(self, *, wait: bool) -> None:
+        while self._open:
+            try:
+                data = self._channel.recv(_RECEIVE, 0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            if not data:
+                # The front is gone: nobody waits for anything.
+                os._exit(0)
+            for frame in self._reader.feed(data):
+                self._obey(frame)
+            wait = False
+            if len(data) < _RECEIVE and self._backlog:
+                return
+
+    def _obey(self, frame: frames.Frame) -> None:
+        if frame.kind == frames.CALL:
+            deadline, headers = read_call(frame.fields)
+            self._backlog.append(Task(frame.id, _request(headers, frame.body), deadline))
+        elif frame.kind == frames.CANCEL:
+            stream = self._streams.pop(frame.id, None)
+            if stream is not None:
+                stream.close(self._guarded)
+                self._rest()
+                self._send(frames.END, frame.id)
+                self._flush()
+            else:
+                self._cancelled.add(frame.id)
+        elif frame.kind == frames.CREDIT:
+            stream = self._streams.get(frame.id)
+            if stream is not None:
+                stream.credit += int(frame.fields)
+        elif frame.kind == frames.STOP:
+            self._open = False
+
+    def _take(self, most: int) -> list[Task]:
+        tasks: list[Task] = []
+        now = time.monotonic()
+        while self._backlog and len(tasks) < most:
+            task = self._backlog.popleft()
+            self._taken += 1
+            task.taken = now
+            if task.id not in self._cancelled and now < task.deadline:
+                tasks.append(task)
+            else:
+                # Nobody waits for it; the front learns that its place is free.
+                self._cancelled.discard(task.id)
+                self._answer(task, RequestError(504, "too late"))
+        if not self._backlog:
+            # Cancelled when it had been answered already.
+            self._cancelled.clear()
+        self._board.show(self._taken, now if tasks else 0.0)
+        self._flush()
+        return tasks
+
+    def _rest(self) -> None:
+        self._board.show(self._taken, 0.0)
+
+    def _answer(self, task: Task, outcome: Outcome) -> None:
+        phases = Phases(task.taken, task.decode, task.batch, task.predict, task.encode, task.batch_size)
+        if isinstance(outcome, RequestError):
+            fields = answer_fields(outcome.status, phases, ())
+            self._send(frames.ANSWER, task.id, fields, outcome.message.encode(errors="replace"))
+            return
+        fields = answer_fields(outcome.status, phases, _headers(outcome))
+        if isinstance(outcome.body, (bytes, bytearray, memoryview)):
+            self._send(frames.ANSWER, task.id, fields, outcome.body)
+            return
+        self._send(frames.BEGIN, task.id, fields)
+        self._streams[task.id] = _Stream(iter(outcome.body))
+
+    def _go_on_streaming(self) -> None:
+        """One piece of each stream whose client reads: one that does not holds nobody up."""
+        for number, stream in list(self._streams.items()):
+            if not stream.may_go_on:
+                continue
+            self._board.show(self._taken, time.monotonic())
+            try:
+                piece = self._guarded(next, stream.pieces)
+                if isinstance(piece, str):
+                    piece = piece.encode()
+                self._send(frames.PIECE, number, "", memoryview(piece))
+                stream.credit -= 1
+            except StopIteration:
+                del self._streams[number]
+                self._send(frames.END, number)
+            except BaseException as error:  # noqa: BLE001 - the stream's failure, not the predictor's
+                del self._streams[number]
+                self._send(frames.BROKEN, number, "", refusal(error, say).message.encode())
+            self._flush()
+            self._rest()
+
+    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a user's function: within its time, and in this process alone."""
+        self._busy_since = now = time.monotonic()
+        self._board.show(self._taken, now)
+        try:
+            return function(*arguments)
+        finally:
+            self._busy_since = 0.0
+            if os.getpid() != self._pid:
+                # The handler forked, and the child came back here: the requests are its parent's.
+                os._exit(0)
+
+    def _watch_time(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+
+        def look(_number: int, _frame: object) -> None:
+            since, self._busy_since = self._busy_since, 0.0
+            if since and time.monotonic() - since > self._timeout:
+                raise Late
+            self._busy_since = since
+
+        signal.signal(LATE_SIGNAL, look)
+        # The front says when to end; a Ctrl-C at the terminal is for the front.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def _fail(self, message: str, remedy: str | None, details: str) -> None:
+        told = {"message": message, "remedy": remedy, "details": details}
+        self._send(frames.FAILED, 0, json.dumps(told))
+        self._flush()
+
+    def _send(self, kind: int, number: int, fields: str = "", body: bytes | memoryview = b"") -> None:
+        self._out.append(frames.pack(kind, number, fields, len(body)))
+        if len(body):
+            self._out.append(body)
+
+    def _flush(self) -> None:
+        if self._out:
+            self._channel.sendall(self._out[0] if len(self._out) == 1 else b"".join(self._out))
+            self._out.clear()
+
+
+class _Stream:
+    """An answer that goes out in pieces."""
+
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self.pieces = pieces
+        self.credit = PIECES_AHEAD
+
+    @property
+    def may_go_on(self) -> bool:
+        return self.credit > 0
+
+    def close(self, guard: Callable[..., Any]) -> None:
+        close = getattr(self.pieces, "close", None)
+        if close is None:
+            return
+        try:
+            guard(close)
+        except BaseException as error:  # noqa: BLE001 - nobody waits for it any more
+            refusal(error, say)
+
+
+def say(words: str) -> None:
+    """A line for the log, whatever the handler has done to standard error."""
+    try:
+        sys.stderr.write(f"tarmac serve: {words.rstrip()}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        # Closed or replaced by the handler.
+        return
+
+
+def _request(headers: dict[str, str], body: memoryview) -> Request:
+    get = headers.get
+    return Request(
+        body=body,
+        content_type=get("content-type", ""),
+        accept=get("accept", ""),
+        custom_attributes=get(CUSTOM_ATTRIBUTES, ""),
+        inference_id=get(INFERENCE_ID, ""),
+        headers=headers,
+        target_model=get(TARGET_MODEL, ""),
+        target_variant=get(TARGET_VARIANT, ""),
+    )
+
+
+def _headers(response: Response) -> list[tuple[str, str]]:
+    headers = [("content-type", response.content_type)]
+    if response.custom_attributes is not None:
+        headers.append((CUSTOM_ATTRIBUTES, response.custom_attributes))
+    headers.extend((str(name).lower(), str(value)) for name, value in response.headers.items())
+    return headers
+
+
+def _settings(told: dict[str, Any]) -> Settings:
+    ports = told.pop("safe_port_range")
+    return Settings(**told, safe_port_range=tuple(ports) if ports else None)
+
+
+def _leave_no_trace_on_the_path() -> None:
+    """Tarmac's own place goes last: a handler's imports find the image's packages first, and nothing by the folder."""
+    own = sys.path.pop(0)
+    if own:
+        sys.path.append(own)

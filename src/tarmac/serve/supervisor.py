@@ -1,0 +1,279 @@
+"""Starts predictors, replaces those that die, and ends them all: the part of the front that knows of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.core import Health, InferenceCore, Served
+from tarmac.serve.devices import Placement
+from tarmac.serve.keeper import Keeper
+from tarmac.serve.pool import Pool
+from tarmac.serve.worker import Worker
+
+MAX_FAILURES = 5
+"""So many ends in a row without one answer, and a predictor's place stays empty."""
+_LOAD_FAILURE_COUNTS = 2
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+GRACE_S = 5.0
+
+
+@dataclass
+class Slot:
+    """A predictor's place: who fills it now, and how often it fell empty."""
+
+    index: int
+    placement: Placement
+    served: Served
+    folder: Path
+    worker: Worker | None = None
+    failures: int = 0
+    reason: str = ""
+    """Why the model cannot be loaded, in the handler's words."""
+    given_up: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass
+class Events:
+    """Whom the supervisor tells."""
+
+    say: Callable[[str], None]
+    """A line for the log."""
+    loaded: Callable[[Slot, dict[str, Any]], None] = field(default=lambda _slot, _told: None)
+    failed: Callable[[Slot], None] = field(default=lambda _slot: None)
+    """A place stays empty for good."""
+
+
+class Supervisor:
+    """All predictors of this server.
+
+    Args:
+        core: told of models and predictors as they come and go.
+        keeper: starts the processes.
+        command: starts a predictor; one argument is added.
+        environ: their environment, but for what their placements add.
+        events: told what a person should know.
+        grace_s: how long beyond the time-out a predictor may hang.
+    """
+
+    def __init__(
+        self,
+        core: InferenceCore,
+        keeper: Keeper,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        events: Events,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._core = core
+        self._keeper = keeper
+        self._command = list(command)
+        self._environ = dict(environ)
+        self._events = events
+        self._grace = grace_s
+        self._numbers = itertools.count(1)
+        self._slots: dict[int, Slot] = {}
+        self._stopping = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.keeper_lost = asyncio.Event()
+
+    @property
+    def running(self) -> list[Worker]:
+        """Every predictor whose process has not been reported as ended."""
+        return [slot.worker for slot in self._slots.values() if slot.worker is not None]
+
+    def start(self) -> None:
+        """Listen to the keeper."""
+        self._keeper.channel.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._keeper.channel.fileno(), self._hear)
+
+    def serve(self, name: str, folder: Path, url: str, placed: Sequence[Placement]) -> Served:
+        """Start a model's predictors."""
+        settings = self._core.settings
+        pool = Pool(
+            max_queue=settings.max_queue,
+            max_bytes=max(8 * min(settings.max_payload, 1 << 30), 1 << 28),
+            timeout_s=settings.timeout_s,
+            grace_s=self._grace,
+            on_late=lambda worker: self._keeper.signal(worker.number, LATE_SIGNAL),
+            on_hung=self._kill_hung,
+        )
+        served = Served(name, url, pool, Health(len(placed)))
+        self._core.models[name] = served
+        for index, placement in enumerate(placed):
+            self._spawn(Slot(index, placement, served, folder))
+        return served
+
+    def stop(self, served: Served) -> None:
+        """End a model's predictors once they have answered what they have."""
+        for slot in self._slots_of(served):
+            slot.given_up = True
+            if slot.worker is not None:
+                slot.worker.stop()
+
+    def slots_of(self, served: Served) -> list[Slot]:
+        """A model's places that are filled."""
+        return self._slots_of(served)
+
+    async def end(self, patience_s: float) -> None:
+        """End all predictors: ask, and kill those that have not ended in time."""
+        self._stopping = True
+        for worker in self.running:
+            worker.stop()
+        deadline = asyncio.get_running_loop().time() + patience_s
+        while self.running and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        asyncio.get_running_loop().remove_reader(self._keeper.channel.fileno())
+        self._keeper.close()
+
+    def _spawn(self, slot: Slot) -> None:
+        if self._stopping or slot.given_up:
+            return
+        number = next(self._numbers)
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
+        ours.setblocking(False)
+        board = Board.make()
+        settings = self._core.settings
+        worker = Worker(
+            number, slot.index, board, settings.timeout_s, self._loaded, self._load_failed, self._answered
+        )
+        slot.worker = worker
+        slot.reason = ""
+        self._slots[number] = slot
+        told = {
+            "folder": str(slot.folder),
+            "name": slot.served.name,
+            "device": asdict(slot.placement.device),
+            "settings": asdict(settings),
+        }
+        environment = {**self._environ, **slot.placement.environment}
+        self._keeper.spawn(
+            number, [*self._command, json.dumps(told)], environment, (theirs.fileno(), board.descriptor)
+        )
+        theirs.close()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(loop.create_connection(lambda: worker, sock=ours))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        loop.call_later(settings.startup_timeout_s, self._give_up_loading, worker)
+
+    def _give_up_loading(self, worker: Worker) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is not None and not worker.ready:
+            slot.reason = f"loading took longer than {self._core.settings.startup_timeout_s:g} s"
+            self._keeper.signal(worker.number, signal.SIGKILL)
+
+    def _hear(self) -> None:
+        messages = self._keeper.messages()
+        if messages is None:
+            asyncio.get_running_loop().remove_reader(self._keeper.channel.fileno())
+            self.keeper_lost.set()
+            return
+        for message in messages:
+            if "started" in message:
+                slot = self._slots.get(message["started"])
+                if slot is not None and slot.worker is not None:
+                    slot.worker.pid = message["pid"]
+            else:
+                self._ended(message)
+
+    def _ended(self, message: dict[str, Any]) -> None:
+        slot = self._slots.pop(message["ended"], None)
+        if slot is None or slot.worker is None:
+            return
+        worker, slot.worker = slot.worker, None
+        # What it still wrote is in its socket: answers first, then its end.
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.0 if worker.ready else 0.05, self._after_end, slot, worker, message)
+
+    def _after_end(self, slot: Slot, worker: Worker, message: dict[str, Any]) -> None:
+        how = _how(message)
+        slot.served.pool.lose(worker, f"the model's process ended ({how}) while it computed this request")
+        worker.close()
+        worker.board.close()
+        if self._stopping or slot.given_up:
+            return
+        if worker.answered:
+            slot.failures = 0
+        slot.failures += 1 if worker.ready or not slot.reason else _LOAD_FAILURE_COUNTS
+        slot.out_of_memory = slot.out_of_memory or (
+            not worker.ready and message.get("code") == -signal.SIGKILL
+        )
+        reason = slot.reason or f"predictor {slot.index} {how}"
+        if slot.failures >= MAX_FAILURES or (self._core.settings.multi_model and not worker.ready):
+            self._give_up(slot, reason)
+            return
+        pause = min(_FIRST_PAUSE_S * 2 ** (slot.failures - 1), _LONGEST_PAUSE_S)
+        self._events.say(
+            f"predictor {slot.index} of {slot.served.name} ended ({how}); a new one in {pause:g} s"
+        )
+        asyncio.get_running_loop().call_later(pause, self._spawn, slot)
+
+    def _give_up(self, slot: Slot, reason: str) -> None:
+        slot.given_up = True
+        slot.reason = reason
+        slot.served.health.lost.append(f"a predictor is lost for good: {reason}")
+        self._events.say(f"predictor {slot.index} of {slot.served.name} is not started again: {reason}")
+        if not self._slots_of(slot.served):
+            slot.served.pool.refuse_all(503, "the model cannot be served; the server's log says why")
+        self._events.failed(slot)
+
+    def _loaded(self, worker: Worker, told: dict[str, Any]) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is None:
+            return
+        slot.served.pool.add(worker)
+        slot.served.health.loaded.add(slot.index)
+        self._events.loaded(slot, told)
+
+    def _load_failed(self, worker: Worker, told: dict[str, Any]) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is None:
+            return
+        slot.reason = told["message"]
+        slot.out_of_memory = bool(told.get("out_of_memory"))
+        words = "\n".join(word for word in (told["message"], told.get("details"), told.get("remedy")) if word)
+        self._events.say(f"{slot.served.name} cannot be loaded: {words}")
+
+    def _answered(self, worker: Worker) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is not None:
+            slot.served.pool.dispatch_soon()
+
+    def _kill_hung(self, worker: Worker) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is not None and worker.ready:
+            # Once: its end will be reported.
+            worker.ready = False
+            self._events.say(f"predictor {slot.index} of {slot.served.name} hangs and is killed")
+            with contextlib.suppress(KeyError):
+                del slot.served.pool.workers[worker.number]
+            self._keeper.signal(worker.number, signal.SIGKILL)
+
+    def _slots_of(self, served: Served) -> list[Slot]:
+        return [slot for slot in self._slots.values() if slot.served is served]
+
+
+def _how(message: Mapping[str, Any]) -> str:
+    if "why" in message:
+        return f"could not be started: {message['why']}"
+    code = int(message["code"])
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-code).name}"
+    return f"killed by signal {-code}"

@@ -1,0 +1,177 @@
+"""The front's end of one predictor: writes requests to its socket, reads its answers, knows what it is at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from tarmac.serve import frames
+from tarmac.serve.board import Board
+from tarmac.serve.call import JSON, Call, error_body
+from tarmac.serve.frames import FrameReader
+from tarmac.serve.wire import INFERENCE_ID, read_answer
+
+_QUICK_S = 0.005
+"""Below this, the way to the front and back is worth sending a second batch ahead."""
+_SMOOTHING = 0.2
+
+
+class Worker(asyncio.Protocol):
+    """One predictor.
+
+    Args:
+        number: its number; never used again.
+        slot: which of its pool's places it fills.
+        board: what it shows.
+        timeout_s: how long a streamed answer may pause.
+        on_loaded: told what the predictor said of its model.
+        on_failed: told why it cannot be loaded.
+        on_answer: called after answers have come and there may be room for more.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        slot: int,
+        board: Board,
+        timeout_s: float,
+        on_loaded: Callable[[Worker, dict[str, Any]], None],
+        on_failed: Callable[[Worker, dict[str, Any]], None],
+        on_answer: Callable[[Worker], None],
+    ) -> None:
+        self.number = number
+        self.slot = slot
+        self.board = board
+        self.pid = 0
+        self.calls: dict[int, Call] = {}
+        self.ready = False
+        self.answered = 0
+        """How many requests it has answered, with whatever status."""
+        self.seconds = 0.0
+        """What a batch took lately, from decoding to encoding; a moving mean."""
+        self.most = 1
+        self._timeout = timeout_s
+        self._sequence = 0
+        self._reader = FrameReader()
+        self._transport: asyncio.WriteTransport | None = None
+        self._on_loaded = on_loaded
+        self._on_failed = on_failed
+        self._on_answer = on_answer
+
+    @property
+    def window(self) -> int:
+        """How many requests may be with it at a time."""
+        return self.most * 2 if self.seconds < _QUICK_S else self.most
+
+    def send(self, calls: Sequence[Call], now: float) -> None:
+        """Hand requests over, in one write."""
+        parts: list[Any] = []
+        for call in calls:
+            self._sequence += 1
+            call.sequence = self._sequence
+            call.worker = self.number
+            call.sent = now
+            self.calls[call.number] = call
+            body = call.exchange.body
+            parts.append(frames.pack(frames.CALL, call.number, call.fields, len(body)))
+            parts.append(body)
+        self._write(parts)
+
+    def cancel(self, call: Call) -> None:
+        """Nobody waits for this one any more; its place is free when the predictor has come past it."""
+        self._write([frames.pack(frames.CANCEL, call.number)])
+
+    def credit(self, call: Call, pieces: int) -> None:
+        """The client has taken pieces of a streamed answer."""
+        self._write([frames.pack(frames.CREDIT, call.number, str(pieces))])
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self._write([frames.pack(frames.STOP, 0)])
+
+    def close(self) -> None:
+        """Close the socket: the predictor ends as soon as it notices."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def was_at(self, call: Call) -> bool:
+        """Whether the predictor had taken this request up, rather than left it waiting in its socket."""
+        return call.sequence <= self.board.taken
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=1 << 62)
+
+    def data_received(self, data: bytes) -> None:
+        before = self.answered
+        for frame in self._reader.feed(data):
+            self._obey(frame)
+        if self.answered != before:
+            self._on_answer(self)
+
+    def _write(self, parts: list[Any]) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _obey(self, frame: frames.Frame) -> None:
+        if frame.kind == frames.LOADED:
+            self._loaded(json.loads(frame.fields))
+            return
+        if frame.kind == frames.FAILED:
+            self._on_failed(self, json.loads(frame.fields))
+            return
+        call = self.calls.get(frame.id)
+        if call is None:
+            return
+        if frame.kind == frames.ANSWER:
+            del self.calls[frame.id]
+            self._answer(call, frame)
+        elif frame.kind == frames.BEGIN:
+            self._begin(call, frame)
+        elif frame.kind == frames.PIECE:
+            if not call.done:
+                call.deadline = time.monotonic() + self._timeout
+                call.exchange.piece(frame.body)
+        else:
+            del self.calls[frame.id]
+            self.answered += 1
+            if frame.kind == frames.BROKEN:
+                call.refuse(500, "")
+            elif not call.done:
+                call.exchange.end()
+                call.finish()
+
+    def _loaded(self, told: dict[str, Any]) -> None:
+        self.ready = True
+        self.most = int(told["max_batch_size"]) if told["batching"] else 1
+        self._on_loaded(self, told)
+
+    def _answer(self, call: Call, frame: frames.Frame) -> None:
+        status, phases, headers = read_answer(frame.fields)
+        call.phases = phases
+        self.answered += 1
+        took = phases.decode + phases.predict + phases.encode
+        self.seconds += _SMOOTHING * (took - self.seconds)
+        if status >= 400 and not headers:
+            message = str(frame.body, "utf-8", "replace")
+            call.answer(status, _with_id(call, JSON), error_body(message))
+        else:
+            call.answer(status, _with_id(call, headers), frame.body)
+
+    def _begin(self, call: Call, frame: frames.Frame) -> None:
+        if call.done:
+            return
+        status, call.phases, headers = read_answer(frame.fields)
+        call.streaming = True
+        call.exchange.on_read = lambda pieces: self.credit(call, pieces)
+        call.exchange.begin(status, _with_id(call, headers))
+
+
+def _with_id(call: Call, headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    inference_id = call.exchange.headers.get(INFERENCE_ID)
+    return [*headers, (INFERENCE_ID, inference_id)] if inference_id else headers
