@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tarmac.places.place import Run
+
     # argparse gives no public name to what `add_subparsers` returns.
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
@@ -29,8 +31,26 @@ def verb(
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """RUN, the newest if it is left out."""
+    """RUN, the newest if it is left out, and where to look for it."""
     parser.add_argument("run_name", nargs="?", metavar="RUN", help=RUN_HELP)
+    add_place(parser)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """--on PLACE and --region REGION."""
+    parser.add_argument(
+        "--on",
+        choices=["local", "sagemaker"],
+        help="look there alone (default: on this machine, then on SageMaker)",
+    )
+    parser.add_argument("--region", help="the AWS region of SageMaker's runs (default: AWS_REGION)")
+
+
+def found_run(arguments: argparse.Namespace, name: str | None) -> Run:
+    """The run that these arguments mean."""
+    from tarmac.places.everywhere import find_run  # `tarmac VERB --help` needs no runs
+
+    return find_run(name, arguments.on, arguments.region)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

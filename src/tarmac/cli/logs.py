@@ -1,4 +1,7 @@
-"""Print what a run's script printed, byte for byte; -f goes on until the run has ended."""
+"""Print what a run's script printed, byte for byte; -f goes on until the run has ended.
+
+With several hosts, each line begins with its host's name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_run, verb
+from tarmac.cli.arguments import add_run, found_run, verb
 from tarmac.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -25,23 +28,13 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac logs` out."""
-    import shutil
-
-    from tarmac.places.local.control import LocalRun
-    from tarmac.places.local.runs import local_runs
-
-    store = local_runs()
-    record = store.find(arguments.run_name)
-    found = LocalRun(store, record.id)
+    found = found_run(arguments, arguments.run_name)
     if arguments.follow:
         from tarmac.cli.console import Console
         from tarmac.cli.following import follow_to_the_end
 
         return follow_to_the_end(found, Console(), stop_on_interrupt=False)
-    if found.paths.log().exists():
-        with found.paths.log().open("rb") as log:
-            shutil.copyfileobj(log, sys.stdout.buffer, 1 << 20)
-    elif record.has_ended:
+    if found.write_log(sys.stdout.buffer) == 0 and (record := found.record).has_ended:
         print(
             f"tarmac: {record.id} printed nothing: {record.failure_reason or record.status}", file=sys.stderr
         )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_run, verb
+from tarmac.cli.arguments import add_run, found_run, verb
 from tarmac.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -28,11 +28,19 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac pull` out."""
-    from tarmac.places.local.control import LocalRun
-    from tarmac.places.local.runs import local_runs
+    from tarmac.cli.console import Console
+    from tarmac.cli.words import size
 
-    store = local_runs()
-    found = LocalRun(store, store.find(arguments.run_name).id)
-    for path in found.pull(arguments.to or Path(found.id), extract=arguments.extract):
+    console = Console()
+
+    def show(name: str, done: int, total: int) -> None:
+        console.progress(f"Downloading {name} · {size(done)} of {size(total)}")
+
+    found = found_run(arguments, arguments.run_name)
+    try:
+        made = found.pull(arguments.to or Path(found.id), extract=arguments.extract, progress=show)
+    finally:
+        console.end_progress()
+    for path in made:
         print(path)
     return ExitCode.OK

@@ -1,40 +1,53 @@
-"""Remove runs that have ended: folder, logs, artifacts and checkpoints."""
+"""Remove runs that have ended: folder, logs, artifacts and checkpoints.
+
+Of a run on SageMaker, what it keeps in the bucket is removed; SageMaker's own record of the job stays.
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import RUN_HELP, verb
+from tarmac.cli.arguments import RUN_HELP, add_place, found_run, verb
 from tarmac.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from tarmac.cli.arguments import Verbs
+    from tarmac.places.place import Run
 
 
 def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac rm`."""
     parser = verb(verbs, "rm", "remove runs that have ended", __doc__)
     parser.add_argument("run_names", nargs="*", metavar="RUN", help=RUN_HELP.partition(" (")[0])
-    parser.add_argument("--all", action="store_true", help="all runs that have ended")
+    parser.add_argument("--all", action="store_true", help="all runs of the place that have ended")
+    add_place(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac rm` out."""
-    from tarmac.places.local.runs import local_runs
-
     if arguments.all == bool(arguments.run_names):
         raise UsageError("Name the runs to remove, or say --all.", remedy="tarmac rm RUN")
-    store = local_runs()
-    if arguments.all:
-        records = [record for record in store.records() if record.has_ended]
-    else:
-        records = list({record.id: record for record in map(store.find, arguments.run_names)}.values())
-    running = next((record for record in records if not record.has_ended), None)
+    found = _all_ended(arguments) if arguments.all else _named(arguments)
+    for run in found:
+        print(f"{run.id}: {run.remove()}")
+    return ExitCode.OK
+
+
+def _all_ended(arguments: argparse.Namespace) -> list[Run]:
+    """Of one place alone: what is on AWS goes only if a person says so."""
+    from tarmac.places.everywhere import runs_in
+
+    runs = runs_in(arguments.on or ("sagemaker" if arguments.region else "local"), arguments.region)
+    return [runs.run(record) for record in list(runs.records()) if record.has_ended]
+
+
+def _named(arguments: argparse.Namespace) -> list[Run]:
+    found = list(
+        {run.id: run for run in (found_run(arguments, name) for name in arguments.run_names)}.values()
+    )
+    running = next((run for run in found if not run.record.has_ended), None)
     if running is not None:
         raise UsageError(f"{running.id} still runs. Nothing was removed.", remedy=f"tarmac stop {running.id}")
-    for record in records:
-        store.remove(record)
-        print(f"{record.id}: removed")
-    return ExitCode.OK
+    return found

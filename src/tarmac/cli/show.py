@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_format, add_run, verb
+from tarmac.cli.arguments import add_format, add_run, found_run, verb
 from tarmac.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -26,14 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from tarmac.cli.console import Console
-    from tarmac.cli.following import final_document, show_end
-    from tarmac.cli.words import span
-    from tarmac.places.local.control import LocalRun
-    from tarmac.places.local.runs import local_runs
+    from tarmac.cli.following import final_document, show_end, where_word
+    from tarmac.cli.words import billing, span
 
-    store = local_runs()
-    record = store.find(arguments.run_name)
-    found = LocalRun(store, record.id)
+    found = found_run(arguments, arguments.run_name)
+    record = found.record
     if arguments.format == "json":
         print(final_document(found))
         return ExitCode.OK
@@ -43,11 +40,18 @@ def run(arguments: argparse.Namespace) -> int:
     console.label("created", f"{created}, took {span(record.seconds(time.time()))}")
     if command := record.document.get("command"):
         console.label("command", " ".join(command))
-    console.label("folder", str(found.paths.root))
+    if record.instance_type is not None:
+        count = f"{record.instance_count} x " if record.instance_count > 1 else ""
+        spot = " (spot)" if record.document.get("spot") else ""
+        console.label("instance", f"{count}{record.instance_type}{spot} in {record.document.get('region')}")
+    console.label(where_word(found), found.where)
     if record.has_ended:
         show_end(found, record, console)
     else:
-        console.label("status", f"{record.status} ({record.secondary_status})")
+        said = record.document.get("status_message")
+        console.label("status", f"{record.status} ({record.secondary_status}{f': {said}' if said else ''})")
+        if billed := billing(record):
+            console.label("so far", billed)
         for note in record.notes:
             console.label("note", note)
     return ExitCode.OK

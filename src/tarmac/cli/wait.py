@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_format, add_run, verb
+from tarmac.cli.arguments import add_format, add_run, found_run, verb
 
 if TYPE_CHECKING:
     from tarmac.cli.arguments import Verbs
@@ -21,11 +21,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac wait` out."""
-    from tarmac.places.local.control import LocalRun
-    from tarmac.places.local.runs import local_runs
-
-    store = local_runs()
-    found = LocalRun(store, store.find(arguments.run_name).id)
+    found = found_run(arguments, arguments.run_name)
     record = found.wait()
     if arguments.format == "json":
         from tarmac.cli.following import final_document

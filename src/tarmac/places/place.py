@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -51,6 +51,9 @@ class Notice:
 
     text: str
 
+
+Progress = Callable[[str, int, int], None]
+"""Told what is brought here, how many of its bytes have come, and how many it has."""
 
 Event = Output | RunRecord | Live | Notice
 """What `Run.follow` gives; a `RunRecord` when the run's state changed."""
@@ -129,12 +132,15 @@ class Run(Protocol):
         """Ask it to end; the end itself is waited for with `wait` or `follow`. One that has ended stays as it is."""
         ...
 
-    def pull(self, destination: Path, *, extract: bool = False) -> list[Path]:
+    def pull(
+        self, destination: Path, *, extract: bool = False, progress: Progress | None = None
+    ) -> list[Path]:
         """Copy its artifacts, verdict and logs into a folder.
 
         Args:
             destination: made if need be.
             extract: unpack the archives, each into a folder of its name.
+            progress: told how it goes, where it takes long enough.
 
         Returns:
             What was made there.

@@ -19,7 +19,7 @@ from tarmac.errors import TarmacError, UsageError
 from tarmac.places.local.changes import Changes
 from tarmac.places.local.follow import follow
 from tarmac.places.local.store import RunStore, agent_alive
-from tarmac.places.place import LOCAL, Artifact, Event
+from tarmac.places.place import LOCAL, Artifact, Event, Progress
 from tarmac.places.record import RunRecord
 
 if TYPE_CHECKING:
@@ -108,7 +108,13 @@ class LocalRun:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(agent, signal.SIGQUIT if at_once else signal.SIGTERM)
 
-    def pull(self, destination: Path, *, extract: bool = False) -> list[Path]:
+    def pull(
+        self,
+        destination: Path,
+        *,
+        extract: bool = False,
+        progress: Progress | None = None,  # noqa: ARG002 - copies on this machine are soon made
+    ) -> list[Path]:
         """Copy the artifacts, a processing job's outputs that stayed with the run, the verdict and the logs.
 
         Args:

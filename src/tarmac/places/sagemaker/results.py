@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +16,7 @@ from tarmac.agent.unpacking import unpack
 from tarmac.errors import InvalidJob, TarmacError
 from tarmac.places.aws import Aws, S3Object, SageMakerKind
 from tarmac.places.local.s3_layout import S3Prefix, lay_out
-from tarmac.places.place import Artifact
-
-Progress = Callable[[str, int, int], None]
-"""Told what is downloaded, how many of its bytes have come, and how many it has."""
+from tarmac.places.place import Artifact, Progress
 
 _VERDICT_OUTPUT = "tarmac"
 _ARCHIVE = ".tar.gz"

@@ -15,16 +15,16 @@ from tarmac.agent.state import FAILED
 from tarmac.catalogue import Catalogue
 from tarmac.errors import RunNotFound, TarmacError, UsageError
 from tarmac.places.aws import Aws, AwsRefused, SageMakerKind
-from tarmac.places.place import SAGEMAKER, Artifact, Event, Output
+from tarmac.places.place import SAGEMAKER, Artifact, Event, Output, Progress
 from tarmac.places.record import RunRecord
 from tarmac.places.sagemaker import verdict as verdicts
 from tarmac.places.sagemaker.cost import bill_of, fleets_of, hourly_price
 from tarmac.places.sagemaker.following import Look, follow
+from tarmac.places.sagemaker.layout import RunLayout
 from tarmac.places.sagemaker.logs import LogReader, Tail, read_tails
 from tarmac.places.sagemaker.records import TAG_BUCKET, TAG_REMOVED, TAG_RUN, record_of
 from tarmac.places.sagemaker.results import (
     Downloads,
-    Progress,
     Results,
     find_artifacts,
     results_of,
@@ -251,9 +251,7 @@ class SageMakerRun:
         bucket = self._tags.get(TAG_BUCKET)
         if self._tags.get(TAG_RUN) != self.id or bucket is None:
             raise UsageError(f"{self.id} was not made by Tarmac: nothing of it was removed.")
-        from tarmac.places.sagemaker.layout import run_prefix
-
-        prefix = run_prefix(self.id)
+        prefix = RunLayout(self.id).prefix
         keys = [item.key for item in self._aws.list_objects(bucket, prefix)]
         self._aws.delete_objects(bucket, keys)
         self._mark_removed()

@@ -28,6 +28,9 @@ from tarmac.places.sagemaker.run import SageMakerRun
 
 KINDS: tuple[SageMakerKind, ...] = ("training", "processing")
 
+_Key = tuple[SageMakerKind, str]
+_Found = tuple[SageMakerKind, dict[str, Any]]
+
 _JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
 _DAY = 86_400.0
 _DETAILED = 10
@@ -57,25 +60,23 @@ class SageMakerRuns:
         for a hundred runs. Only runs that go on are described one by one.
         """
         tagged = self._tagged()
-        found: list[tuple[SageMakerKind, dict[str, Any]]] = []
+        found: list[_Found] = []
         for kind in KINDS:
-            names = {name for one, name in tagged if one == kind}
-            found.extend((kind, summary) for summary in self._summaries(kind, names))
-        found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
-        details = self._details(tagged) if any(kind == "training" for kind, _ in found) else {}
-        left = _DETAILED
-        for kind, summary in found:
-            name = summary[_word(kind) + "JobName"]
-            tags = tagged[kind, name]
-            record = listed_record(kind, summary, tags, self._aws.region)
-            if not record.has_ended and left > 0:
-                left -= 1
-                with contextlib.suppress(RunNotFound):
-                    record = self._run(kind, name).look().record
-            elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
-                now = datetime.now(UTC).timestamp()
-                record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
-            yield record
+            found.extend(self._summaries(kind, {name for one, name in tagged if one == kind}))
+        yield from self._detailed(found, tagged)
+
+    def newest(self, count: int) -> tuple[list[RunRecord], int]:
+        """The newest runs and all that go on, newest first; and how many there are beside."""
+        tagged = self._tagged()
+        newest = sorted(tagged, key=_age, reverse=True)[:count]
+        found: list[_Found] = []
+        for kind in KINDS:
+            names = {name for one, name in newest if one == kind}
+            found.extend(self._summaries(kind, names))
+            older = {name for one, name in tagged if one == kind} - names
+            if older:
+                found.extend(self._going_on(kind, older))
+        return list(self._detailed(found, tagged)), len(tagged) - len(found)
 
     def find(self, name: str | None) -> RunRecord:
         """The run that a person means; see `tarmac.places.place.Runs.find`. A whole name finds any job here.
@@ -128,16 +129,16 @@ class SageMakerRuns:
                 return self._run(kind, name).record
         return None
 
-    def _tagged(self) -> dict[tuple[SageMakerKind, str], dict[str, str]]:
+    def _tagged(self) -> dict[_Key, dict[str, str]]:
         """The tags of all runs by kind and name."""
-        found: dict[tuple[SageMakerKind, str], dict[str, str]] = {}
+        found: dict[_Key, dict[str, str]] = {}
         for arn, tags in self._aws.tagged(TAG_RUN):
             key = name_in(arn)
             if key is not None and TAG_REMOVED not in tags:
                 found[key] = tags
         return found
 
-    def _summaries(self, kind: SageMakerKind, names: set[str]) -> Iterator[dict[str, Any]]:
+    def _summaries(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
         """The lists' words on these jobs; other jobs of the account are passed over."""
         left = set(names)
         if not left:
@@ -146,16 +147,42 @@ class SageMakerRuns:
             name = summary[_word(kind) + "JobName"]
             if name in left:
                 left.discard(name)
-                yield summary
+                yield kind, summary
                 if not left:
                     return
 
-    def _details(self, tagged: Mapping[tuple[SageMakerKind, str], object]) -> dict[str, dict[str, Any]]:
-        """What a search says of training jobs, a hundred at a time; nothing where it is not allowed."""
-        wanted = sum(kind == "training" for kind, _ in tagged)
+    def _going_on(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
+        """Those of these jobs that have not ended."""
+        for status in ("InProgress", "Stopping"):
+            asked: dict[str, Any] = {"StatusEquals": status, "MaxResults": 100}
+            page = self._aws.call("sagemaker", f"list_{kind}_jobs", **asked)
+            for summary in page[f"{_word(kind)}JobSummaries"]:
+                if summary[_word(kind) + "JobName"] in names:
+                    yield kind, summary
+
+    def _detailed(self, found: list[_Found], tagged: Mapping[_Key, dict[str, str]]) -> Iterator[RunRecord]:
+        """Records of what the lists found, newest first, with what a search says beside."""
+        found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
+        trainings = sum(kind == "training" for kind, _ in found)
+        details = self._details(trainings) if trainings else {}
+        left = _DETAILED
+        for kind, summary in found:
+            name = summary[_word(kind) + "JobName"]
+            tags = tagged[kind, name]
+            record = listed_record(kind, summary, tags, self._aws.region)
+            if not record.has_ended and left > 0:
+                left -= 1
+                with contextlib.suppress(RunNotFound):
+                    record = self._run(kind, name).look().record
+            elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
+                now = datetime.now(UTC).timestamp()
+                record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
+            yield record
+
+    def _details(self, count: int) -> dict[str, dict[str, Any]]:
+        """What a search says of the newest training jobs; nothing where it is not allowed."""
         with contextlib.suppress(AwsRefused, AwsUnreachable):
-            found = islice(self._search(), wanted)
-            return {one["TrainingJobName"]: one for one in found}
+            return {one["TrainingJobName"]: one for one in islice(self._search(), count)}
         return {}
 
     def _search(self) -> Iterator[dict[str, Any]]:
@@ -180,8 +207,12 @@ def _word(kind: SageMakerKind) -> str:
     return "Training" if kind == "training" else "Processing"
 
 
-def _newest(runs: Iterable[tuple[SageMakerKind, str]]) -> tuple[SageMakerKind, str]:
-    return max(runs, key=lambda key: (stamp_in(key[1]), key[1]))
+def _newest(runs: Iterable[_Key]) -> _Key:
+    return max(runs, key=_age)
+
+
+def _age(key: _Key) -> tuple[str, str]:
+    return stamp_in(key[1]), key[1]
 
 
 def _earliest(names: set[str]) -> float | None:
