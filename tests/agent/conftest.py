@@ -133,7 +133,7 @@ class Box:
         """Put agent, source tree and job where the ground half puts them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._take_agent(self.folder)
-        pack(self.folder / "source.tar.gz", files)
+        self.pack(self.folder / "source.tar.gz", files)
         document = {
             "version": 1,
             "run_id": "digits-20260101-000000-abcd",
@@ -154,6 +154,7 @@ class Box:
         read_only: bool = False,
         uid: int = 0,
         closed: bool = False,
+        agent: str | None = None,
         stdout: int | None = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
         """Start the container.
@@ -164,9 +165,10 @@ class Box:
             read_only: let nothing be written but `/tmp` and `/opt/ml`.
             uid: the user that it runs as.
             closed: start it without standard input and output.
+            agent: where the agent's file lies in it, if not with the job.
         """
         inside = "/opt/ml/" + str(self.folder.relative_to(self.ml))
-        file = f"{inside}/tarmac-agent.pyz"
+        file = agent or f"{inside}/tarmac-agent.pyz"
         command = [self.python, file, *(words or ("--container", inside))]
         told = json.dumps([str(self.ml), read_only, uid, closed, command])
         prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"] if first else []
@@ -196,6 +198,17 @@ class Box:
         return self.end(self.start(*words, **options))
 
     @staticmethod
+    def pack(archive: Path, files: Mapping[str, str | bytes]) -> None:
+        """A `.tar.gz` with these files, whatever their names."""
+        with tarfile.open(archive, "w:gz") as tar:
+            for name, content in files.items():
+                data = content.encode() if isinstance(content, str) else content
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                member.mode = 0o755
+                tar.addfile(member, io.BytesIO(data))
+
+    @staticmethod
     def zipped(files: Mapping[str, str]) -> bytes:
         """A wheel with these files."""
         buffer = io.BytesIO()
@@ -208,17 +221,6 @@ class Box:
         target = folder / "tarmac-agent.pyz"
         target.unlink(missing_ok=True)
         target.write_bytes(self.agent.read_bytes())
-
-
-def pack(archive: Path, files: Mapping[str, str | bytes]) -> None:
-    """A `.tar.gz` with these files, whatever their names."""
-    with tarfile.open(archive, "w:gz") as tar:
-        for name, content in files.items():
-            data = content.encode() if isinstance(content, str) else content
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            member.mode = 0o755
-            tar.addfile(member, io.BytesIO(data))
 
 
 def _namespaces() -> bool:
