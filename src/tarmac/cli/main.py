@@ -27,6 +27,7 @@ VERBS = {
     "bench-endpoint": "measure an endpoint: latency, highest rate, cost per million requests",
     "rule": "say what a rule of `tarmac check` is about",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
+    "iam": "print the least permissions that Tarmac needs",
     "catalogue": "refresh the facts about AWS GPUs from AWS itself",
     "schema": "print the JSON schema of tarmac.yaml",
 }
