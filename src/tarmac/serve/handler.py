@@ -26,6 +26,7 @@ class Request:
         headers: all headers, names in lower case.
         target_model: `X-Amzn-SageMaker-Target-Model`: a model's name under the multi-model API.
         target_variant: `X-Amzn-SageMaker-Target-Variant`.
+        notes: what the model keeps of it between `decode`, `predict` and `encode` (the handler's context).
     """
 
     body: Body = b""
@@ -36,6 +37,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     target_model: str = ""
     target_variant: str = ""
+    notes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,21 @@ class Device:
 
 
 @dataclass(frozen=True)
+class ModelPlacement:
+    """Where a model's parameters were found.
+
+    Args:
+        ok: false where a GPU is there and the model is not on it.
+        message: what was found and what to type; empty where there is nothing to say.
+        gpu_memory: bytes that the GPU's used memory grew by while the model was loaded; `None` where NVML cannot tell.
+    """
+
+    ok: bool
+    message: str = ""
+    gpu_memory: int | None = None
+
+
+@dataclass(frozen=True)
 class BatchSettings:
     """Whether requests may be computed together.
 
@@ -101,7 +118,10 @@ class Model(ABC):
 
     name: str
     batch: BatchSettings
+    """It may be switched off after the first batch, where that gave other results than one by one."""
     has_transform: bool
+    placement: ModelPlacement = ModelPlacement(True)
+    """What was found of its device at load."""
 
     @abstractmethod
     def decode(self, request: Request) -> Any:
@@ -129,6 +149,10 @@ class Model(ABC):
     @abstractmethod
     def transform(self, request: Request) -> Response:
         """The whole way at once, where the handler has a `transform_fn` (`has_transform`)."""
+
+    def look_at_placement(self) -> ModelPlacement:
+        """Looks again where its parameters are; some handlers move them at the first request."""
+        return self.placement
 
     @abstractmethod
     def unload(self) -> None:

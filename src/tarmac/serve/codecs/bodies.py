@@ -11,7 +11,8 @@ from tarmac.serve.handler import Body
 
 READ = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEXT, media.OCTETS, "image/*")
 WRITTEN = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEXT, media.OCTETS)
-_JSON_LINES = (media.JSON_LINES, "application/jsonlines", "application/x-jsonlines", "application/x-ndjson")
+STREAMED = (media.JSON_LINES, media.TEXT, media.OCTETS, media.JSON, "text/event-stream")
+JSON_LINES = (media.JSON_LINES, "application/x-jsonlines", "application/x-ndjson", "application/jsons")
 
 
 def read_body(body: Body, content_type: str, numbers: Any = None) -> Any:
@@ -34,7 +35,7 @@ def read_body(body: Body, content_type: str, numbers: Any = None) -> Any:
         return arrays.read_npy(body)
     if kind == media.NPZ:
         return arrays.read_npz(body)
-    if kind in _JSON_LINES:
+    if kind in JSON_LINES:
         return array_of([json_text.read(line) for line in bytes(body).splitlines() if line.strip()], numbers)
     if kind.startswith("text/"):
         return text_of(body)

@@ -1,0 +1,197 @@
+"""PyTorch: TorchScript, `torch.export` programs and what `tarmac.runtime.save` wrote; tensors on the GPU.
+
+The defaults are those of sagemaker-pytorch-inference (default_pytorch_inference_handler.py), with more forms of models
+and bodies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tarmac.serve import media
+from tarmac.serve.codecs import bodies
+from tarmac.serve.errors import LoadError, RequestError
+from tarmac.serve.frameworks import torch_files
+from tarmac.serve.frameworks.framework import Framework, numbers_only
+from tarmac.serve.handler import Request
+
+
+class Torch(Framework):
+    """PyTorch in one predictor."""
+
+    name = "torch"
+    batches = True
+
+    def set_up(self) -> None:
+        import torch
+
+        self._torch: Any = torch
+        self._floats: Any = None
+        if self.settings.threads:
+            torch.set_num_threads(self.settings.threads)
+
+    def load(self, folder: Path) -> Any:
+        from tarmac.runtime import torch_inference
+
+        if (folder / "model.json").is_file():
+            return torch_inference.model_fn(str(folder), self.device.name)
+        return self._load_file(choose_file(folder))
+
+    def adopt(self, model: Any, own_predict: bool) -> Any:
+        if not isinstance(model, self._torch.nn.Module):
+            return model
+        if not own_predict:
+            model.to(self.device.name)
+            # A program of torch.export has no modes: it is as it was when it was exported.
+            with contextlib.suppress(NotImplementedError):
+                model.eval()
+            self._floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+        if self.settings.compile and not isinstance(model, self._torch.jit.ScriptModule):
+            mode = "reduce-overhead" if self.settings.cuda_graphs else None
+            return self._torch.compile(model, mode=mode)
+        return model
+
+    def read(self, request: Request, model: Any, own_predict: bool) -> Any:
+        import numpy as np
+
+        del model
+        kind = media.without_charset(request.content_type)
+        data = bodies.read_body(request.body, kind, np.float32)
+        if isinstance(data, Mapping) and len(data) == 1 and next(iter(data)) in ("instances", "inputs"):
+            data = next(iter(data.values()))
+        if isinstance(data, (bytes, str)) and not own_predict:
+            raise numbers_only(data, kind)
+        return self._tensors(data, own_predict)
+
+    def to_device(self, data: Any) -> Any:
+        return _each(data, self._torch.Tensor, self._move)
+
+    def predict(self, data: Any, model: Any) -> Any:
+        with self._torch.inference_mode(), self.watch():
+            data = _each(data, self._torch.Tensor, self._take)
+            if isinstance(data, Mapping):
+                return model(**data)
+            return model(*data) if isinstance(data, tuple) else model(data)
+
+    def watch(self) -> Any:
+        if not self.settings.autocast:
+            return contextlib.nullcontext()
+        dtype = self._torch.bfloat16 if self.settings.autocast == "bf16" else self._torch.float16
+        return self._torch.autocast(self.device.kind, dtype=dtype)
+
+    def to_host(self, prediction: Any) -> Any:
+        return _each(prediction, self._torch.Tensor, _home)
+
+    def concatenate(self, arrays: Sequence[Any]) -> Any:
+        if isinstance(arrays[0], self._torch.Tensor):
+            return self._torch.cat(list(arrays))
+        return super().concatenate(arrays)
+
+    def write(self, prediction: Any, kind: str) -> bytes:
+        return bodies.write_body(_each(prediction, self._torch.Tensor, self._array), kind)
+
+    def release(self) -> None:
+        if self.device.kind == "cuda":
+            self._torch.cuda.empty_cache()
+
+    def _load_file(self, path: Path) -> Any:
+        torch, device = self._torch, self.device.name
+        kind = torch_files.kind_of_file(path)
+        try:
+            if kind == torch_files.SCRIPT:
+                return torch.jit.load(str(path), map_location=device)
+            if kind == torch_files.EXPORTED:
+                return self._module_of(torch.export.load(path))
+            if kind == torch_files.COMPILED:
+                return torch._inductor.aoti_load_package(str(path))  # noqa: SLF001 - PyTorch's documented name
+        except Exception as error:
+            raise LoadError(
+                f"{path} is {kind}, and PyTorch {torch.__version__} does not load it: {error}"
+            ) from error
+        raise LoadError(
+            f"{path} is {kind}: only code can say which network its weights belong to, so it cannot be served alone.",
+            remedy="Give a handler whose model_fn builds the network and calls load_state_dict, in code/inference.py; "
+            "or save with torch.jit.script, torch.export or tarmac.runtime.save.",
+        )
+
+    def _module_of(self, program: Any) -> Any:
+        if self.device.kind != "cpu":
+            from torch.export.passes import move_to_device_pass
+
+            program = move_to_device_pass(program, self.device.name)
+        return program.module()
+
+    def _tensors(self, data: Any, own_predict: bool) -> Any:
+        import numpy as np
+
+        if isinstance(data, Mapping):
+            return {name: self._tensors(item, own_predict) for name, item in data.items()}
+        if not isinstance(data, np.ndarray):
+            if own_predict:
+                return data
+            if isinstance(data, (int, float)):
+                return self._torch.tensor(float(data))
+            raise RequestError(400, "The model takes arrays of numbers; the body holds something else.")
+        try:
+            return self._torch.from_numpy(data)
+        except TypeError:
+            raise RequestError(
+                422, f"The model refuses the data: PyTorch has no tensors of type {data.dtype}."
+            ) from None
+
+    def _move(self, tensor: Any) -> Any:
+        return tensor.to(self.device.name)
+
+    def _take(self, tensor: Any) -> Any:
+        """On the device, and floats as the model's weights are."""
+        floats = self._floats if tensor.is_floating_point() else None
+        return tensor.to(device=self.device.name, dtype=floats)
+
+    def _array(self, tensor: Any) -> Any:
+        tensor = _home(tensor)
+        # numpy has no bfloat16; and its float16 is not what JSON's writers know.
+        return (
+            tensor.float() if tensor.is_floating_point() and tensor.element_size() < 4 else tensor
+        ).numpy()
+
+
+def choose_file(folder: Path) -> Path:
+    """The file of a folder that is the model: `model.pt2`, `model.pt`, `model.pth`, or the only one.
+
+    Raises:
+        LoadError: there is none, or several and none is called `model`.
+    """
+    files = torch_files.model_files(folder)
+    programs = [path for path in files if torch_files.kind_of_file(path) in _PROGRAMS]
+    candidates = programs or files
+    named = [path for path in candidates if path.stem == "model"]
+    if named or len(candidates) == 1:
+        return (named or candidates)[0]
+    if not candidates:
+        raise LoadError(f"{folder} holds no .pt, .pth or .pt2 file.")
+    raise LoadError(
+        f"{folder} holds several models: {', '.join(path.name for path in candidates)}.",
+        remedy="Call the one to serve model.pt, or write a model_fn.",
+    )
+
+
+_PROGRAMS = (torch_files.SCRIPT, torch_files.EXPORTED, torch_files.COMPILED)
+
+
+def _home(tensor: Any) -> Any:
+    return tensor.detach().cpu()
+
+
+def _each(value: Any, kind: type, change: Any) -> Any:
+    """A value with each tensor in it changed, through mappings, lists and tuples."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _each(item, kind, change) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        changed = [_each(item, kind, change) for item in value]
+        return tuple(changed) if isinstance(value, tuple) else changed
+    return value

@@ -1,0 +1,176 @@
+"""Loading a model: the handler is found and imported, its `model_fn` called, the device checked."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from tarmac.serve import refusals
+from tarmac.serve.errors import LoadError
+from tarmac.serve.frameworks import tensorflow_files, torch_files
+from tarmac.serve.frameworks.framework import Framework
+from tarmac.serve.frameworks.plain import Plain
+from tarmac.serve.handler import Device, Model
+from tarmac.serve.loading.context import Context
+from tarmac.serve.loading.finding import Found, find_handler
+from tarmac.serve.loading.hooks import Hook, Hooks, has_tensorflow_handlers, read_hooks
+from tarmac.serve.loading.importing import Home, import_handler
+from tarmac.serve.loading.served import ServedModel
+from tarmac.serve.placement import is_of_keras, judge, judge_keras, memory_used, parts_of, place_of
+from tarmac.serve.settings import Settings
+
+
+def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
+    """See `tarmac.serve.handler.load_model`."""
+    folder = folder.absolute()
+    if not folder.is_dir():
+        raise LoadError(f"{folder} is no folder: there is no model.")
+    found = find_handler(folder, settings)
+    home = Home(found.paths)
+    try:
+        module = import_handler(found, home)
+        hooks = read_hooks(module)
+        return _load(folder, found, hooks, home, settings, device, name)
+    except BaseException:
+        home.leave()
+        raise
+
+
+def _load(
+    folder: Path, found: Found, hooks: Hooks, home: Home, settings: Settings, device: Device, name: str
+) -> Model:
+    model_fn = hooks.get("model_fn")
+    context = Context(name, str(folder), device, settings.max_batch_size)
+    framework: Framework | None = None
+    if model_fn is None:
+        framework = _framework(_kind_in(folder, found, hooks), settings, device)
+    elif "torch" in sys.modules:
+        # The handler has imported it: threads must be set before its first computation.
+        framework = _framework("torch", settings, device)
+    before = memory_used(device)
+    _call(hooks.get("pre_model_fn"), found, "pre_model_fn", str(folder), context=context)
+    if model_fn is None:
+        assert framework is not None
+        model = _by_default(framework, folder)
+        loaded_by = "the default model_fn"
+    else:
+        model = _call(model_fn, found, "model_fn", str(folder), context=context)
+        loaded_by = place_of(model_fn.function)
+        if model is None:
+            raise LoadError(f"{loaded_by} returned None.", remedy="End it with `return model`.")
+        kind = _kind_of_model(model)
+        if framework is None or framework.name != kind:
+            framework = _framework(kind, settings, device)
+    own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
+    model = framework.adopt(model, own_predict)
+    placement = judge(parts_of(model), device, loaded_by, before, memory_used(device))
+    if is_of_keras(model):
+        placement = judge_keras(placement)
+    _call(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
+    kind_of_model = ServedModel
+    if has_tensorflow_handlers(hooks):
+        from tarmac.serve.loading.tensorflow_serving import TensorFlowServingModel
+
+        kind_of_model = TensorFlowServingModel
+    return kind_of_model(
+        name=name,
+        folder=str(folder),
+        model=model,
+        hooks=hooks,
+        framework=framework,
+        home=home,
+        settings=settings,
+        device=device,
+        placement=placement,
+        loaded_by=loaded_by,
+    )
+
+
+def _framework(kind: str, settings: Settings, device: Device) -> Framework:
+    """A framework's half, which imports it: only one that is needed."""
+    if kind == "torch":
+        from tarmac.serve.frameworks.torch_models import Torch as Chosen
+    elif kind == "tensorflow":
+        from tarmac.serve.frameworks.tensorflow_models import TensorFlow as Chosen
+    else:
+        Chosen = Plain  # noqa: N806 - a class, as the other two
+    framework = Chosen(settings, device)
+    try:
+        framework.set_up()
+    except ImportError as error:
+        raise LoadError(
+            f"The model needs {kind}, which cannot be imported here: {error}.", remedy=f"pip install {kind}"
+        ) from error
+    return framework
+
+
+def _kind_in(folder: Path, found: Found, hooks: Hooks) -> str:
+    """Whose model lies in a folder without a `model_fn`."""
+    if not has_tensorflow_handlers(hooks) and (
+        (folder / "model.json").is_file() or torch_files.model_files(folder)
+    ):
+        return "torch"
+    if tensorflow_files.choose_model(folder) is not None or has_tensorflow_handlers(hooks):
+        return "tensorflow"
+    handler = (
+        "its handler has no model_fn" if found.file else f"no handler ({' or '.join(map(str, found.looked))})"
+    )
+    there = sorted(path.name for path in folder.iterdir())[:10]
+    raise LoadError(
+        f"{folder} holds nothing that can be served: {handler}, no SavedModel (saved_model.pb), no .keras or .h5, and no "
+        f".pt, .pth or .pt2 file. It holds {', '.join(there) or 'nothing'}.",
+        remedy="Put code/inference.py with a model_fn into it, or one of these models.",
+    )
+
+
+def _by_default(framework: Framework, folder: Path) -> Any:
+    try:
+        return framework.load(folder)
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(
+            f"The model in {folder} cannot be loaded: {type(error).__name__}: {error}",
+            remedy=_memory_remedy(error),
+            details=traceback.format_exc(),
+        ) from error
+
+
+def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: Any) -> Any:
+    if hook is None:
+        return None
+    try:
+        return hook(*arguments, context=context)
+    except LoadError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise LoadError(
+            f"{name} of {found.file} raised {type(error).__name__}: {error}",
+            remedy=_memory_remedy(error),
+            details=traceback.format_exc(),
+        ) from error
+
+
+def _memory_remedy(error: BaseException) -> str | None:
+    if not refusals.out_of_memory(error):
+        return None
+    return (
+        "The model does not fit beside what is on the GPU: fewer workers, a lower precision, or a larger GPU."
+    )
+
+
+def _kind_of_model(model: Any) -> str:
+    """Whose model `model_fn` gave: by what is found in it, else by what the handler has imported."""
+    if parts_of(model):
+        return "tensorflow" if is_of_keras(model) else "torch"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return "torch"
+    module = type(model).__module__.partition(".")[0]
+    if module in ("sklearn", "xgboost", "lightgbm", "catboost"):
+        return "none"
+    if torch is not None:
+        return "torch"
+    return "tensorflow" if "tensorflow" in sys.modules else "none"

@@ -1,0 +1,267 @@
+"""One loaded model with its handler's functions and, where it has none, the framework's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tarmac.serve import media, refusals
+from tarmac.serve.codecs import bodies
+from tarmac.serve.frameworks.framework import Framework
+from tarmac.serve.handler import BatchSettings, Device, Model, ModelPlacement, Request, Response
+from tarmac.serve.loading import batches
+from tarmac.serve.loading.answers import answer_of, is_stream
+from tarmac.serve.loading.context import Context
+from tarmac.serve.loading.hooks import Hooks
+from tarmac.serve.loading.importing import Home
+from tarmac.serve.placement import is_of_keras, judge, judge_keras, parts_of
+from tarmac.serve.settings import Settings
+
+_CONTEXT = "context"
+
+
+class ServedModel(Model):
+    """A model under AWS's handler contract.
+
+    Args:
+        name: its name under the multi-model API.
+        folder: the model's folder, which `model_fn` was given.
+        model: what `model_fn` gave.
+        hooks: the handler's functions.
+        framework: whose defaults stand in for functions that it lacks.
+        home: where the handler's modules live.
+        placement: what the check of its device found at load.
+        loaded_by: who loaded it, for the message.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        folder: str,
+        model: Any,
+        hooks: Hooks,
+        framework: Framework,
+        home: Home,
+        settings: Settings,
+        device: Device,
+        placement: ModelPlacement,
+        loaded_by: str,
+    ) -> None:
+        self.name = name
+        self.placement = placement
+        self.has_transform = "transform_fn" in hooks
+        self._folder = folder
+        self._model = model
+        self._hooks = hooks
+        self._framework = framework
+        self._home = home
+        self._settings = settings
+        self._device = device
+        self._loaded_by = loaded_by
+        self._own_predict = "predict_fn" in hooks
+        self._proven = self._own_predict or "batch_fn" in hooks
+        self.batch = BatchSettings(self._may_batch(), hooks.max_batch_size or settings.max_batch_size)
+
+    @property
+    def framework(self) -> str:
+        """`torch`, `tensorflow` or `none`."""
+        return self._framework.name
+
+    def decode(self, request: Request) -> Any:
+        self._home.enter()
+        hook = self._hooks.get("input_fn")
+        if hook is None:
+            return self._framework.read(request, self._model, self._own_predict)
+        kind = media.without_charset(request.content_type) or media.JSON
+        try:
+            return hook(_body_for(kind, request.body), kind, context=self._context(request))
+        except Exception as error:
+            refusal = refusals.told_by_handler(error) or refusals.unreadable(error, request.body, kind)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def batch_key(self, data: Any) -> Hashable | None:
+        if not self.batch.enabled:
+            return None
+        return ("any",) if "batch_fn" in self._hooks else batches.key_of(data)
+
+    def predict(self, data: Any, request: Request) -> Any:
+        self._home.enter()
+        try:
+            return self._predict(data, request)
+        except Exception as error:
+            refusal = refusals.told_by_handler(error) or refusals.refused(error)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def predict_batch(self, items: Sequence[Any]) -> list[Any]:
+        self._home.enter()
+        hook = self._hooks.get("batch_fn")
+        if hook is not None:
+            given = list(
+                hook([self._placed(item) for item in items], self._model, context=self._context(None))
+            )
+            if len(given) != len(items):
+                raise TypeError(f"batch_fn gave {len(given)} predictions for {len(items)} requests")
+            return given
+        if len(items) == 1:
+            return [self._predict(items[0], None)]
+        if not self._proven:
+            return self._prove(items)
+        return self._together(items)
+
+    def encode(self, prediction: Any, request: Request) -> Response:
+        self._home.enter()
+        hook = self._hooks.get("output_fn")
+        if hook is None:
+            return self._finish(self._write(prediction, request), request)
+        accept = media.for_handler(request.accept, self._settings.default_accept)
+        try:
+            return self._answer(hook(prediction, accept, context=self._context(request)), accept, request)
+        except Exception as error:
+            refusal = refusals.told_by_handler(error) or refusals.unanswerable(error, request.accept)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def transform(self, request: Request) -> Response:
+        self._home.enter()
+        hook = self._hooks.found["transform_fn"]
+        kind = media.without_charset(request.content_type) or media.JSON
+        accept = media.for_handler(request.accept, self._settings.default_accept)
+        body = _body_for(kind, request.body)
+        try:
+            return self._answer(
+                hook(self._model, body, kind, accept, context=self._context(request)), accept, request
+            )
+        except Exception as error:
+            refusal = (
+                refusals.told_by_handler(error)
+                or refusals.unreadable(error, request.body, kind)
+                or refusals.refused(error)
+            )
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def look_at_placement(self) -> ModelPlacement:
+        """Looks again where the model is: many handlers move it in their first `predict_fn`."""
+        placement = judge(parts_of(self._model), self._device, self._loaded_by, None, None)
+        self.placement = judge_keras(placement) if is_of_keras(self._model) else placement
+        return self.placement
+
+    def unload(self) -> None:
+        self._model = None
+        self._hooks = Hooks({})
+        self._home.leave()
+        self._framework.release()
+
+    def _may_batch(self) -> bool:
+        if self.has_transform or self._settings.batching is False or "output_handler" in self._hooks:
+            return False
+        if "batch_fn" in self._hooks or self._hooks.batch or self._settings.batching:
+            return True
+        return not self._own_predict and "input_fn" not in self._hooks and self._framework.batches
+
+    def _predict(self, data: Any, request: Request | None) -> Any:
+        hook = self._hooks.get("predict_fn")
+        if hook is None:
+            if "batch_fn" in self._hooks:
+                return self.predict_batch([data])[0]
+            return self._framework.predict(data, self._model)
+        with self._framework.watch():
+            return hook(self._placed(data), self._model, context=self._context(request))
+
+    def _placed(self, data: Any) -> Any:
+        """What the default `input_fn` read comes to the handler's own functions on the device, as the toolkit's does."""
+        return data if "input_fn" in self._hooks else self._framework.to_device(data)
+
+    def _together(self, items: Sequence[Any]) -> list[Any]:
+        joined = batches.join(items, self._framework.concatenate)
+        # One copy to the host for the batch instead of one for each request.
+        prediction = self._framework.to_host(self._predict(joined, None))
+        try:
+            return batches.split(prediction, [batches.length_of(item) for item in items])
+        except batches.Inseparable as error:
+            raise TypeError(
+                f"predict_fn takes batches (batch = True), but gave {error}: it must give one row for each row."
+            ) from error
+
+    def _prove(self, items: Sequence[Any]) -> list[Any]:
+        """The first batch is computed both ways: some models' first dimension is no batch (a sequence's steps, say)."""
+        singly = [self._framework.to_host(self._predict(item, None)) for item in items]
+        try:
+            together = self._together(items)
+            same = all(batches.alike(one, other) for one, other in zip(singly, together))
+        except Exception as error:  # noqa: BLE001 - a model that takes no batches says so in its own way
+            if refusals.out_of_memory(error):
+                return singly
+            same = False
+        self._proven = same
+        if not same:
+            self.batch = replace(self.batch, enabled=False)
+        return singly
+
+    def _write(self, prediction: Any, request: Request) -> Response:
+        if is_stream(prediction):
+            return answer_of(
+                prediction, media.choose(request.accept, bodies.STREAMED, self._settings.default_accept)
+            )
+        if isinstance(prediction, (bytes, bytearray, memoryview)):
+            kind = media.choose(request.accept, (media.OCTETS, *bodies.WRITTEN), media.OCTETS)
+            return Response(bytes(prediction), kind)
+        default = self._settings.default_accept
+        kind = media.choose(
+            request.accept, bodies.WRITTEN, default if default in bodies.WRITTEN else media.JSON
+        )
+        return Response(self._framework.write(prediction, kind), kind)
+
+    def _answer(self, result: Any, accept: str, request: Request) -> Response:
+        kind = accept
+        context = request.notes.get(_CONTEXT)
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+            result, kind = result
+        elif context is not None and context.answer.content_type:
+            kind = context.answer.content_type
+        if isinstance(result, (str, bytes, bytearray, memoryview)) or is_stream(result):
+            return self._finish(answer_of(result, kind), request)
+        written = kind if kind in bodies.WRITTEN else media.JSON
+        return self._finish(Response(self._framework.write(result, written), kind), request)
+
+    def _finish(self, response: Response, request: Request) -> Response:
+        context: Context | None = request.notes.get(_CONTEXT)
+        if context is None:
+            return response
+        said = context.answer
+        headers = dict(said.answer)
+        attributes = next((headers.pop(name) for name in list(headers) if name.lower() == _ATTRIBUTES), None)
+        return replace(
+            response,
+            headers=headers,
+            custom_attributes=attributes,
+            status=said.status,
+            content_type=said.content_type or response.content_type,
+        )
+
+    def _context(self, request: Request | None) -> Any:
+        if not self._hooks.takes_context:
+            return None
+        if request is None:
+            return Context(self.name, self._folder, self._device, self.batch.max_batch_size)
+        context = request.notes.get(_CONTEXT)
+        if context is None:
+            context = Context(self.name, self._folder, self._device, self.batch.max_batch_size, request)
+            request.notes[_CONTEXT] = context
+        return context
+
+
+_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
+
+
+def _body_for(kind: str, body: Any) -> Any:
+    """The body as an `input_fn` gets it: JSON and CSV as text, all else as bytes."""
+    return bodies.text_of(body) if media.bare(kind) in media.TEXTS else bytes(body)
