@@ -1,0 +1,56 @@
+"""Log streams in memory that answer as `Aws` does: pages with tokens, and faults where a test wants them."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tarmac.places.aws import LogEvent, LogStream
+
+
+class Streams:
+    """A log group.
+
+    Args:
+        page: how many lines a page holds.
+    """
+
+    def __init__(self, page: int = 10_000) -> None:
+        self.lines: dict[str, list[LogEvent]] = {}
+        self.faults: deque[Exception | None] = deque()
+        self.asked: list[tuple[str, ...]] = []
+        self._page = page
+
+    def say(self, host: str, *messages: str, at: float = 0.0, job: str = "job", epoch: int = 1) -> None:
+        """A host prints lines, a millisecond apart."""
+        stream = self.lines.setdefault(f"{job}/{host}-{epoch}", [])
+        stream.extend(LogEvent(at + number / 1000, message) for number, message in enumerate(messages))
+
+    def log_streams(self, group: str, prefix: str) -> list[LogStream]:
+        """As `Aws.log_streams`."""
+        self._ask("streams", group, prefix)
+        return [LogStream(name, None) for name in sorted(self.lines) if name.startswith(prefix)]
+
+    def log_events(
+        self, group: str, stream: str, token: str | None = None
+    ) -> tuple[list[LogEvent], str | None]:
+        """As `Aws.log_events`: at the present end the token stays as it was."""
+        self._ask("events", group, stream)
+        start = int(token or 0)
+        found = self.lines[stream][start : start + self._page]
+        return found, str(start + len(found))
+
+    def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+        """GetLogEvents from the end, as `Aws.call` gives it."""
+        assert (service, operation, request["startFromHead"]) == ("logs", "get_log_events", False)
+        self._ask("tail", request["logGroupName"], request["logStreamName"])
+        lines = self.lines[request["logStreamName"]]
+        end = int(request.get("nextToken", len(lines)))
+        start = max(0, end - self._page)
+        events = [{"timestamp": one.timestamp * 1000, "message": one.message} for one in lines[start:end]]
+        return {"events": events, "nextBackwardToken": str(start)}
+
+    def _ask(self, *what: str) -> None:
+        self.asked.append(what)
+        if self.faults and (fault := self.faults.popleft()) is not None:
+            raise fault
