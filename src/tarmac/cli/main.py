@@ -30,6 +30,7 @@ VERBS = {
     "iam": "print the least permissions that Tarmac needs",
     "catalogue": "refresh the facts about AWS GPUs from AWS itself",
     "schema": "print the JSON schema of tarmac.yaml",
+    "emulator": "an AWS on this machine that really runs SageMaker jobs",
 }
 """What each verb does; its file has the same name and holds `add_parser(verbs)` and `run(arguments) -> int`."""
 

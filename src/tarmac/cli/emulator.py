@@ -1,0 +1,132 @@
+"""An AWS on this machine that really runs SageMaker jobs: training and processing containers become processes with a
+private /opt/ml, S3, IAM, STS, CloudWatch Logs, EC2 and others are moto's. No account, no Docker, no cost.
+
+In another terminal, type the export lines that it prints; boto3, the AWS CLI, the SageMaker SDKs and Tarmac then talk
+to it. What it holds survives a restart.
+
+Things can be made to go wrong, from the start or while it runs (POST URL/_tarmac/faults):
+  tarmac emulator --fault throttling,operation=CreateTrainingJob,count=3
+  tarmac emulator --fault 'capacity,instance=ml.p5.*' --quota 'ml.g5.xlarge for training job usage=0'
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from tarmac.cli.arguments import verb
+from tarmac.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
+    from tarmac.emulator.faults import Fault
+    from tarmac.emulator.options import Options
+
+_PORT = 4599
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `tarmac emulator`."""
+    parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
+    parser.add_argument(
+        "--port", type=int, default=_PORT, help=f"on loopback; 0 takes a free one (default {_PORT})"
+    )
+    parser.add_argument("--state", metavar="FOLDER", help="where everything is kept (default: with the runs)")
+    parser.add_argument("--fresh", action="store_true", help="forget what was there before")
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="[FRAMEWORK=]PATH",
+        help="the interpreter for containers, or for images of one framework (tensorflow, pytorch); may be repeated",
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for every container"
+    )
+    parser.add_argument(
+        "--fault", action="append", default=[], metavar="KIND[,LIMIT=VALUE…]", help="make something go wrong"
+    )
+    parser.add_argument(
+        "--quota", action="append", default=[], metavar="NAME=VALUE", help="a service quota, by name or code"
+    )
+    parser.add_argument(
+        "--stop-grace", type=float, default=120.0, metavar="SECONDS", help="between SIGTERM and SIGKILL"
+    )
+    parser.add_argument(
+        "--hold",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="how long an SDK's Describe waits for a job to end before it is answered; 0 never",
+    )
+    parser.add_argument(
+        "--most-hosts", type=int, default=8, metavar="N", help="instances that one job may have"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac emulator` out."""
+    from tarmac.emulator.server import CREDENTIALS, serve
+
+    def announce(url: str) -> None:
+        lines = {"AWS_ENDPOINT_URL": url, **CREDENTIALS, "AWS_DEFAULT_REGION": "us-east-1"}
+        for name, value in lines.items():
+            print(f"export {name}={value}")
+        print("# Ctrl-C ends it, with every job.", flush=True)
+
+    serve(
+        _options(arguments),
+        announce,
+        faults=_faults(arguments.fault),
+        quotas=_numbers("--quota", arguments.quota),
+        fresh=arguments.fresh,
+    )
+    print("tarmac: the emulator has ended.", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    from pathlib import Path
+
+    from tarmac.emulator.options import Options
+    from tarmac.places.interpreter import find_interpreter
+    from tarmac.settings import state_dir
+
+    pythons = dict(_pair("--python", text) for text in arguments.python if "=" in text)
+    alone = next((text for text in arguments.python if "=" not in text), None)
+    return Options(
+        state=Path(arguments.state).absolute() if arguments.state else state_dir() / "emulator",
+        port=arguments.port,
+        pythons={framework: find_interpreter(path) for framework, path in pythons.items()},
+        python=find_interpreter(alone),
+        environment=dict(_pair("--env", text) for text in arguments.env),
+        stop_grace=arguments.stop_grace,
+        hold=arguments.hold,
+        most_hosts=arguments.most_hosts,
+    )
+
+
+def _faults(texts: list[str]) -> list[Fault]:
+    from tarmac.emulator.faults import BadFault, Fault
+
+    try:
+        return [Fault.parse(text) for text in texts]
+    except BadFault as error:
+        raise UsageError(f"--fault: {error}.", remedy="tarmac emulator --help shows examples.") from error
+
+
+def _numbers(flag: str, texts: list[str]) -> dict[str, float]:
+    pairs = (_pair(flag, text) for text in texts)
+    try:
+        return {name: float(value) for name, value in pairs}
+    except ValueError as error:
+        raise UsageError(f"{flag} takes NAME=NUMBER: {error}.") from error
+
+
+def _pair(flag: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{flag} takes NAME=VALUE, not {text}.")
+    return name, value

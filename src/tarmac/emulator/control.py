@@ -1,0 +1,55 @@
+"""What can be asked of a running emulator itself, below `/_tarmac/`. Every answer is JSON.
+
+| request | what it does |
+|---|---|
+| `GET /_tarmac/health` | tells that the emulator is ready |
+| `GET /_tarmac/faults` | the faults that are asked for, and how often each struck |
+| `POST /_tarmac/faults` | asks for one more; the body is a fault's members, such as `{"kind": "throttling", "count": 3}` |
+| `DELETE /_tarmac/faults` | asks for none any more |
+| `POST /_tarmac/quotas` | sets quotas: `{"L-B6D80D9C": 0}`, or by name |
+| `GET /_tarmac/requests` | the requests so far, the emulator's own left out |
+| `DELETE /_tarmac/requests` | forgets them |
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tarmac.emulator.emulator import Emulator
+from tarmac.emulator.faults import BadFault, Fault
+from tarmac.emulator.wire import Answer, AwsError, AwsRequest, json_answer, json_error
+
+PREFIX = "/_tarmac/"
+
+
+def answer(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, Any]]) -> Answer:
+    """Carry one such request out."""
+    asked = f"{request.method} {request.path.removeprefix(PREFIX)}"
+    try:
+        match asked:
+            case "GET health":
+                return json_answer(request, {"ready": True})
+            case "GET faults":
+                pass
+            case "POST faults":
+                emulator.faults.add(Fault.read(request.document()))
+            case "DELETE faults":
+                emulator.faults.clear()
+            case "POST quotas":
+                emulator.quotas.set({name: float(value) for name, value in request.document().items()})
+                return json_answer(request, {})
+            case "GET requests":
+                return json_answer(request, {"requests": list(requests)})
+            case "DELETE requests":
+                requests.clear()
+                return json_answer(request, {})
+            case _:
+                raise AwsError("NotFound", f"There is no {request.method} {request.path}.", 404)
+        return json_answer(request, {"faults": emulator.faults.documents()})
+    except BadFault as error:
+        return json_error(request, AwsError("BadFault", str(error)))
+    except (AttributeError, TypeError, ValueError) as error:
+        return json_error(request, AwsError("BadRequest", str(error)))
+    except AwsError as error:
+        return json_error(request, error)

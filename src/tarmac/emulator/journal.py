@@ -1,0 +1,173 @@
+"""What moto knows, kept across restarts: a journal of the requests that changed something, replayed at the start.
+
+Moto keeps everything in memory and cannot be asked for it. But it draws every id that it makes up from one random
+generator that may be seeded, so the same requests with the same seeds, one after the other, make the same buckets,
+upload ids and instances. Times are those of the replay.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from tarmac.emulator.wire import Answer, AwsRequest
+
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+_INLINE = 1 << 16  # bytes of a body that stand in the journal itself
+_KEPT = (
+    "REQUEST_METHOD",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "CONTENT_TYPE",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "moto.preserved_header_names",
+)
+
+
+class Journal:
+    """Moto with a memory.
+
+    Args:
+        application: moto's WSGI application.
+        seed: makes moto's ids follow from a number.
+        folder: where the journal lies; made if need be.
+    """
+
+    def __init__(self, application: Application, seed: Callable[[int], object], folder: Path) -> None:
+        self._application = application
+        self._seed = seed
+        self._folder = folder
+        self._blobs = folder / "blobs"
+        self._blobs.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._next = 1
+        self._file = self._open()
+
+    def answer(self, request: AwsRequest, *, only_reads: bool) -> Answer:
+        """Moto's answer; a request that changed something is written down."""
+        if only_reads:
+            return self._ask(request.environ)
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._seed(number)
+            answer = self._ask(request.environ)
+            if answer.status < 400:
+                self._write(number, request)
+            return answer
+
+    def replay(self) -> int:
+        """Do again what the journal tells; how many requests that were."""
+        path = self._folder / "journal.jsonl"
+        entries = 0
+        whole = 0
+        with path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # the emulator was killed while it wrote
+                whole += len(line)
+                entries += 1
+                entry = json.loads(line)
+                self._next = entry["number"] + 1
+                self._seed(entry["number"])
+                with self._body(entry) as body:
+                    answer = self._ask(_environ(entry["environ"], body, entry["size"]))
+                if answer.status >= 400:
+                    said = b"".join(answer.body)[:200].decode(errors="replace")
+                    print(
+                        f"tarmac: {entry['environ']['REQUEST_METHOD']} {entry['environ']['PATH_INFO']} "
+                        f"could not be done again: {said}",
+                        file=sys.stderr,
+                    )
+        with path.open("ab") as file:
+            file.truncate(whole)
+        return entries
+
+    def forget(self) -> None:
+        """Begin with an empty journal. What moto has in memory is not touched."""
+        with self._lock:
+            self._file.close()
+            shutil.rmtree(self._folder)
+            self._blobs.mkdir(parents=True)
+            self._file = self._open()
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            self._file.close()
+
+    def _open(self) -> IO[bytes]:
+        return (self._folder / "journal.jsonl").open("ab", buffering=0)
+
+    def _ask(self, environ: dict[str, Any]) -> Answer:
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> Callable[..., None]:
+            started.append((status, headers))
+            return lambda _: None
+
+        parts = self._application(environ, start)
+        # What streams (an object's content) goes on streaming; what is a list is complete.
+        body = parts if isinstance(parts, list) else list(parts)
+        status, headers = started[-1]
+        close = getattr(parts, "close", None)
+        if close:
+            close()
+        return Answer(int(status.split()[0]), tuple(headers), body)
+
+    def _write(self, number: int, request: AwsRequest) -> None:
+        environ = {
+            name: value
+            for name, value in request.environ.items()
+            if isinstance(value, str | dict) and (name in _KEPT or name.startswith("HTTP_"))
+        }
+        entry: dict[str, Any] = {"number": number, "environ": environ, "size": request.size}
+        request.body.seek(0)
+        if request.size <= _INLINE:
+            entry["body"] = base64.b64encode(request.body.read()).decode()
+        else:
+            entry["blob"] = self._keep(request.body)
+        self._file.write(json.dumps(entry).encode() + b"\n")
+
+    def _keep(self, body: IO[bytes]) -> str:
+        digest = hashlib.file_digest(body, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+        path = self._blobs / digest
+        if not path.exists():
+            body.seek(0)
+            beside = path.with_name(f".{digest}.new")
+            with beside.open("wb") as file:
+                shutil.copyfileobj(body, file, 1 << 20)
+            beside.rename(path)
+        return digest
+
+    def _body(self, entry: Mapping[str, Any]) -> IO[bytes]:
+        if "blob" in entry:
+            return (self._blobs / entry["blob"]).open("rb")
+        return io.BytesIO(base64.b64decode(entry["body"]))
+
+
+def _environ(kept: Mapping[str, str], body: IO[bytes], size: int) -> dict[str, Any]:
+    return {
+        **kept,
+        "SCRIPT_NAME": "",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "CONTENT_LENGTH": str(size),
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": body,
+        "wsgi.input_terminated": True,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }

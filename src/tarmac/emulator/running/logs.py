@@ -1,0 +1,98 @@
+"""What a container prints, on its way to CloudWatch Logs: in batches, as it comes."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+# Limits of PutLogEvents: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
+_MOST_EVENTS = 10_000
+_MOST_BYTES = 1_048_576
+_OVERHEAD = 26  # bytes that each event counts more than its text
+_LONGEST = 262_144 - _OVERHEAD  # bytes of one event
+_PATIENCE = 0.25  # seconds that a line waits for others
+_READ = 1 << 18
+
+
+class LogStream:
+    """One log stream.
+
+    Args:
+        logs: a CloudWatch Logs client.
+        group: the log group; made if need be.
+        stream: the stream's name.
+        seen: gets every line.
+        clock: gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        logs: Any,
+        group: str,
+        stream: str,
+        seen: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._logs = logs
+        self._group = group
+        self._stream = stream
+        self._seen = seen
+        self._clock = clock
+        self._events: list[dict[str, Any]] = []
+        self._bytes = 0
+        self._since = 0.0
+        for make in (
+            lambda: logs.create_log_group(logGroupName=group),
+            lambda: logs.create_log_stream(logGroupName=group, logStreamName=stream),
+        ):
+            try:
+                make()
+            except logs.exceptions.ResourceAlreadyExistsException:
+                continue
+
+    def copy(self, source: IO[bytes]) -> None:
+        """Send everything that comes out of a pipe, to its end."""
+        descriptor = source.fileno()
+        rest = b""
+        while True:
+            wait = None if not self._events else max(0.0, self._since + _PATIENCE - time.monotonic())
+            if not select.select([descriptor], [], [], wait)[0]:
+                self.flush()
+                continue
+            part = os.read(descriptor, _READ)
+            if not part:
+                break
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                self.add(line)
+            if len(rest) > _LONGEST:
+                self.add(rest)
+                rest = b""
+        if rest:
+            self.add(rest)
+        self.flush()
+
+    def add(self, line: bytes) -> None:
+        """Take one line; it is sent with others."""
+        moment = int(self._clock() * 1000)
+        # CloudWatch takes no empty event.
+        for start in range(0, len(line) or 1, _LONGEST):
+            text = line[start : start + _LONGEST].rstrip(b"\r").decode("utf-8", "replace") or " "
+            self._seen(text)
+            size = len(text.encode()) + _OVERHEAD
+            if len(self._events) == _MOST_EVENTS or self._bytes + size > _MOST_BYTES:
+                self.flush()
+            if not self._events:
+                self._since = time.monotonic()
+            self._events.append({"timestamp": moment, "message": text})
+            self._bytes += size
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if not self._events:
+            return
+        events, self._events, self._bytes = self._events, [], 0
+        self._logs.put_log_events(logGroupName=self._group, logStreamName=self._stream, logEvents=events)

@@ -1,0 +1,23 @@
+"""Small parts of other services that moto does not have and that clients of SageMaker ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tarmac.emulator import service_quotas, simulate
+from tarmac.emulator.emulator import Emulator
+from tarmac.emulator.naming import Named
+from tarmac.emulator.wire import Answer, AwsRequest
+
+Side = Callable[[Emulator, AwsRequest], Answer]
+
+_SIDES: dict[tuple[str, str], Side] = {
+    ("iam", "SimulatePrincipalPolicy"): simulate.answer,
+    **{("servicequotas", name): service_quotas.answer for name in service_quotas.OPERATIONS},
+}
+
+
+def side_answer(emulator: Emulator, request: AwsRequest, what: Named) -> Answer | None:
+    """The answer, if one of these owns the request."""
+    side = _SIDES.get((what.service, what.operation))
+    return None if side is None else side(emulator, request)

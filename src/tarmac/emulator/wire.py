@@ -1,0 +1,214 @@
+"""A request as AWS's clients send it, and answers in the forms that they understand."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import IO, Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+JSON_TYPE = "application/x-amz-json-1.1"
+DEFAULT_REGION = "us-east-1"
+ACCOUNT = "123456789012"
+"""The account of every credential; moto's own default, so that both halves agree."""
+
+_IN_MEMORY = 1 << 20  # bytes of a body that are kept in memory
+_CHUNK = 1 << 20
+
+
+class AwsError(Exception):
+    """An error as AWS words it.
+
+    Args:
+        code: such as `ValidationException`.
+        message: what AWS says.
+        status: the HTTP status.
+    """
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back to the client."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: Iterable[bytes]
+
+
+@dataclass
+class AwsRequest:
+    """One request, read so far that everything about it can be decided.
+
+    Args:
+        environ: the WSGI environment, whose input is `body`.
+        body: the whole body, at its beginning.
+        size: of the body, in bytes.
+    """
+
+    environ: dict[str, Any]
+    body: IO[bytes]
+    size: int
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @classmethod
+    def read(cls, environ: dict[str, Any]) -> AwsRequest:
+        """Take the request's body in; the environment then has it as an input that can be read again."""
+        body = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it lives as long as the request
+        size = _copy_body(environ, body)
+        environ = {
+            **environ,
+            "wsgi.input": body,
+            "wsgi.input_terminated": True,
+            "CONTENT_LENGTH": str(size),
+        }
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        return cls(environ, body, size)
+
+    def content(self) -> bytes:
+        """The whole body."""
+        self.body.seek(0)
+        content = self.body.read()
+        self.body.seek(0)
+        return content
+
+    def document(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            AwsError: it is none.
+        """
+        try:
+            return json.loads(self.content() or b"{}")
+        except ValueError as error:
+            raise AwsError("SerializationException", f"The body is not JSON: {error}") from error
+
+    @cached_property
+    def form(self) -> dict[str, str]:
+        """The parameters of a query protocol's request; empty for other protocols."""
+        words = self.query
+        if self.environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+            words = f"{words}&{self.content().decode('utf-8', 'replace')}"
+        if "Action=" not in words:
+            return {}
+        return {name: values[-1] for name, values in parse_qs(words, keep_blank_values=True).items()}
+
+    @property
+    def method(self) -> str:
+        return self.environ["REQUEST_METHOD"]
+
+    @property
+    def path(self) -> str:
+        # WSGI has the path's bytes decoded as Latin-1: PEP 3333.
+        return self.environ.get("PATH_INFO", "").encode("latin-1", "replace").decode("utf-8", "replace")
+
+    @property
+    def query(self) -> str:
+        return self.environ.get("QUERY_STRING", "")
+
+    def header(self, name: str) -> str:
+        """A header's value; empty if it was not sent."""
+        return self.environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
+
+    @cached_property
+    def scope(self) -> tuple[str, str, str]:
+        """Access key, region and service of the signature (AWS Signature Version 4); empty where unsigned."""
+        found = re.search(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/", self.header("authorization"))
+        if found is None:
+            credential = parse_qs(self.query).get("X-Amz-Credential", [""])[0]
+            found = re.match(r"([^/]+)/\d+/([^/]+)/([^/]+)/", credential)
+        return (found[1], found[2], found[3]) if found else ("", "", "")
+
+    @property
+    def region(self) -> str:
+        return self.scope[1] or DEFAULT_REGION
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """Service prefix and operation of a JSON protocol's request, such as `SageMaker`, `CreateModel`."""
+        prefix, _, operation = self.header("x-amz-target").rpartition(".")
+        return prefix, operation
+
+    @property
+    def user_agent(self) -> str:
+        return self.header("user-agent")
+
+
+def now() -> float:
+    """Seconds since the epoch, to the millisecond, as AWS tells times."""
+    return round(time.time(), 3)
+
+
+def json_answer(request: AwsRequest, document: Mapping[str, Any]) -> Answer:
+    """A successful answer of a JSON protocol."""
+    return _json(request, 200, document, ())
+
+
+def json_error(request: AwsRequest, error: AwsError) -> Answer:
+    """An error of a JSON protocol."""
+    document = {"__type": error.code, "message": error.message, "Message": error.message}
+    return _json(request, error.status, document, (("x-amzn-errortype", error.code),))
+
+
+def xml_error(request: AwsRequest, error: AwsError, *, s3: bool) -> Answer:
+    """An error of S3 or of a query protocol (IAM, STS, EC2)."""
+    said = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+    if s3:
+        text = f"<Error>{said}<RequestId>{request.request_id}</RequestId></Error>"
+    else:
+        text = (
+            f"<ErrorResponse><Error><Type>Sender</Type>{said}</Error>"
+            f"<RequestId>{request.request_id}</RequestId></ErrorResponse>"
+        )
+    return xml_answer(request, text, error.status)
+
+
+def xml_answer(request: AwsRequest, text: str, status: int = 200) -> Answer:
+    """XML with AWS's headers. The answer to HEAD has none, as HTTP wants it."""
+    body = b"" if request.method == "HEAD" else f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'.encode()
+    return _answer(request, status, "text/xml", body, ())
+
+
+def _json(
+    request: AwsRequest, status: int, document: Mapping[str, Any], headers: tuple[tuple[str, str], ...]
+) -> Answer:
+    return _answer(request, status, JSON_TYPE, json.dumps(document).encode(), headers)
+
+
+def _answer(
+    request: AwsRequest, status: int, kind: str, body: bytes, headers: tuple[tuple[str, str], ...]
+) -> Answer:
+    common = (
+        ("Content-Type", kind),
+        ("Content-Length", str(len(body))),
+        ("x-amzn-RequestId", request.request_id),
+    )
+    return Answer(status, (*common, *headers), [body])
+
+
+def _copy_body(environ: Mapping[str, Any], sink: IO[bytes]) -> int:
+    source = environ["wsgi.input"]
+    chunked = environ.get("wsgi.input_terminated") and "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "")
+    left = None if chunked else int(environ.get("CONTENT_LENGTH") or 0)
+    size = 0
+    while left is None or left > 0:
+        part = source.read(_CHUNK if left is None else min(_CHUNK, left))
+        if not part:
+            break
+        sink.write(part)
+        size += len(part)
+        left = None if left is None else left - len(part)
+    sink.seek(0)
+    return size

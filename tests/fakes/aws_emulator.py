@@ -1,0 +1,204 @@
+"""`tarmac emulator` for tests: a process of its own, its credentials, clients, faults, and what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
+
+
+@dataclass
+class RunningEmulator:
+    """An emulator that answers.
+
+    Args:
+        url: where it listens.
+        process: `tarmac emulator`.
+        state: its folder.
+    """
+
+    url: str
+    process: subprocess.Popen[str]
+    state: Path
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The whole AWS environment of a process that shall talk to the emulator and to nothing else."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "emulator",
+            "AWS_SECRET_ACCESS_KEY": "emulator",
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def client(self, service: str, region: str = REGION, **options: Any) -> Any:
+        """A boto3 client; the same one each time unless options (of `botocore.config.Config`) are given."""
+        if options or (service, region) not in self._clients:
+            made = self._client(service, region, options)
+            if options:
+                return made
+            self._clients[service, region] = made
+        return self._clients[service, region]
+
+    def faults(self, *faults: str | Mapping[str, Any]) -> None:
+        """Ask for these faults and for no others, as `KIND,limit=value,…` or as members; none clears all."""
+        self._ask("DELETE", "faults")
+        for fault in faults:
+            self._ask("POST", "faults", _members(fault) if isinstance(fault, str) else fault)
+
+    def quotas(self, values: Mapping[str, float]) -> None:
+        """Set service quotas, by name or code."""
+        self._ask("POST", "quotas", values)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """The requests so far: service, operation, name, status and so on; the emulator's own are left out."""
+        return self._ask("GET", "requests")["requests"]
+
+    def operations(self, service: str | None = None) -> list[str]:
+        """The operations that were asked for, in order."""
+        return [item["operation"] for item in self.requests if service in (None, item["service"])]
+
+    def forget_requests(self) -> None:
+        """Count requests from now on."""
+        self._ask("DELETE", "requests")
+
+    @cached_property
+    def role(self) -> str:
+        """ARN of a role that SageMaker may assume, made when it is first asked for."""
+        return self.new_role("SageMakerRole")
+
+    def new_role(self, name: str) -> str:
+        """Make a role that SageMaker may assume; its ARN."""
+        made = self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
+        return made["Role"]["Arn"]
+
+    def bucket(self, name: str = "data") -> str:
+        """Make a bucket in us-east-1; its name."""
+        self.client("s3").create_bucket(Bucket=name)
+        return name
+
+    def _client(self, service: str, region: str, options: Mapping[str, Any]) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        session = boto3.Session("emulator", "emulator", region_name=region)
+        return session.client(service, endpoint_url=self.url, config=Config(**options))
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/_tarmac/{path}", data, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+
+@contextlib.contextmanager
+def running_emulator(
+    tmp_path: Path,
+    *,
+    state: Path | None = None,
+    stop_grace: float = 5.0,
+    hold: float = 0.0,
+    python: str | None = None,
+    pythons: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    faults: tuple[str, ...] = (),
+    words: tuple[str, ...] = (),
+) -> Iterator[RunningEmulator]:
+    """An emulator on a free port; everything of it has ended afterwards.
+
+    Args:
+        tmp_path: where its state is kept, in a folder `emulator`.
+        state: another folder for it.
+        stop_grace: seconds between SIGTERM and SIGKILL for jobs that are stopped.
+        hold: seconds that an SDK's Describe may be held.
+        python: the interpreter for containers; default the one that runs the tests.
+        pythons: the same by framework.
+        environment: variables for every container.
+        faults: to strike from the start.
+        words: more arguments of `tarmac emulator`.
+    """
+    emulator = start_emulator(
+        state or tmp_path / "emulator",
+        "--stop-grace",
+        str(stop_grace),
+        "--hold",
+        str(hold),
+        "--python",
+        python or sys.executable,
+        *(word for name, path in (pythons or {}).items() for word in ("--python", f"{name}={path}")),
+        *(word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")),
+        *(word for fault in faults for word in ("--fault", fault)),
+        *words,
+    )
+    try:
+        yield emulator
+    finally:
+        end_emulator(emulator)
+
+
+def start_emulator(state: Path, *words: str) -> RunningEmulator:
+    """Start `tarmac emulator` and wait until it answers."""
+    state.parent.mkdir(parents=True, exist_ok=True)
+    log = state.parent / f"{state.name}.log"
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tarmac", "emulator", "--port", "0", "--state", str(state), *words],
+            env={**inherited, "TARMAC_STATE_DIR": str(state.parent / "state")},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        process.wait()
+        raise AssertionError(f"the emulator did not start: {log.read_text()}")
+    return RunningEmulator(line.strip().partition("=")[2], process, state)
+
+
+def end_emulator(emulator: RunningEmulator) -> None:
+    """End it as Ctrl-C does, and wait."""
+    if emulator.process.poll() is None:
+        emulator.process.send_signal(signal.SIGTERM)
+    try:
+        emulator.process.wait(30)
+    except subprocess.TimeoutExpired:
+        emulator.process.kill()
+        emulator.process.wait()
+        raise
+    finally:
+        if emulator.process.stdout is not None:
+            emulator.process.stdout.close()
+
+
+def _members(text: str) -> dict[str, str]:
+    kind, *limits = text.split(",")
+    return {"kind": kind, **dict(limit.split("=", 1) for limit in limits)}
