@@ -100,7 +100,7 @@ class Application:
     def _motos(self, request: AwsRequest, what: Named) -> Answer:
         try:
             answer = self._emulator.journal.answer(request, only_reads=what.only_reads)
-        except Exception as error:  # noqa: BLE001 - moto raises whatever it likes where it knows no better
+        except Exception as error:
             raise _not_offered(what, f" ({type(error).__name__}: {error})") from error
         failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         if failed and any(

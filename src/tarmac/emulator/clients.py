@@ -33,8 +33,8 @@ class Clients:
 
         session = boto3.Session(
             aws_access_key_id="emulator",
-            aws_secret_access_key="emulator",
-            region_name=region,  # noqa: S106 - nobody checks it
+            aws_secret_access_key="emulator",  # noqa: S106 - nobody checks it
+            region_name=region,
         )
         config = Config(
             user_agent=USER_AGENT,

@@ -114,7 +114,7 @@ class Journal:
 
         def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> Callable[..., None]:
             started.append((status, headers))
-            return lambda _: None
+            return _unused_write
 
         parts = self._application(environ, start)
         # What streams (an object's content) goes on streaming; what is a list is complete.
@@ -154,6 +154,10 @@ class Journal:
         if "blob" in entry:
             return (self._blobs / entry["blob"]).open("rb")
         return io.BytesIO(base64.b64decode(entry["body"]))
+
+
+def _unused_write(_: bytes) -> None:
+    """What WSGI once wanted to be returned."""
 
 
 def _environ(kept: Mapping[str, str], body: IO[bytes], size: int) -> dict[str, Any]:

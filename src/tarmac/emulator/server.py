@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 from tarmac.emulator.faults import Fault
@@ -87,7 +87,7 @@ def _forget_own_aws() -> None:
 
 
 @contextlib.contextmanager
-def _own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
+def _own_folder(folder: Path, *, fresh: bool) -> Generator[None]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (folder / "lock").open("w") as lock:
         try:
@@ -106,8 +106,12 @@ def _own_folder(folder: Path, *, fresh: bool) -> Iterator[None]:
 
 def _on_signals() -> threading.Event:
     ended = threading.Event()
+
+    def end(_number: int, _frame: object) -> None:
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, end)
     return ended
 
 

@@ -33,7 +33,7 @@ def answer(emulator: Emulator, request: AwsRequest) -> Answer:
     if quota is None:
         raise AwsError("NoSuchResourceException", f"There is no quota {code} of {service}.")
     if operation == "RequestServiceQuotaIncrease":
-        return json_answer(request, {"RequestedQuota": _request(request, quota, document["DesiredValue"])})
+        return json_answer(request, {"RequestedQuota": _request(quota, document["DesiredValue"])})
     described = _described(emulator, request, quota, default="Default" in operation)
     return json_answer(request, {"Quota": described})
 
@@ -53,7 +53,7 @@ def _described(emulator: Emulator, request: AwsRequest, quota: Quota, *, default
     }
 
 
-def _request(request: AwsRequest, quota: Quota, value: float) -> dict[str, Any]:
+def _request(quota: Quota, value: float) -> dict[str, Any]:
     return {
         "Id": uuid.uuid4().hex,
         "ServiceCode": _SERVICE,

@@ -1,7 +1,8 @@
 """SageMaker's own service model: what a request must look like, and which members an answer has.
 
 The model is the one that ships with the installed botocore, so the emulator is as fresh as the user's boto3. Which
-words AWS uses for a broken constraint is taken from what the service answers.
+words AWS uses for a broken constraint is taken from what the service answers. Shapes are `Any` here: botocore's cached
+properties tell a type checker nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from botocore.loaders import Loader
-from botocore.model import ListShape, MapShape, OperationModel, ServiceModel, Shape, StructureShape
+from botocore.model import ListShape, MapShape, OperationModel, ServiceModel, StructureShape
 from botocore.validate import ParamValidator
 
 from tarmac.emulator.wire import AwsError
-
 
 _CLASSES = {"L": r"\w", "N": r"\d", "Z": r"\s"}
 
@@ -31,7 +31,8 @@ def service_model(name: str = "sagemaker") -> ServiceModel:
 def operation_model(name: str, service: str = "sagemaker") -> OperationModel | None:
     """One operation's model; None if the service has no such operation."""
     model = service_model(service)
-    return model.operation_model(name) if name in model.operation_names else None
+    names: list[str] = list(cast(Any, model.operation_names))
+    return model.operation_model(name) if name in names else None
 
 
 def validate(operation: OperationModel, request: Any) -> None:
@@ -54,10 +55,11 @@ def validate(operation: OperationModel, request: Any) -> None:
         raise AwsError("ValidationException", report.generate_report())
 
 
-def fitted(shape: Shape | None, value: Any) -> Any:
+def fitted(shape: Any, value: Any) -> Any:
     """The value with nothing in it that the shape does not know; members without a value are left out."""
     if isinstance(shape, StructureShape):
-        known = ((name, shape.members[name]) for name in shape.members if value.get(name) is not None)
+        members: dict[str, Any] = cast(Any, shape.members)
+        known = ((name, member) for name, member in members.items() if value.get(name) is not None)
         return {name: fitted(member, value[name]) for name, member in known}
     if isinstance(shape, ListShape):
         return [fitted(shape.member, item) for item in value]
@@ -66,7 +68,7 @@ def fitted(shape: Shape | None, value: Any) -> Any:
     return value
 
 
-def _broken(shape: Shape, value: Any, path: str) -> Iterator[str]:
+def _broken(shape: Any, value: Any, path: str) -> Iterator[str]:
     if isinstance(shape, StructureShape) and isinstance(value, Mapping):
         yield from _broken_structure(shape, value, path)
     elif isinstance(shape, ListShape) and isinstance(value, list):
@@ -84,7 +86,7 @@ def _broken(shape: Shape, value: Any, path: str) -> Iterator[str]:
         yield from _broken_number(shape, value, path)
 
 
-def _broken_structure(shape: StructureShape, value: Mapping[str, Any], path: str) -> Iterator[str]:
+def _broken_structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in shape.required_members:
         if value.get(name) is None:
             yield _said("null", _below(path, name), "Member must not be null")
@@ -93,7 +95,7 @@ def _broken_structure(shape: StructureShape, value: Mapping[str, Any], path: str
             yield from _broken(shape.members[name], item, _below(path, name))
 
 
-def _broken_text(shape: Shape, text: str, path: str) -> Iterator[str]:
+def _broken_text(shape: Any, text: str, path: str) -> Iterator[str]:
     allowed = getattr(shape, "enum", None)
     if allowed and text not in allowed:
         yield _said(text, path, f"Member must satisfy enum value set: [{', '.join(allowed)}]")
@@ -103,7 +105,7 @@ def _broken_text(shape: Shape, text: str, path: str) -> Iterator[str]:
         yield _said(text, path, f"Member must satisfy regular expression pattern: {pattern}")
 
 
-def _broken_size(shape: Shape, size: int, value: Any, path: str) -> Iterator[str]:
+def _broken_size(shape: Any, size: int, value: Any, path: str) -> Iterator[str]:
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if least is not None and size < least:
         yield _said(value, path, f"Member must have length greater than or equal to {least}")
@@ -111,7 +113,7 @@ def _broken_size(shape: Shape, size: int, value: Any, path: str) -> Iterator[str
         yield _said(value, path, f"Member must have length less than or equal to {most}")
 
 
-def _broken_number(shape: Shape, value: float, path: str) -> Iterator[str]:
+def _broken_number(shape: Any, value: float, path: str) -> Iterator[str]:
     least, most = shape.metadata.get("min"), shape.metadata.get("max")
     if least is not None and value < least:
         yield _said(value, path, f"Member must have value greater than or equal to {least}")

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Store:
             return True
 
     @contextlib.contextmanager
-    def changing(self, resource: Resource) -> Iterator[Resource]:
+    def changing(self, resource: Resource) -> Generator[Resource]:
         """Change a resource: nobody sees it half changed, and it is on disk afterwards."""
         with self._changed:
             yield resource

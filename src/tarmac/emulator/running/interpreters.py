@@ -24,6 +24,11 @@ _INHERITED = (
     "TZ",
 )
 _INHERITED_KINDS = ("OMP_", "PIP_", "UV_")
+# https://github.com/aws/deep-learning-containers sets them in its Dockerfiles.
+_MODULES = {
+    "tensorflow": "sagemaker_tensorflow_container.training:main",
+    "pytorch": "sagemaker_pytorch_container.training:main",
+}
 _NAMES = ("python3", "python")
 
 
@@ -43,16 +48,28 @@ def base_environment(options: Options, image: str, home: Path, outside: Mapping[
         if name.upper() in _INHERITED or name.startswith(_INHERITED_KINDS)
     }
     path = os.pathsep.join([str(shims), str(Path(python).parent), outside.get("PATH", os.defpath)])
-    return {**kept, "PATH": path, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    return {**kept, **_of_image(image), "PATH": path, "HOME": str(home), "PYTHONUNBUFFERED": "1"}
 
 
 def interpreter_for(options: Options, image: str) -> str:
     """The interpreter that stands for an image's own, chosen by the framework in the image's name."""
-    repository = image.partition("/")[2].partition("@")[0] or image
+    repository = repository_of(image)
     for framework, python in options.pythons.items():
         if framework in repository:
             return python
     return options.python
+
+
+def repository_of(image: str) -> str:
+    """An image's repository and tag, without registry and digest."""
+    return image.partition("/")[2].partition("@")[0] or image
+
+
+def _of_image(image: str) -> dict[str, str]:
+    """What AWS's own images say about themselves."""
+    repository = repository_of(image)
+    module = next((module for framework, module in _MODULES.items() if framework in repository), None)
+    return {"SAGEMAKER_TRAINING_MODULE": module} if module else {}
 
 
 def _shims(folder: Path, python: str) -> Path:

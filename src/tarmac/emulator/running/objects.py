@@ -15,6 +15,10 @@ class DownloadFailed(Exception):
     """Data that cannot be brought; the message is what SageMaker says."""
 
 
+class UploadFailed(Exception):
+    """Results that cannot be sent; the message says where and why."""
+
+
 @dataclass(frozen=True)
 class Location:
     """A place in S3.
@@ -118,9 +122,19 @@ def bring(s3: Any, bucket: str, keys: Mapping[str, str], folder: Path, *, unzip:
 
 
 def send_file(s3: Any, path: Path, place: Location, kms_key: str | None = None) -> None:
-    """Upload one file."""
+    """Upload one file.
+
+    Raises:
+        UploadFailed: S3 does not take it.
+        OSError: it cannot be read.
+    """
+    from boto3.exceptions import S3UploadFailedError
+
     extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
-    s3.upload_file(str(path), place.bucket, place.key, ExtraArgs=extra, Config=_config())
+    try:
+        s3.upload_file(str(path), place.bucket, place.key, ExtraArgs=extra, Config=_config())
+    except S3UploadFailedError as error:
+        raise UploadFailed(f"{place}: {error}") from error
 
 
 def send_folder(s3: Any, folder: Path, place: Location, kms_key: str | None = None) -> None:
@@ -142,7 +156,10 @@ class FolderMirror:
     """Uploads what is new in a folder, again and again.
 
     Args:
-        skip: file names that are not meant to be seen yet.
+        s3: an S3 client.
+        folder: on the instance's disk.
+        place: in S3.
+        kms_key: what S3 encrypts with.
     """
 
     def __init__(self, s3: Any, folder: Path, place: Location, kms_key: str | None = None) -> None:
@@ -159,7 +176,7 @@ class FolderMirror:
         except DownloadFailed:
             return
         bring(self._s3, self._place.bucket, keys, self._folder)
-        self._sent = {name: mark for name, mark in self._marks()}
+        self._sent = dict(self._marks())
 
     def send(self) -> None:
         """Upload what is new or changed since last time."""

@@ -19,6 +19,7 @@ from tarmac.emulator.running.objects import (
     DownloadFailed,
     FolderMirror,
     Location,
+    UploadFailed,
     bring,
     share,
     with_manifest,
@@ -186,7 +187,7 @@ class ProcessingRun:
         try:
             for mirror in mirrors:
                 mirror.send()
-        except (self._s3.exceptions.ClientError, OSError) as error:
+        except UploadFailed as error:
             raise JobFailed(f"ClientError: Artifact upload failed:{error}") from error
 
     def _end(self, instances: Instances, status: str, reason: str = "") -> None:

@@ -1,26 +1,50 @@
-"""What stands for an image's own `train` where a training job names no ContainerEntrypoint."""
+"""What stands for an image's own `train` where a training job names no ContainerEntrypoint: the agent knows how.
+
+So SageMaker's SDK v2 runs here, whose jobs name their script in hyperparameters and leave the rest to the image.
+"""
 
 from __future__ import annotations
 
-import importlib.util
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tarmac.emulator.running.instances import Instances
-from tarmac.emulator.running.objects import DownloadFailed
+from tarmac.agent.paths import ContainerPaths
+from tarmac.emulator.running.host import Host
+from tarmac.emulator.running.objects import Location, bring
+from tarmac.places.agent_file import agent_file
 
-_NAMED = "tarmac.agent.toolkit"
+_SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 
 
-def train_command(s3: Any, instances: Instances, image: str, state: Path) -> list[str]:
-    """The command that does on every host what the image's training toolkit would do.
+def prepare_toolkit(s3: Any, hosts: list[Host], hyperparameters: Mapping[str, str], state: Path) -> list[str]:
+    """Bring the job's source and the agent to every host; the command that does what the image's `train` would do.
+
+    Args:
+        state: where the agent's file is kept.
 
     Raises:
-        DownloadFailed: it cannot be done.
+        DownloadFailed: the source is not there.
     """
-    del s3, instances, state
-    if importlib.util.find_spec(_NAMED) is None:
-        raise DownloadFailed(
-            f"the image {image} cannot be run here, and the job names no ContainerEntrypoint to run instead"
-        )
-    return ["python3", "-m", _NAMED]
+    agent = agent_file(state / "agent")
+    source = _text(hyperparameters.get(_SUBMIT_DIRECTORY, ""))
+    for host in hosts:
+        folder = host.ml / "input" / "toolkit"
+        folder.mkdir(parents=True, exist_ok=True)
+        # A link of its own: a newer agent takes the old file's place.
+        os.link(agent, folder / agent.name)
+        if source.startswith("s3://"):
+            place = Location.parse(source)
+            bring(s3, place.bucket, {place.key: ContainerPaths(folder).toolkit_source.name}, folder)
+    inside = "/opt/ml/input/toolkit"
+    return ["python3", f"{inside}/{agent.name}", "--toolkit", inside]
+
+
+def _text(value: str) -> str:
+    # The SDK writes every hyperparameter as JSON.
+    try:
+        return str(json.loads(value))
+    except ValueError:
+        return value

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tarmac.agent.artifacts import pack
 from tarmac.emulator.arns import arn_of
@@ -16,8 +16,15 @@ from tarmac.emulator.running import training_layout
 from tarmac.emulator.running.host import Host, Outcome
 from tarmac.emulator.running.instances import CANNOT_START, Instances, region_environment, text_of
 from tarmac.emulator.running.metrics import Metrics
-from tarmac.emulator.running.objects import DownloadFailed, FolderMirror, Location, send_file, send_folder
-from tarmac.emulator.running.toolkit import train_command
+from tarmac.emulator.running.objects import (
+    DownloadFailed,
+    FolderMirror,
+    Location,
+    UploadFailed,
+    send_file,
+    send_folder,
+)
+from tarmac.emulator.running.toolkit import prepare_toolkit
 from tarmac.emulator.running.warm_pools import take_pool
 from tarmac.emulator.running.watching import Control, Why, watch
 from tarmac.emulator.store import Resource
@@ -67,7 +74,6 @@ class TrainingRun:
         self._folder = folder
         self._s3 = emulator.clients.get("s3", job.region)
         self._metrics = Metrics(self._document["AlgorithmSpecification"].get("MetricDefinitions") or ())
-        self._trained = 0.0
         self._deadline = 0.0
 
     def run(self) -> None:
@@ -145,7 +151,6 @@ class TrainingRun:
         )
         for host in instances.hosts:
             host.join()
-        self._trained += time.monotonic() - started
         _send_all(mirrors)
         return why, instances
 
@@ -205,11 +210,14 @@ class TrainingRun:
         if entry := algorithm.get("ContainerEntrypoint"):
             return [*entry, *arguments]
         try:
-            return train_command(
-                self._s3, instances, algorithm["TrainingImage"], self._emulator.options.state
+            return prepare_toolkit(
+                self._s3,
+                instances.hosts,
+                self._document.get("HyperParameters") or {},
+                self._emulator.options.state,
             )
         except DownloadFailed as error:
-            raise JobFailed(f"AlgorithmError: {error}, exit code: 1") from error
+            raise JobFailed(f"AlgorithmError: the source of the job: {error}, exit code: 1") from error
 
     def _environment(self, instances: Instances) -> dict[str, str]:
         isolated = self._document.get("EnableNetworkIsolation")
@@ -239,11 +247,8 @@ class TrainingRun:
         try:
             self._send(outputs, place, "output", plain=plain, empty=False)
             self._send(models, place, "model", plain=plain, empty=succeeded)
-        except self._s3.exceptions.ClientError as error:
-            said = error.response["Error"]
-            raise JobFailed(
-                f"ClientError: Artifact upload failed:{said['Code']}: {said['Message']} for {place}"
-            ) from error
+        except UploadFailed as error:
+            raise JobFailed(f"ClientError: Artifact upload failed:{error}") from error
         suffix = "model/" if plain else "model.tar.gz"
         with self._emulator.store.changing(self._job):
             self._document["ModelArtifacts"] = {"S3ModelArtifacts": f"{place}/{suffix}"}
@@ -309,8 +314,11 @@ def failure_reason(outcome: Outcome, said: str) -> str:
 
 
 def _send_all(mirrors: Sequence[FolderMirror]) -> None:
-    for mirror in mirrors:
-        mirror.send()
+    try:
+        for mirror in mirrors:
+            mirror.send()
+    except UploadFailed as error:
+        raise JobFailed(f"ClientError: Checkpoint upload failed:{error}") from error
 
 
 def _merge(folders: Sequence[Path], target: Path) -> None:

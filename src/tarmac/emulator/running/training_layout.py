@@ -65,7 +65,7 @@ def instance_groups(document: dict[str, Any], hosts: list[str]) -> list[dict[str
     found: list[dict[str, Any]] = []
     left = list(hosts)
     for group in groups:
-        count = group["InstanceCount"]
+        count = int(group["InstanceCount"])
         found.append(
             {
                 "instance_group_name": group["InstanceGroupName"],
