@@ -97,13 +97,15 @@ def test_it_holds_the_on_board_half_and_nothing_of_the_ground(agent: Path) -> No
         "tarmac/agent",
         "tarmac/gpu",
         "tarmac/runtime",
+        "tarmac/serve",
     }
 
 
 def test_every_source_is_there_beside_its_bytecode(agent: Path) -> None:
     found = names(agent)
     sources = [name for name in found if name.endswith(".py")]
-    assert sorted(found) == sorted([*sources, *(f"{name}c" for name in sources)])
+    tables = [name for name in found if name.endswith(".csv")]
+    assert sorted(found) == sorted([*sources, *(f"{name}c" for name in sources), *tables])
 
 
 def test_it_holds_no_path_of_this_machine(agent: Path) -> None:
@@ -151,7 +153,10 @@ def test_every_python_can_import_all_of_it(agent: Path, tmp_path: Path, python: 
         name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for name in names(agent)
         # What is carried for scripts is a search path of its own, no package.
-        if name.endswith(".py") and name != "__main__.py" and "/carried/" not in name
+        if name.endswith(".py")
+        and name != "__main__.py"
+        and "/carried/" not in name
+        and not name.endswith("/__main__.py")
     ]
     code = f"import sys; sys.path.insert(0, {str(agent)!r})\nfor name in {modules!r}: __import__(name)\n"
     code += "print(sys.modules['tarmac.agent.main'].__file__)"

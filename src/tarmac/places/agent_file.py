@@ -1,4 +1,4 @@
-"""Builds `tarmac-agent.pyz`: the agent, the GPU room, the runtime library and pynvml in one file that any Python from 3.9 on can run."""
+"""Builds `tarmac-agent.pyz`: the agent, the server, the GPU room, the runtime library and pynvml in one file that any Python from 3.9 on can run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from pathlib import Path
 
 import tarmac
 
-ON_BOARD = ("agent", "gpu", "runtime")
-_MAIN = b"import sys\n\nfrom tarmac.agent.main import main\n\nsys.exit(main())\n"
+ON_BOARD = ("agent", "gpu", "runtime", "serve")
+_MAIN = b"""import sys
+
+if sys.argv[1:2] in (["serve"], ["predictor"]):
+    from tarmac.serve.main import main
+else:
+    from tarmac.agent.main import main
+
+sys.exit(main())
+"""
 # A fixed date keeps the file the same from build to build; zip knows none before 1980.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -70,8 +78,11 @@ def _remove_older(built: Path) -> None:
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
-    bytecode = _bytecode(name, content)
-    archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), bytecode, zipfile.ZIP_STORED)
+    if not name.endswith(".py"):
+        return
+    # What starts with every run is stored as it is; the server is imported rarely and would be a third of the file.
+    method = zipfile.ZIP_DEFLATED if name.startswith("tarmac/serve/") else zipfile.ZIP_STORED
+    archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _bytecode(name, content), method)
 
 
 def _bytecode(name: str, source: bytes) -> bytes:
@@ -85,8 +96,9 @@ def _bytecode(name: str, source: bytes) -> bytes:
 def _sources() -> Iterator[tuple[str, Path]]:
     package = Path(tarmac.__file__).parent
     for room in ON_BOARD:
-        for path in sorted((package / room).rglob("*.py")):
-            yield f"tarmac/{path.relative_to(package).as_posix()}", path
+        for path in sorted((package / room).rglob("*.*")):
+            if path.suffix in (".py", ".csv"):
+                yield f"tarmac/{path.relative_to(package).as_posix()}", path
     # Asked for by its place alone: importing it would cost more than all the rest.
     found = machinery.PathFinder.find_spec("pynvml")
     if found is not None and found.origin is not None:

@@ -1,7 +1,8 @@
-"""`python -m tarmac.serve`: the server, and what it starts."""
+"""`python -m tarmac.serve`: the server, and the predictors that it starts."""
 
 import sys
 
 from tarmac.serve.main import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -159,7 +159,8 @@ class App:
         except ValueError:
             refuse(exchange, 400, "next_page_token is none of this server's")
             return
-        models = [_described(model) for model in list(self._core.models.values())[max(start, 0) :]]
+        ready = [model for model in self._core.models.values() if model.health.loaded]
+        models = [_described(model) for model in ready[max(start, 0) :]]
         told: dict[str, object] = {"models": models[:_PAGE]}
         if len(models) > _PAGE:
             told["nextPageToken"] = str(max(start, 0) + _PAGE)

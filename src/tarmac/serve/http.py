@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         self._server.connections.add(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         self._state = _CLOSED
         self._server.connections.discard(self)
         self._forget_body()

@@ -67,10 +67,7 @@ def read_head(block: bytes) -> Head:
         raise HttpError(400, "the Host header is missing")
     path, _, query = _path(target).partition("?")
     connection = headers.get("connection", "").lower()
-    if minor == 1:
-        keep_alive = "close" not in connection
-    else:
-        keep_alive = "keep-alive" in connection
+    keep_alive = "close" not in connection if minor == 1 else "keep-alive" in connection
     return Head(method, path, query, headers, _length(headers, minor), keep_alive, minor)
 
 

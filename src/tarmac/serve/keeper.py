@@ -226,11 +226,7 @@ def _end_marked(number: int) -> None:
     """Kill what a predictor left behind, wherever it went: each carries the predictor's number in its environment."""
     mark = f"{_MARK}={number}".encode()
     for pid in descendants(os.getpid()):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - one of many files of /proc
-                marked = mark in file.read().split(b"\0")
-            if marked:
+        # It may end meanwhile.
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            if mark in file.read().split(b"\0"):
                 os.kill(pid, signal.SIGKILL)
-        except OSError:
-            # It ended meanwhile.
-            continue

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,15 @@ from tarmac.serve.core import InferenceCore
 from tarmac.serve.devices import Placement, placements
 from tarmac.serve.errors import LoadError
 from tarmac.serve.gauges import gauges
+from tarmac.serve.gpu_watch import GpuWatch
 from tarmac.serve.http import HttpServer, Limits
 from tarmac.serve.keeper import Keeper
+from tarmac.serve.memory import read_memory
+from tarmac.serve.models import Models
 from tarmac.serve.records import Record, Totals
 from tarmac.serve.settings import Settings, read_settings
 from tarmac.serve.supervisor import GRACE_S, Events, Slot, Supervisor
+from tarmac.serve.tracing import span_writer
 
 EXIT_PORT = 2
 _END_S = 3.0
@@ -43,7 +47,7 @@ class Options:
     access_log: bool = True
     leave_on_failure: bool = False
     grace_s: float = GRACE_S
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     ready_fd: int | None = None
 
 
@@ -101,9 +105,12 @@ class Front:
         self._environ = environ
         self._began = time.monotonic()
         self._totals = Totals()
-        self._log = AccessLog(open_stream() if options.access_log else None)
+        self._log = AccessLog(open_stream() if options.access_log else None, span_writer(environ, say))
         self._core = InferenceCore(settings, self._observe)
         self._asked = 0
+        self._answered = 0
+        self._models: Models | None = None
+        self._gpus = GpuWatch([], lambda: 0, say)
         self._over: asyncio.Event | None = None
         self._code = 0
 
@@ -117,12 +124,23 @@ class Front:
         supervisor = Supervisor(
             self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s
         )
-        app = App(self._core, self._metrics)
+        placed = self._placements()
+        if self._settings.multi_model:
+            self._models = Models(
+                self._core, supervisor, lambda: self._for_one_more(placed), read_memory, say
+            )
+        app = App(self._core, self._metrics, self._models)
         server = HttpServer(app, self._options.limits)
         port = await self._listen(server)
         self._log.start()
         supervisor.start()
-        supervisor.serve("model", self._model_dir, str(self._model_dir), self._placements())
+        self._watch_gpus(placed)
+        if self._models is not None:
+            self._models.relieve()
+        else:
+            served = supervisor.serve("model", self._model_dir, str(self._model_dir), placed)
+            # For `--dev`: the model's code has changed.
+            loop.add_signal_handler(signal.SIGHUP, supervisor.reload, served)
         self._tell_port(port)
         lost = loop.create_task(supervisor.keeper_lost.wait())
         over = loop.create_task(self._over.wait())
@@ -166,11 +184,24 @@ class Front:
 
     def _observe(self, record: Record) -> None:
         self._totals.add(record)
+        self._answered += 200 <= record.status < 300
         self._log.add(record)
 
     def _metrics(self) -> Iterator[str]:
         yield from self._totals.lines()
         yield from gauges(self._core)
+        yield from self._gpus.lines()
+
+    def _for_one_more(self, placed: list[Placement]) -> list[Placement]:
+        """One more model's placements: the models take turns on the GPUs."""
+        count = self._settings.workers or 1
+        first = sum(model.health.wanted for model in self._core.models.values())
+        return [placed[(first + number) % len(placed)] for number in range(count)]
+
+    def _watch_gpus(self, placed: list[Placement]) -> None:
+        indexes = {one.device.nvml_index for one in placed if one.device.nvml_index is not None}
+        self._gpus = GpuWatch(sorted(indexes), lambda: self._answered, lambda words: say(f"warning: {words}"))
+        self._gpus.start()
 
     def _placements(self) -> list[Placement]:
         from tarmac.gpu.nvml import count_gpus  # after the port is open: it may take a while
@@ -186,13 +217,17 @@ class Front:
             say(f"warning: {told['placement']}")
             if self._settings.require_gpu:
                 self._core.trouble = told["placement"]
+        if self._models is not None:
+            self._models.loaded(slot)
         health = slot.served.health
         if len(health.loaded) == health.wanted and self._core.unhealthy is None:
             took = time.monotonic() - self._began
             say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
 
     def _model_failed(self, slot: Slot) -> None:
-        if self._options.leave_on_failure and not slot.served.health.loaded:
+        if self._models is not None:
+            self._models.failed(slot)
+        elif self._options.leave_on_failure and not slot.served.health.loaded:
             self._code = 1
             self._ask_to_end()
 

@@ -99,6 +99,11 @@ class Pool:
         self.workers[worker.number] = worker
         self.dispatch_soon()
 
+    def retire(self, worker: Worker) -> None:
+        """A predictor's successor is there: it gets nothing more, and ends when it has answered what it has."""
+        worker.retiring = True
+        worker.stop()
+
     def lose(self, worker: Worker, refusal: str) -> None:
         """A predictor has died: what it was at fails at once, what merely waited for it goes to another."""
         self.workers.pop(worker.number, None)
@@ -149,6 +154,8 @@ class Pool:
             self.workers[number].send(calls, now)
 
     def _room(self, worker: Worker) -> int:
+        if worker.retiring:
+            return 0
         ahead = sum(len(call.exchange.body) for call in worker.calls.values())
         if ahead > _BYTES_AHEAD:
             return 0

@@ -42,6 +42,8 @@ class Slot:
     """Why the model cannot be loaded, in the handler's words."""
     given_up: bool = False
     out_of_memory: bool = False
+    replaces: Worker | None = None
+    """Whose place it takes once it has loaded."""
 
 
 @dataclass
@@ -114,6 +116,12 @@ class Supervisor:
         for index, placement in enumerate(placed):
             self._spawn(Slot(index, placement, served, folder))
         return served
+
+    def reload(self, served: Served) -> None:
+        """Load the model again, beside the predictors that there are; each ends when its successor has loaded."""
+        for old in self._slots_of(served):
+            if not old.given_up and old.replaces is None:
+                self._spawn(Slot(old.index, old.placement, served, old.folder, replaces=old.worker))
 
     def stop(self, served: Served) -> None:
         """End a model's predictors once they have answered what they have."""
@@ -214,7 +222,12 @@ class Supervisor:
             not worker.ready and message.get("code") == -signal.SIGKILL
         )
         reason = slot.reason or f"predictor {slot.index} {how}"
-        if slot.failures >= MAX_FAILURES or (self._core.settings.multi_model and not worker.ready):
+        if slot.replaces is not None:
+            slot.given_up = True
+            self._events.say("the model as it is now cannot be loaded; the one before goes on")
+            return
+        first_load = self._core.settings.multi_model and not slot.served.health.loaded
+        if slot.failures >= MAX_FAILURES or first_load:
             self._give_up(slot, reason)
             return
         pause = min(_FIRST_PAUSE_S * 2 ** (slot.failures - 1), _LONGEST_PAUSE_S)
@@ -237,8 +250,18 @@ class Supervisor:
         if slot is None:
             return
         slot.served.pool.add(worker)
+        self._retire(slot)
         slot.served.health.loaded.add(slot.index)
         self._events.loaded(slot, told)
+
+    def _retire(self, slot: Slot) -> None:
+        before, slot.replaces = slot.replaces, None
+        if before is None:
+            return
+        old = self._slots.get(before.number)
+        if old is not None:
+            old.given_up = True
+            old.served.pool.retire(before)
 
     def _load_failed(self, worker: Worker, told: dict[str, Any]) -> None:
         slot = self._slots.get(worker.number)

@@ -48,6 +48,7 @@ class Worker(asyncio.Protocol):
         self.pid = 0
         self.calls: dict[int, Call] = {}
         self.ready = False
+        self.retiring = False
         self.answered = 0
         """How many requests it has answered, with whatever status."""
         self.seconds = 0.0

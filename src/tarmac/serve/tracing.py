@@ -1,0 +1,99 @@
+"""OpenTelemetry spans of predictions, where the SDK is installed and an endpoint is configured; never on the hot path.
+
+Source of the variable: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable
+
+from tarmac.serve.records import Record
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+def span_writer(
+    environ: Mapping[str, str], say: Callable[[str], None]
+) -> Callable[[Sequence[Record]], None] | None:
+    """Writes records as spans; `None` where nothing is configured. The SDK is imported at the first records."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(
+        environ.get(name) for name in _ENDPOINTS
+    ):
+        return None
+    return _Spans(environ.get("OTEL_SERVICE_NAME", "tarmac-serve"), say)
+
+
+class _Spans:
+    def __init__(self, service: str, say: Callable[[str], None]) -> None:
+        self._service = service
+        self._say = say
+        self._tracer: Any = None
+        self._missing = False
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        if self._tracer is None and not self._missing:
+            self._open()
+        if self._tracer is None:
+            return
+        for record in records:
+            self._write(record)
+
+    def _open(self) -> None:
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # pyright: ignore[reportMissingImports]
+            from opentelemetry.sdk.resources import Resource  # pyright: ignore[reportMissingImports]
+            from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            self._missing = True
+            self._say(f"no traces are written: {error}; opentelemetry-exporter-otlp-proto-http has it all")
+            return
+        provider = TracerProvider(resource=Resource.create({"service.name": self._service}))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = provider.get_tracer("tarmac.serve")
+
+    def _write(self, record: Record) -> None:
+        from opentelemetry import trace  # pyright: ignore[reportMissingImports]
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # pyright: ignore[reportMissingImports]
+
+        parent = TraceContextTextMapPropagator().extract({"traceparent": record.traceparent})
+        end = record.at
+        start = end - record.seconds
+        span = self._tracer.start_span(
+            f"{record.method} {record.path}",
+            context=parent,
+            kind=trace.SpanKind.SERVER,
+            start_time=_ns(start),
+            attributes={
+                "http.request.method": record.method,
+                "url.path": record.path,
+                "http.response.status_code": record.status,
+                "http.request.body.size": record.received,
+                "http.response.body.size": record.sent,
+            },
+        )
+        inside = trace.set_span_in_context(span)
+        for name, begins, ends in phases(record, start):
+            self._tracer.start_span(name, context=inside, start_time=_ns(begins)).end(_ns(ends))
+        span.end(_ns(end))
+
+
+def phases(record: Record, start: float) -> Iterator[tuple[str, float, float]]:
+    """Name, beginning and end of each phase, in seconds since the epoch."""
+    if record.phases is None or not record.phases.taken:
+        return
+    at = start
+    for name, took in (
+        ("queue", record.queue),
+        ("decode", record.phases.decode),
+        ("batch", record.phases.batch),
+        ("predict", record.phases.predict),
+        ("encode", record.phases.encode),
+    ):
+        yield name, at, at + took
+        at += took
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
