@@ -11,16 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.errors import ExitCode, UsageError
+from tarmac.errors import UsageError
 
 if TYPE_CHECKING:
     from tarmac.cli.arguments import Verbs
     from tarmac.cli.console import Console
-    from tarmac.cli.interrupts import HeldInterrupt
     from tarmac.jobs.spec import Job
-    from tarmac.places.local.control import LocalRun
-    from tarmac.places.local.launcher import LocalPlan
-    from tarmac.places.local.place import LocalPlace
+
+_PLACES = ("local", "sagemaker")
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -31,13 +29,59 @@ def add_parser(verbs: Verbs) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="tarmac run [TARGET [NAME]] [flags] [-- SCRIPT ARGUMENTS]",
-        epilog="examples:\n  tarmac run train.py -- --epochs 5\n  tarmac run\n  tarmac run jobs/tarmac.yaml train -p epochs=5",
+        epilog="examples:\n  tarmac run train.py -- --epochs 5\n  tarmac run\n  tarmac run jobs/tarmac.yaml train -p epochs=5\n"
+        "  tarmac run --on sagemaker --gpu A10G:1 --dry-run",
         allow_abbrev=False,
     )
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a tarmac.yaml or its folder")
     parser.add_argument(
         "job", nargs="?", metavar="NAME", help="which job of the file, where it holds several"
     )
+    _add_job(parser)
+    _add_aws(parser)
+    how = parser.add_argument_group("how it runs")
+    how.add_argument(
+        "--on", default="local", choices=_PLACES, help="the place: local is this machine (default: local)"
+    )
+    how.add_argument("--fresh", action="store_true", help="begin without an earlier attempt's checkpoints")
+    how.add_argument("--no-check", action="store_true", help="start it whatever `tarmac check` says")
+    how.add_argument("--detach", action="store_true", help="return as soon as it is on its way")
+    how.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    how.add_argument(
+        "--format", default="text", choices=["text", "json"], help="json: results on standard output"
+    )
+    here = parser.add_argument_group("on this machine")
+    here.add_argument("--python", metavar="PYTHON", help="the script's interpreter or virtual environment")
+    here.add_argument(
+        "--isolation",
+        default="auto",
+        choices=["auto", "namespace", "proot", "environment"],
+        help="how /opt/ml is made private (default: the best that this host allows)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac run` out."""
+    from tarmac.cli.console import Console
+
+    _refuse_what_is_for_here(arguments)
+    job = _read_job(arguments)
+    console = Console(output=sys.stderr.buffer if arguments.format == "json" else None)
+    # Each place brings its own imports: this machine's runs start without boto3.
+    if arguments.on == "sagemaker":
+        from tarmac.cli.run_sagemaker import run_on_sagemaker
+
+        _check(job, arguments, console)
+        return run_on_sagemaker(job, arguments, console)
+    from tarmac.cli.run_local import plan_here, run_here
+
+    chosen = plan_here(job, arguments)
+    _check(chosen.job, arguments, console)
+    return run_here(chosen, arguments, console)
+
+
+def _add_job(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("the job (each takes the place of what the file says)")
     what.add_argument("--name", help="the job's name")
     what.add_argument(
@@ -62,6 +106,8 @@ def add_parser(verbs: Verbs) -> None:
         "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
     )
     what.add_argument("--instance-count", type=int, metavar="N", help="how many hosts; this machine runs one")
+    what.add_argument("--framework", metavar="NAME", help="what the script is written with, such as pytorch")
+    what.add_argument("--framework-version", metavar="VERSION", help="such as 2.8")
     what.add_argument("--gpu", metavar="REQUEST", help="GPUs that are expected to work, such as A10G:1 or 2")
     what.add_argument("--max-duration", metavar="TIME", help="stop the script after that time, such as 90m")
     what.add_argument(
@@ -69,87 +115,47 @@ def add_parser(verbs: Verbs) -> None:
         action=argparse.BooleanOptionalAction,
         help="without a GPU do not start; leave with code 4 if a GPU that was asked for does no work",
     )
-    how = parser.add_argument_group("how it runs")
-    how.add_argument("--on", default="local", choices=["local"], help="the place: local is this machine")
-    how.add_argument("--python", metavar="PYTHON", help="the script's interpreter or virtual environment")
-    how.add_argument("--fresh", action="store_true", help="begin without an earlier attempt's checkpoints")
-    how.add_argument(
-        "--isolation",
-        default="auto",
-        choices=["auto", "namespace", "proot", "environment"],
-        help="how /opt/ml is made private (default: the best that this host allows)",
+
+
+def _add_aws(parser: argparse.ArgumentParser) -> None:
+    aws = parser.add_argument_group("on AWS (each takes the place of what the file says)")
+    aws.add_argument("--region", metavar="REGION", help="such as us-east-1")
+    aws.add_argument("--image", metavar="URI", help="container image, instead of AWS's own for the framework")
+    aws.add_argument("--role", metavar="ROLE", help="name or ARN of the role that the job runs as")
+    aws.add_argument("--bucket", metavar="NAME", help="S3 bucket for code and results")
+    aws.add_argument(
+        "--spot", action=argparse.BooleanOptionalAction, help="spot capacity: cheaper, and may be taken away"
     )
-    how.add_argument("--no-check", action="store_true", help="start it whatever `tarmac check` says")
-    how.add_argument("--detach", action="store_true", help="return as soon as it is on its way")
-    how.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
-    how.add_argument(
-        "--format", default="text", choices=["text", "json"], help="json: results on standard output"
+    aws.add_argument("--max-wait", metavar="TIME", help="with --spot: for waiting and running together")
+    aws.add_argument(
+        "--fallback",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="instance type to try where the first cannot be had; may be given several times",
     )
-    parser.set_defaults(run=run)
+    aws.add_argument(
+        "--keep-alive", metavar="TIME", help="how long the hosts stay, and cost, for the next job (warm pool)"
+    )
+    aws.add_argument("--tag", action="append", default=[], metavar="KEY=VALUE", help="an AWS tag")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Carry `tarmac run` out."""
-    # pydantic and PyYAML come with these: nothing before this line needs them.
-    from tarmac.cli.console import Console
-    from tarmac.cli.interrupts import HeldInterrupt
-    from tarmac.cli.preflight import check_before_running
-    from tarmac.places.local import launcher
-    from tarmac.places.local.place import LocalPlace
+def _refuse_what_is_for_here(arguments: argparse.Namespace) -> None:
+    if arguments.on == "local":
+        return
+    for flag, given in (("--python", arguments.python), ("--isolation", arguments.isolation != "auto")):
+        if given:
+            raise UsageError(
+                f"{flag} is for runs on this machine: on {arguments.on} the container image decides.",
+                remedy="Leave it out, or choose an image: --image, --framework-version.",
+            )
 
-    job = _read_job(arguments)
-    chosen = launcher.plan(job, python=arguments.python, isolation=arguments.isolation, fresh=arguments.fresh)
-    as_json = arguments.format == "json"
-    console = Console(output=sys.stderr.buffer if as_json else None)
+
+def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
     if not arguments.no_check:
-        check_before_running(chosen.job, console)
-    if arguments.dry_run:
-        return _dry_run(chosen, console, as_json)
-    place = LocalPlace()
-    chosen = _fetched(place, chosen, console)
-    with HeldInterrupt() as interrupt:
-        started = place.start(chosen)
-        if arguments.detach:
-            return _detached(started, chosen, console, as_json)
-        return _followed(started, chosen, console, as_json, interrupt)
+        from tarmac.cli.preflight import check_before_running
 
-
-def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPlan:
-    """The plan with its inputs on this machine."""
-    if not chosen.remote:
-        return chosen
-    from tarmac.cli.downloads import ShownDownloads
-
-    try:
-        return place.fetch(chosen, ShownDownloads(console))
-    finally:
-        console.end_progress()
-
-
-def _followed(
-    started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool, interrupt: HeldInterrupt
-) -> int:
-    from tarmac.cli.following import final_document, follow_to_the_end
-
-    def first() -> None:
-        interrupt.release()
-        _introduce(started, chosen, console)
-
-    code = follow_to_the_end(started, console, first=first)
-    if as_json:
-        print(final_document(started))
-    return code
-
-
-def _detached(started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool) -> int:
-    import json
-
-    if as_json:
-        print(json.dumps({"version": 1, "id": started.id, "folder": str(started.paths.root)}, indent=2))
-    else:
-        _introduce(started, chosen, console)
-        console.label("", f"goes on by itself: tarmac logs -f {started.id}")
-    return ExitCode.OK
+        check_before_running(job, console)
 
 
 def _read_job(arguments: argparse.Namespace) -> Job:
@@ -167,6 +173,17 @@ def _read_job(arguments: argparse.Namespace) -> Job:
         max_duration=arguments.max_duration,
         require_gpu=arguments.require_gpu,
         arguments=arguments.script_arguments,
+        framework=arguments.framework,
+        framework_version=arguments.framework_version,
+        image=arguments.image,
+        region=arguments.region,
+        spot=arguments.spot,
+        fallbacks=arguments.fallback,
+        tags=arguments.tag,
+        role=arguments.role,
+        bucket=arguments.bucket,
+        max_wait=arguments.max_wait,
+        keep_alive=arguments.keep_alive,
     )
     return override_job(load_job(path, name), changes, Path.cwd())
 
@@ -197,72 +214,3 @@ def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Pat
 
 def _description_in(folder: Path) -> Path | None:
     return next((folder / file for file in ("tarmac.yaml", "tarmac.yml") if (folder / file).is_file()), None)
-
-
-def _introduce(started: LocalRun, chosen: LocalPlan, console: Console) -> None:
-    console.label("run", started.id)
-    _show_plan(chosen, console)
-
-
-def _show_plan(chosen: LocalPlan, console: Console) -> None:
-    from tarmac.agent.frameworks import installed_frameworks
-    from tarmac.places.local.installed import framework_note
-
-    installed = installed_frameworks(chosen.python)
-    for label, text in describe(chosen):
-        console.label(label, text)
-    if installed:
-        console.label("framework", ", ".join(f"{name} {version}" for name, version in installed.items()))
-    note = framework_note(chosen.job, installed)
-    for text in [*chosen.notes, *([note] if note else [])]:
-        console.label("note", text)
-
-
-def _dry_run(chosen: LocalPlan, console: Console, as_json: bool) -> int:
-    from tarmac.agent.paths import RunPaths
-    from tarmac.places.local.launcher import order_for
-    from tarmac.places.local.order import order_document
-
-    if as_json:
-        import json
-
-        order = order_document(order_for(chosen, RunPaths(Path("RUN"))))
-        print(json.dumps({"version": 1, "order": order, "notes": chosen.notes}, indent=2, default=str))
-        return ExitCode.OK
-    console.label("dry run", f"of '{chosen.job.name}': nothing was made")
-    _show_plan(chosen, console)
-    return ExitCode.OK
-
-
-def describe(chosen: LocalPlan) -> list[tuple[str, str]]:
-    """What a run will do, as labelled lines."""
-    from tarmac.agent.contract import script_arguments
-    from tarmac.agent.paths import RunPaths
-    from tarmac.cli.words import counted, size
-    from tarmac.places.local.launcher import order_for
-
-    job = chosen.job
-    order = order_for(chosen, RunPaths(Path("/")))
-    command = " ".join([job.entry_point, *script_arguments(order)])
-    files = (
-        f"{counted(len(chosen.tree.files), 'file')}, {size(chosen.tree.total_bytes)} from {job.source_dir}"
-    )
-    lines = [("script", command), ("code", files), ("python", chosen.python)]
-    lines += [("input", f"/opt/ml/{one.target} is {one.source}") for one in order.mounts]
-    lines += [
-        ("output", f"/opt/ml/{one.target} goes to {one.destination or 'the run'}") for one in order.outputs
-    ]
-    lines.append(("GPU", _gpu_line(chosen)))
-    if order.max_duration is not None:
-        lines.append(("limit", f"stopped after {job.max_duration}"))
-    return lines
-
-
-def _gpu_line(chosen: LocalPlan) -> str:
-    expected, here = chosen.expected, chosen.gpus_here
-    there = f"this machine has {here}" if here else "this machine has none: the script runs on the CPU"
-    if expected.count is None:
-        return f"none asked for; {there}"
-    if expected.count == 0:
-        return f"none asked for ({expected.because}); {there}"
-    return f"{expected.count} x {expected.name or 'any model'} asked for ({expected.because}); {there}"

@@ -32,7 +32,8 @@ _FLAGS: dict[str, str] = {
     "fallbacks": "--fallback",
     "tags": "--tag",
 }
-_FLAGS_BELOW = {
+_NAMED = ("-p", "--env", "--input", "--tag")
+_FLAGS_BELOW: dict[tuple[str, ...], str] = {
     ("resources", "region"): "--region",
     ("resources", "spot"): "--spot",
     ("sagemaker", "role"): "--role",
@@ -201,8 +202,7 @@ def _json_or_text(text: str) -> Any:
 
 def _sentence(problem: Problem) -> str:
     flag = _flag_of(problem)
-    named = len(problem.path) > 1 and flag in ("-p", "--env", "--input", "--tag")
-    inner = f" {problem.path[1]}" if named else ""
+    inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in _NAMED else ""
     return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
 
 

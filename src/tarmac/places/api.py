@@ -1,55 +1,108 @@
-"""Running a job from Python: `tarmac.run(job, on="local")`."""
+"""Running a job from Python: `tarmac.run(job, on="local")`, `tarmac.run(job, on="sagemaker")`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from tarmac.errors import UsageError
 from tarmac.jobs.anchor import anchor
 from tarmac.jobs.spec import Job
-from tarmac.places.local.control import LocalRun
-from tarmac.places.local.follow import Output
-from tarmac.places.local.place import LocalPlace
+from tarmac.places.place import LOCAL, SAGEMAKER, Output, Run
+
+if TYPE_CHECKING:
+    from tarmac.places.local.control import LocalRun
+    from tarmac.places.sagemaker.run import SageMakerRun
 
 
+@overload
 def run(
     job: Job,
-    on: str = "local",
+    on: Literal["local"] = "local",
     *,
     wait: bool = True,
     logs: BinaryIO | None = None,
     python: str | None = None,
-) -> LocalRun:
+    fresh: bool = False,
+) -> LocalRun: ...
+@overload
+def run(
+    job: Job,
+    on: Literal["sagemaker"],
+    *,
+    wait: bool = True,
+    logs: BinaryIO | None = None,
+    python: None = None,
+    fresh: bool = False,
+) -> SageMakerRun: ...
+def run(
+    job: Job,
+    on: str = LOCAL,
+    *,
+    wait: bool = True,
+    logs: BinaryIO | None = None,
+    python: str | None = None,
+    fresh: bool = False,
+) -> LocalRun | SageMakerRun:
     """Run a job.
 
     Args:
         job: a `TrainingJob` or a `ProcessingJob`; relative paths are taken from the working directory.
-        on: the place; `local` is this machine.
+        on: the place; `local` is this machine, `sagemaker` the account and region of the AWS configuration.
         wait: return when the run has ended, else as soon as it is on its way.
         logs: where the script's output goes while waiting; standard output if not given.
-        python: the script's interpreter; the one that runs this if not given.
+        python: the script's interpreter on this machine; the one that runs this if not given.
+        fresh: begin without an earlier run's checkpoints.
 
     Returns:
-        The run: `record.status`, `record.outcome`, `verdict`, `paths.model_archive`, `pull(folder)`.
+        The run: `record.status`, `record.outcome`, `verdict`, `artifacts()`, `pull(folder)`.
 
     Raises:
         TarmacError: the job cannot run there.
     """
-    if on != LocalPlace.name:
-        raise UsageError(f"There is no place called '{on}'.", remedy=f'on="{LocalPlace.name}"')
-    started = LocalPlace().submit(anchor(job, Path.cwd()), python=python)
-    if not wait:
-        return started
+    anchored = anchor(job, Path.cwd())
     sink = logs or sys.stdout.buffer
+    if on == SAGEMAKER:
+        if python is not None:
+            raise UsageError(
+                "On SageMaker the container image decides the interpreter.", remedy="Leave python out."
+            )
+        return _on_sagemaker(anchored, wait, sink, fresh)
+    if on != LOCAL:
+        raise UsageError(f"There is no place called '{on}'.", remedy=f'on="{LOCAL}" or on="{SAGEMAKER}"')
+    from tarmac.places.local.place import LocalPlace
+
+    started = LocalPlace().submit(anchored, python=python, fresh=fresh)
+    if wait:
+        _followed(started, sink)
+    return started
+
+
+def _on_sagemaker(job: Job, wait: bool, sink: BinaryIO, fresh: bool) -> SageMakerRun:
+    # boto3 is for runs on AWS alone.
+    from tarmac.places.aws import Aws
+    from tarmac.places.sagemaker.attempts import attempts
+    from tarmac.places.sagemaker.place import SageMakerPlace
+
+    place = SageMakerPlace(Aws(region=job.resources.region))
+    plan = place.plan(job, fresh=fresh)
+    if not wait:
+        return place.submit(plan).run
+    started = None
+    for started in attempts(place, plan):
+        _followed(started.run, sink)
+    assert started is not None
+    return started.run
+
+
+def _followed(run: Run, sink: BinaryIO) -> None:
     try:
-        for event in started.follow():
+        for event in run.follow():
             if isinstance(event, Output):
                 sink.write(event.content)
                 sink.flush()
     except KeyboardInterrupt:
-        started.stop()
-        started.wait()
+        run.stop()
+        run.wait()
         raise
-    return started

@@ -77,7 +77,7 @@ def test_a_type_of_another_kind_of_job_is_refused_before_any_call(catalogue: Cat
 
 
 def test_a_fallback_of_another_kind_of_job_is_refused_too(catalogue: Catalogue) -> None:
-    with pytest.raises(InvalidJob, match="ml.inf1.xlarge"):
+    with pytest.raises(InvalidJob, match=r"ml\.inf1\.xlarge"):
         choose(training(instance_type="ml.g5.xlarge", fallbacks=["ml.inf1.xlarge"]), catalogue, REGION)
 
 

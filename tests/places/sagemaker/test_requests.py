@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -216,8 +215,8 @@ def limit_problems(operation: str, request: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def request_of_training() -> Iterator[dict[str, Any]]:
-    yield training(environment={"TOKEN": "x"}, hyperparameters={"a": 1})
+def request_of_training() -> dict[str, Any]:
+    return training(environment={"TOKEN": "x"}, hyperparameters={"a": 1})
 
 
 def test_a_value_that_is_too_long_is_caught_and_a_variable_is_never_shown(

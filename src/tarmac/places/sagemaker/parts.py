@@ -11,13 +11,13 @@ from tarmac.jobs.spec import Job
 from tarmac.places.expectation import ExpectedGpus
 from tarmac.places.sagemaker.choose import Candidate
 from tarmac.places.sagemaker.image import ChosenImage
+from tarmac.places.sagemaker.layout import AGENT
 from tarmac.units import Duration
 
 DEFAULT_DURATION = Duration(86_400)
 """SageMaker's own default for training jobs; other jobs have none, and go on until somebody looks."""
 
 DEFAULT_VOLUME_GB = 30
-AGENT = "tarmac-agent.pyz"
 PYTHON = "python3"
 
 

@@ -1,0 +1,36 @@
+"""Attempts at a run, one instance type after another, where AWS turns out to have no such machine free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.places.sagemaker.place import SageMakerPlace
+from tarmac.places.sagemaker.plan import SageMakerPlan
+from tarmac.places.sagemaker.submit import Started, Watch, failed_for_capacity, not_to_be_had
+from tarmac.places.sagemaker.tried import Tried, told_of
+
+
+def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = None) -> Iterator[Started]:
+    """Submit, and whenever the run that was given has failed for want of capacity, submit again on the next type.
+
+    Whoever takes a run waits for its end before asking for the next; the last is the one that counts.
+
+    Raises:
+        NotToBeHad: no type is left.
+    """
+    tried: tuple[Tried, ...] = ()
+    while True:
+        started = place.submit(plan, watch, before=tried)
+        yield started
+        record = started.run.record
+        code = failed_for_capacity(record)
+        if code is None:
+            return
+        reason = record.failure_reason or ""
+        tried = (*started.tried, told_of(plan, started.target, code, reason, place.catalogue))
+        following = plan.next(started.target.name)
+        if following is None:
+            raise not_to_be_had(list(tried))
+        if watch is not None:
+            watch.note(f"AWS has no {started.target.name} free; trying {following.target.name}")
+        plan = following

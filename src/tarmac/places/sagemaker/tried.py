@@ -1,0 +1,53 @@
+"""Instance types that were asked for in vain, and what each would have needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tarmac.catalogue import Catalogue
+from tarmac.places.aws.errors import QUOTAS
+from tarmac.places.sagemaker.parts import Target
+from tarmac.places.sagemaker.plan import SageMakerPlan
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One type that could not be had.
+
+    Args:
+        name: the type.
+        code: AWS's error code, such as `ResourceLimitExceeded`.
+        said: AWS's own words.
+        needs: the quota, its code and the command that asks for more; empty where it was not a matter of quotas.
+    """
+
+    name: str
+    code: str
+    said: str
+    needs: str = ""
+
+    @property
+    def in_short(self) -> str:
+        """The type and what AWS said, in one line."""
+        return f"{self.name}: {self.code}" + (f": {self.said}" if self.said else "")
+
+
+def told_of(plan: SageMakerPlan, target: Target, code: str, said: str, catalogue: Catalogue) -> Tried:
+    """What AWS's refusal of a type means."""
+    return Tried(target.name, code, said, _needs(plan, target, catalogue) if code in QUOTAS else "")
+
+
+def _needs(plan: SageMakerPlan, target: Target, catalogue: Catalogue) -> str:
+    spot = plan.job.resources.spot and plan.kind == "training"
+    quota = catalogue.quota(
+        target.name,
+        plan.region,
+        plan.kind,
+        "spot" if spot else "on-demand",
+        plan.job.instance_count,
+    )
+    if quota is None:
+        return ""
+    code = f" ({quota.code})" if quota.code else ""
+    wanted = f"at least {quota.needed}" if quota.needed else "more"
+    return f"{target.name} needs {wanted} of the quota '{quota.name}'{code}:\n{quota.command}"
