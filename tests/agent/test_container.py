@@ -75,6 +75,21 @@ def test_python_3_9_will_do(box: Box) -> None:
     assert box.run["status"] == "Completed"
 
 
+@pytest.mark.parametrize("version", ["3.6.15", "3.7.16", "3.8.18"])
+def test_an_older_python_is_refused_in_words(box: Box, version: str) -> None:
+    old = Path.home() / ".pyenv/versions" / version / "bin/python"
+    if not old.exists():
+        pytest.skip(f"there is no Python {version} here")
+    box.python = str(old)
+    box.sagemaker()
+    box.send({"train.py": "print('started')"})
+    (box.ml / "output").mkdir()
+    done = box.carry_out()
+    assert done.code == 1
+    assert box.failure == done.stderr.strip()
+    assert "needs Python 3.9 or later" in box.failure
+
+
 def test_several_hosts_know_each_other_and_report_apart(box: Box) -> None:
     box.sagemaker(hosts=["algo-1", "algo-2"], host="algo-2")
     box.send({"train.py": REPORT}, hosts=["algo-1"])
