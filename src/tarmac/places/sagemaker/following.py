@@ -26,7 +26,8 @@ LATEST_SECONDS = 60.0
 
 _FASTEST, _SLOWEST = 1.0, 10.0
 _SHARE = 0.1
-_LOG_SLOWEST = 5.0
+_LOG_SHARE, _LOG_SLOWEST = 0.2, 5.0
+_STREAMS_A_SECOND = 5.0
 _STREAMS_SECONDS = 20.0
 _AGAIN_SLOWEST = 30.0
 _SIGN_IN_CODES = frozenset(
@@ -100,10 +101,10 @@ def follow(
     patience = _Patience(job.id, clock, sleep)
     look: Look | None = None
     shown: tuple[Any, ...] | None = None
-    looked = streams_looked = read = changed = -1e9
+    looked = streams_looked = heard = changed = -1e9
+    log_due = 0.0
     while True:
-        now = clock()
-        if look is None or now - looked >= pause(now - changed):
+        if look is None or clock() - looked >= pause(clock() - changed):
             look = yield from patience.tried(job.look)
             looked = clock()
             if (state := _state(look.record)) != shown:
@@ -111,20 +112,23 @@ def follow(
                 shown = state
                 if not look.record.has_ended:
                     yield look.record
-        quiet = True
-        if reader is not None and look.began:
+        if reader is not None and look.began and (clock() >= log_due or look.record.has_ended):
             find = clock() - streams_looked >= _STREAMS_SECONDS or len(reader.hosts) < hosts
             streams_looked = clock() if find else streams_looked
-            for content in patience.pieces(reader, look=find):
-                quiet = quiet and isinstance(content, Notice)
-                yield content
+            for event in patience.pieces(reader, look=find):
+                heard = clock()
+                yield event
+            log_due = clock() + _log_pause(clock() - heard, hosts)
         if look.record.has_ended:
             break
         if live:
             yield Live(_live(look, clock() - looked))
-        read = clock() if not quiet or read < 0 else read
-        log_pause = min(_LOG_SLOWEST, max(_FASTEST, (clock() - read) / 5, hosts / 5))
-        sleep(max(0.05, min(log_pause, looked + pause(clock() - changed) - clock())))
+        due = looked + pause(clock() - changed)
+        if reader is not None and look.began:
+            due = min(due, log_due)
+        if live:
+            due = min(due, clock() + _FASTEST)
+        sleep(max(0.05, due - clock()))
     if reader is not None and _may_be_late(look):
         yield from _late(reader, hosts, patience, clock, sleep)
     yield look.record
@@ -133,6 +137,15 @@ def follow(
 def pause(seconds: float) -> float:
     """How long to wait before a job is looked at again, by how long its state has been the same, in seconds."""
     return min(_SLOWEST, max(_FASTEST, seconds * _SHARE))
+
+
+def _log_pause(silence: float, hosts: int) -> float:
+    """How long to wait before a log is read again, by how long nothing came.
+
+    An account may ask for 25 pages a second, all its programs together; see
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
+    """
+    return max(hosts / _STREAMS_A_SECOND, min(_LOG_SLOWEST, max(_FASTEST, silence * _LOG_SHARE)))
 
 
 def still_goes_on(run_id: str, error: TarmacError) -> TarmacError:

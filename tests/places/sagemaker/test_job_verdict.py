@@ -1,0 +1,104 @@
+"""A job's verdict: out of archives and objects, and the worst of several hosts."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from archives import archive
+
+from tarmac.places.aws import Aws
+from tarmac.places.sagemaker.verdict import (
+    MOST_ARCHIVE,
+    from_archive,
+    from_objects,
+    of_all_hosts,
+    read_verdict,
+)
+
+
+def verdict(outcome: str, met: bool | None = True, **more: Any) -> dict[str, Any]:
+    return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, "notes": [], **more}
+
+
+def stored(bucket: Any, content: bytes) -> dict[str, dict[str, Any]]:
+    bucket.put(**{"run/output.tar.gz": content})
+    aws = Aws()
+    item = aws.object(bucket.name, "run/output.tar.gz")
+    assert item is not None
+    return from_archive(aws, item)
+
+
+def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
+    content = archive(
+        **{
+            "metrics.json": b"{}",
+            "deep/tarmac/algo-1/verdict.json": b'{"outcome": "wrong place"}',
+            "tarmac/algo-1/run.json": b"{}",
+            "tarmac/algo-1/verdict.json": json.dumps(verdict("used")).encode(),
+            "./tarmac/algo-2/verdict.json": json.dumps(verdict("idle")).encode(),
+        }
+    )
+    found = stored(bucket, content)
+    assert {host: one["outcome"] for host, one in found.items()} == {"algo-1": "used", "algo-2": "idle"}
+
+
+def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None:
+    noise = random.Random(1).randbytes(500_000)
+    whole = archive(**{"tarmac/algo-1/verdict.json": json.dumps(verdict("used")).encode(), "big": noise})
+    assert stored(bucket, whole[: len(whole) // 2]).keys() == {"algo-1"}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no archive", archive(), archive(**{"tarmac/algo-1/verdict.json": b"["})]
+)
+def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
+    assert stored(bucket, content) == {}
+
+
+def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
+    from tarmac.places.aws import S3Object
+
+    assert from_archive(Aws(), S3Object(bucket.name, "not there", MOST_ARCHIVE + 1, "e", 0.0)) == {}
+
+
+def test_objects_of_each_host_are_read(bucket: Any) -> None:
+    bucket.put(**{"v/algo-1/verdict.json": json.dumps(verdict("used")).encode()})
+    bucket.put(**{"v/algo-2/verdict.json": b"broken"})
+    bucket.put(**{"v/algo-1/run.json": b"{}"})
+    bucket.put(**{"v2/algo-3/verdict.json": json.dumps(verdict("used")).encode()})
+    assert from_objects(Aws(), bucket.name, "v").keys() == {"algo-1"}
+
+
+class TestSeveralHosts:
+    def test_the_worst_one_counts_and_says_what_the_others_are(self) -> None:
+        both = of_all_hosts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
+        assert both is not None
+        assert (both["outcome"], both["gpu_requirement_met"]) == ("cpu-only", False)
+        assert both["notes"][0] == "2 hosts: algo-1 used, algo-2 cpu-only; this is the verdict of algo-2"
+
+    def test_a_requirement_that_was_not_met_goes_before_everything(self) -> None:
+        both = of_all_hosts({"algo-1": verdict("unknown", met=None), "algo-2": verdict("used", met=False)})
+        assert both is not None
+        assert both["outcome"] == "used"
+
+    def test_one_host_is_taken_as_it_is(self) -> None:
+        assert of_all_hosts({"algo-1": verdict("used")}) == verdict("used")
+
+    def test_without_any_there_is_none(self) -> None:
+        assert of_all_hosts({}) is None
+
+    def test_hosts_are_counted_and_not_spelled(self) -> None:
+        ten = of_all_hosts({f"algo-{number}": verdict("used") for number in range(10, 0, -1)})
+        assert ten is not None
+        assert "algo-9 used, algo-10 used" in ten["notes"][0]
+
+    def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
+        assert of_all_hosts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
+def test_what_is_no_verdict_is_none(content: bytes) -> None:
+    assert read_verdict(content) is None
