@@ -57,8 +57,9 @@ def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None
         with beside.open("wb") as file:
             file.write(b"#!/usr/bin/env python3\n")
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                # An empty package: the ground half's own would import what is not on board.
-                for name, content in [("tarmac/__init__.py", b""), ("__main__.py", _MAIN)]:
+                # Not the ground half's own package, which would import what is not on board.
+                package = f'__version__ = "{tarmac.__version__}"\n'.encode()
+                for name, content in [("tarmac/__init__.py", package), ("__main__.py", _MAIN)]:
                     _add(archive, name, content)
                 for name, path in sources if sources is not None else _sources():
                     _add(archive, name, path.read_bytes())
