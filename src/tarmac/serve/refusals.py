@@ -35,10 +35,14 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-def refused(error: BaseException) -> RequestError | None:
+def refused(error: BaseException, data: Any = None) -> RequestError | None:
     """422 with expected and given shape, where the model refused the data's shape or type; else `None`.
 
     Known texts alone: an unknown error may hold paths, and may be the model's own fault.
+
+    Args:
+        error: what the model raised.
+        data: what it was given, for its shape where the error does not tell it.
     """
     if out_of_memory(error):
         return None
@@ -46,7 +50,11 @@ def refused(error: BaseException) -> RequestError | None:
     for pattern, words in _known():
         match = pattern.search(text)
         if match is not None:
-            return RequestError(422, f"The model refuses the data: {match.expand(words)}.")
+            said = match.expand(words)
+            shape = getattr(data, "shape", None)
+            if "given" not in said and shape is not None:
+                said = f"{said}, given shape {tuple(shape)}"
+            return RequestError(422, f"The model refuses the data: {said}.")
     return None
 
 

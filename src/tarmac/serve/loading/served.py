@@ -93,7 +93,7 @@ class ServedModel(Model):
         try:
             return self._predict(data, request)
         except Exception as error:
-            refusal = refusals.told_by_handler(error) or refusals.refused(error)
+            refusal = refusals.told_by_handler(error) or refusals.refused(error, data)
             if refusal is None:
                 raise
             raise refusal from error
