@@ -44,6 +44,9 @@ class Circumstances:
     regions: Callable[[str], Collection[str]]
 
 
+_REPOSITORY = re.compile(r"repository: (?P<repository>\S+) in registry ID: (?P<registry>\d{12})")
+
+
 def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, str]:
     """What the error says, by the names that remedies use."""
     response: Mapping[str, Any] = getattr(error, "response", None) or {}
@@ -52,6 +55,7 @@ def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, 
     message = str(answer.get("Message") or error)
     facts = {
         "region": where.region or "",
+        "image_region": where.region or "",
         "bucket_region": str(headers.get("x-amz-bucket-region") or answer.get("Region") or ""),
         "skew": _skew(headers.get("date"), where.now),
         **_denied(message),
@@ -61,7 +65,7 @@ def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, 
         facts |= _quota(found, where.region)
     if (found := _INSTANCE_TYPE.search(message)) is not None:
         facts["type"] = found[0]
-    if (found := _IMAGE.search(message)) is not None:
+    if (found := _IMAGE.search(message) or _REPOSITORY.search(message)) is not None:
         facts |= found.groupdict()
     return facts
 

@@ -1,0 +1,197 @@
+"""Stands between boto3 and a server such as moto's, and answers in its place, or hangs up, as a test wants.
+
+with FaultyAws(moto.url) as aws:
+    aws.fault("CreateTrainingJob", json_error("ThrottlingException"))
+    Aws(...).call("sagemaker", "create_training_job", ...)
+    assert aws.asked == ["CreateTrainingJob", "CreateTrainingJob"]
+"""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass
+class Said:
+    """An answer."""
+
+    status: int = 200
+    body: bytes = b"{}"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hangs_up: bool = False
+    """Close the connection in place of an answer."""
+    reaches: bool = False
+    """The request reaches the server behind all the same."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked."""
+
+    method: str
+    path: str
+    operation: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+
+Fault = Said | Callable[[Request], Said | None]
+
+
+class FaultyAws:
+    """One server for all services.
+
+    Args:
+        behind: where everything goes that has no fault; without it, everything has to have one.
+    """
+
+    def __init__(self, behind: str | None = None) -> None:
+        self.asked: list[str] = []
+        """The operations so far."""
+        self.requests: list[Request] = []
+        self._behind = urlsplit(behind).netloc if behind else None
+        self._faults: list[tuple[str, Fault, int | None]] = []
+        self._lock = threading.Lock()
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            # botocore waits a second for "100 Continue", which HTTP/1.0 does not know.
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def handle_one(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                said = owner._answer(self.command, self.path, dict(self.headers.items()), body)
+                if said.hangs_up:
+                    self.close_connection = True
+                    self.connection.shutdown(2)
+                    return
+                self.send_response_only(said.status)
+                headers = {"Date": formatdate(usegmt=True), **said.headers}
+                if self.command != "HEAD" or "Content-Length" not in headers:
+                    headers["Content-Length"] = str(len(said.body))
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(said.body)
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_one  # noqa: N815
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """A client that hangs up is none of a test's business."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def fault(self, operation: str, answer: Fault, times: int | None = 1) -> None:
+        """Answer an operation so: `CreateTrainingJob`, or `PUT` for S3; `times` None is for ever."""
+        with self._lock:
+            self._faults.append((operation, answer, times))
+
+    def count(self, operation: str) -> int:
+        """How often an operation was asked."""
+        return self.asked.count(operation)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Said:
+        request = Request(method, path, _operation(method, headers, body), headers, body)
+        with self._lock:
+            self.asked.append(request.operation)
+            self.requests.append(request)
+        fault = self._take(request.operation)
+        said = fault(request) if callable(fault) else fault
+        if said is None:
+            return self._pass_on(request)
+        if said.reaches:
+            self._pass_on(request)
+        return said
+
+    def _take(self, operation: str) -> Fault | None:
+        with self._lock:
+            for index, (name, answer, times) in enumerate(self._faults):
+                if name == operation:
+                    if times == 1:
+                        del self._faults[index]
+                    elif times is not None:
+                        self._faults[index] = (name, answer, times - 1)
+                    return answer
+        return None
+
+    def _pass_on(self, request: Request) -> Said:
+        assert self._behind, f"nobody answers {request.operation}"
+        connection = http.client.HTTPConnection(self._behind, timeout=30)
+        try:
+            headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "expect")}
+            connection.request(request.method, request.path, request.body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            hidden = ("connection", "transfer-encoding", "server", "date")
+            kept = {k: v for k, v in answer.getheaders() if k.lower() not in hidden}
+            if request.method != "HEAD":
+                kept = {k: v for k, v in kept.items() if k.lower() != "content-length"}
+            return Said(answer.status, content, kept)
+        finally:
+            connection.close()
+
+
+def json_error(code: str, message: str = "said the server", status: int = 400, **headers: str) -> Said:
+    """An error as SageMaker and CloudWatch Logs write it."""
+    body = json.dumps({"__type": code, "message": message}).encode()
+    return Said(status, body, {"Content-Type": "application/x-amz-json-1.1", **headers})
+
+
+def xml_error(code: str, message: str = "said the server", status: int = 400, **headers: str) -> Said:
+    """An error as S3 writes it."""
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    return Said(status, body.encode(), {"Content-Type": "application/xml", **headers})
+
+
+def query_error(code: str, message: str = "said the server", status: int = 400) -> Said:
+    """An error as IAM and STS write it."""
+    body = f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
+    return Said(status, body.encode(), {"Content-Type": "text/xml"})
+
+
+def json_answer(document: object) -> Said:
+    """An answer as SageMaker writes it."""
+    return Said(200, json.dumps(document).encode(), {"Content-Type": "application/x-amz-json-1.1"})
+
+
+def hang_up(*, reaches: bool = False) -> Said:
+    """The connection is lost after the request was sent."""
+    return Said(hangs_up=True, reaches=reaches)
+
+
+def _operation(method: str, headers: Mapping[str, str], body: bytes) -> str:
+    lower = {name.lower(): value for name, value in headers.items()}
+    if target := lower.get("x-amz-target"):
+        return target.rpartition(".")[2]
+    if "x-www-form-urlencoded" in lower.get("content-type", ""):
+        return parse_qs(body.decode())["Action"][0]
+    # Tagging's and others' REST paths are not needed here; S3's operations go by their method.
+    return re.sub(r"\W", "", method)
