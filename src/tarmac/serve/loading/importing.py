@@ -55,6 +55,11 @@ class Home:
             if path in sys.path:
                 sys.path.remove(path)
 
+    def uses(self, package: str) -> bool:
+        """Whether one of the handler's modules has a package, or something of it, among its names."""
+        own = [module for module in list(sys.modules.values()) if self._is_own(module)]
+        return any(_comes_from(value, package) for module in own for value in list(vars(module).values()))
+
     def _is_own(self, module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)
         return isinstance(file, str) and any(file.startswith(path + os.sep) for path in self._paths)
@@ -92,6 +97,11 @@ def import_handler(found: Found, home: Home) -> ModuleType | None:
             details=traceback.format_exc(),
         ) from error
     return module
+
+
+def _comes_from(value: object, package: str) -> bool:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] == package
 
 
 def _how_to_install(found: Found, name: str) -> str:

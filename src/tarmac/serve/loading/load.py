@@ -46,7 +46,7 @@ def _load(
     framework: Framework | None = None
     if model_fn is None:
         framework = _framework(_kind_in(folder, found, hooks), settings, device)
-    elif "torch" in sys.modules:
+    elif home.uses("torch"):
         # The handler has imported it: threads must be set before its first computation.
         framework = _framework("torch", settings, device)
     before = memory_used(device)
@@ -60,7 +60,7 @@ def _load(
         loaded_by = place_of(model_fn.function)
         if model is None:
             raise LoadError(f"{loaded_by} returned None.", remedy="End it with `return model`.")
-        kind = _kind_of_model(model)
+        kind = _kind_of_model(model, home)
         if framework is None or framework.name != kind:
             framework = _framework(kind, settings, device)
     own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
@@ -161,16 +161,13 @@ def _memory_remedy(error: BaseException) -> str | None:
     )
 
 
-def _kind_of_model(model: Any) -> str:
+def _kind_of_model(model: Any, home: Home) -> str:
     """Whose model `model_fn` gave: by what is found in it, else by what the handler has imported."""
     if parts_of(model):
         return "tensorflow" if is_of_keras(model) else "torch"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         return "torch"
-    module = type(model).__module__.partition(".")[0]
-    if module in ("sklearn", "xgboost", "lightgbm", "catboost"):
+    if type(model).__module__.partition(".")[0] in ("sklearn", "xgboost", "lightgbm", "catboost"):
         return "none"
-    if torch is not None:
-        return "torch"
-    return "tensorflow" if "tensorflow" in sys.modules else "none"
+    return next((name for name in ("torch", "tensorflow") if home.uses(name)), "none")

@@ -1,0 +1,2 @@
+def build(folder):
+    (folder / "offset.txt").write_text("40")
