@@ -58,10 +58,11 @@ def test_the_script_stands_in_the_world_that_it_knows_from_local_runs(box: Box) 
     assert (env["TARMAC_REQUIRE_GPU"], env["TARMAC_EXPECTED_GPUS"]) == ("0", "2")
 
 
+@pytest.mark.skipif(not PYTHON_39.exists(), reason="there is no Python without Tarmac here")
 def test_the_script_can_import_the_runtime_library_from_the_agents_file(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "import tarmac.runtime as r; print(r.__file__)"})
-    box.python = str(PYTHON_39) if PYTHON_39.exists() else "/usr/bin/python3"
+    box.python = str(PYTHON_39)
     done = box.carry_out()
     assert done.lines == ["/opt/ml/input/data/code/tarmac-agent.pyz/tarmac/runtime/__init__.py"], done.stderr
 
@@ -298,6 +299,7 @@ def test_an_interpreter_that_the_image_lacks_is_named(box: Box) -> None:
     assert "python9.9" in box.failure
 
 
+@pytest.mark.slow
 def test_requirements_are_installed_for_the_run_alone(box: Box) -> None:
     name = "runwayhelper"
     info = f"{name}-1.5.dist-info"
@@ -320,6 +322,7 @@ def test_requirements_are_installed_for_the_run_alone(box: Box) -> None:
     assert done.lines[-1] == "1.5"
 
 
+@pytest.mark.slow
 def test_requirements_that_cannot_be_met_are_the_failure(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "print('started')", "requirements.txt": "--no-index\nno-such-runway\n"})

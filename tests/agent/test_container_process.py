@@ -21,6 +21,7 @@ PID_NAMESPACES = (
     subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode
     == 0
 )
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 first_process = pytest.mark.skipif(not PID_NAMESPACES, reason="this host allows no process namespaces")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that here")
 
@@ -101,6 +102,7 @@ def test_sagemakers_own_patience_bounds_the_jobs(box: Box) -> None:
     assert job_here(job, ContainerConfig(), ContainerPaths(box.folder, box.ml)).stop_grace < 120
 
 
+@pytest.mark.slow
 def test_a_stop_while_requirements_are_installed_ends_it(box: Box) -> None:
     setup = "import time; open('/opt/ml/output/data/ready', 'w'); time.sleep(60)"
     box.sagemaker()
@@ -275,8 +277,9 @@ def test_nothing_but_tmp_and_opt_ml_need_be_writable(box: Box) -> None:
 
 
 @root_only
+@pytest.mark.skipif(not SYSTEM_PYTHON.exists(), reason="the system has no Python that everybody may start")
 def test_a_user_without_rights_and_without_a_home_will_do(box: Box) -> None:
-    box.python = "/usr/bin/python3"
+    box.python = str(SYSTEM_PYTHON)
     box.sagemaker()
     box.send({"train.py": "import os; print(os.getuid())"})
     for path in [box.ml, *box.ml.rglob("*")]:
@@ -327,6 +330,7 @@ GPU_JOB = {
 }
 
 
+@pytest.mark.slow
 def test_a_gpu_that_worked_is_in_the_verdict(box: Box, machine: Scenario, tmp_path: Path) -> None:
     machine.gpu(0).when_registered(tmp_path / "pid", util=87, memory_mib=9000).write()
     script = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(2)"
@@ -339,6 +343,7 @@ def test_a_gpu_that_worked_is_in_the_verdict(box: Box, machine: Scenario, tmp_pa
     assert box.run["gpu_requirement_met"] is True
 
 
+@pytest.mark.slow
 def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
     box: Box, machine: Scenario
 ) -> None:
@@ -350,6 +355,7 @@ def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
     assert (done.verdict["outcome"], box.run["gpu_requirement_met"]) == ("cpu-only", False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "status"), [("stop", "Stopped"), ("fail", "Failed")])
 @pytest.mark.parametrize("code", [0, 5])
 def test_an_unused_gpu_ends_the_job_and_says_so(
