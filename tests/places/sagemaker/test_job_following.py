@@ -20,9 +20,9 @@ from tarmac.places.sagemaker.following import (
     follow,
     pause,
 )
-from tarmac.places.sagemaker.logs import VERDICT_LINE, LogReader
+from tarmac.places.sagemaker.logs import VERDICT_MARK, LogReader
 
-VERDICT = VERDICT_LINE + '{"outcome": "used"}'
+VERDICT = VERDICT_MARK + '{"outcome": "used"}'
 
 
 class World:

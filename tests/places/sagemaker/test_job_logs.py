@@ -8,11 +8,12 @@ import time
 import pytest
 from cloudwatch import Streams
 
+from tarmac.agent import container
 from tarmac.places.aws import AwsUnreachable
-from tarmac.places.sagemaker.logs import VERDICT_LINE, LogReader, read_tails
+from tarmac.places.sagemaker.logs import VERDICT_MARK, LogReader, read_tails
 
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
-LINE = VERDICT_LINE + json.dumps(VERDICT)
+LINE = VERDICT_MARK + json.dumps(VERDICT)
 
 
 def reader(streams: Streams, **options: object) -> LogReader:
@@ -106,6 +107,10 @@ def test_an_interrupt_anywhere_loses_and_repeats_nothing(streams: Streams) -> No
 
 
 class TestTheVerdictLine:
+    def test_it_begins_as_the_agent_writes_it(self) -> None:
+        assert container.VERDICT_MARK == VERDICT_MARK
+        assert container.verdict_line({"outcome": "used", "gpus": []}).startswith(VERDICT_MARK)
+
     def test_it_is_taken_out_and_kept(self, streams: Streams) -> None:
         streams.say("algo-1", "last words", LINE)
         log = reader(streams)
@@ -125,8 +130,8 @@ class TestTheVerdictLine:
     @pytest.mark.parametrize("size", [1, 7, 30])
     def test_one_that_was_cut_into_pieces_is_joined(self, streams: Streams, size: int) -> None:
         streams.say("algo-1", "said")
-        rest = LINE[len(VERDICT_LINE) + 1 :]
-        streams.say("algo-1", LINE[: len(VERDICT_LINE) + 1], at=1)
+        rest = LINE[len(VERDICT_MARK) + 1 :]
+        streams.say("algo-1", LINE[: len(VERDICT_MARK) + 1], at=1)
         streams.say("algo-1", *(rest[at : at + size] for at in range(0, len(rest), size)), at=2)
         log = reader(streams)
         assert text(log) == "said\n"
@@ -134,9 +139,9 @@ class TestTheVerdictLine:
 
     @pytest.mark.parametrize("said", ["hello", "[1, 2]", '{"outcome" 3}', '{"no": "verdict"}', "{]"])
     def test_a_script_that_prints_the_same_word_keeps_its_line(self, streams: Streams, said: str) -> None:
-        streams.say("algo-1", VERDICT_LINE + said, "more")
+        streams.say("algo-1", VERDICT_MARK + said, "more")
         log = reader(streams)
-        assert text(log) == f"{VERDICT_LINE}{said}\nmore\n"
+        assert text(log) == f"{VERDICT_MARK}{said}\nmore\n"
         assert log.verdicts == {}
 
 

@@ -12,10 +12,10 @@ from archives import archive
 from tarmac.places.aws import Aws
 from tarmac.places.sagemaker.verdict import (
     MOST_ARCHIVE,
+    Report,
     from_archive,
     from_objects,
     of_all_hosts,
-    read_verdict,
 )
 
 
@@ -23,7 +23,7 @@ def verdict(outcome: str, met: bool | None = True, **more: Any) -> dict[str, Any
     return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, "notes": [], **more}
 
 
-def stored(bucket: Any, content: bytes) -> dict[str, dict[str, Any]]:
+def stored(bucket: Any, content: bytes) -> dict[str, Report]:
     bucket.put(**{"run/output.tar.gz": content})
     aws = Aws()
     item = aws.object(bucket.name, "run/output.tar.gz")
@@ -36,13 +36,15 @@ def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
         **{
             "metrics.json": b"{}",
             "deep/tarmac/algo-1/verdict.json": b'{"outcome": "wrong place"}',
-            "tarmac/algo-1/run.json": b"{}",
+            "tarmac/algo-1/run.json": b'{"exit_code": 3}',
             "tarmac/algo-1/verdict.json": json.dumps(verdict("used")).encode(),
             "./tarmac/algo-2/verdict.json": json.dumps(verdict("idle")).encode(),
         }
     )
     found = stored(bucket, content)
-    assert {host: one["outcome"] for host, one in found.items()} == {"algo-1": "used", "algo-2": "idle"}
+    outcomes = {host: one.verdict["outcome"] for host, one in found.items() if one.verdict}
+    assert outcomes == {"algo-1": "used", "algo-2": "idle"}
+    assert (found["algo-1"].state, found["algo-2"].state) == ({"exit_code": 3}, {})
 
 
 def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None:
@@ -55,7 +57,7 @@ def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None
     "content", [b"", b"no archive", archive(), archive(**{"tarmac/algo-1/verdict.json": b"["})]
 )
 def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
-    assert stored(bucket, content) == {}
+    assert all(one == Report() for one in stored(bucket, content).values())
 
 
 def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
@@ -67,9 +69,11 @@ def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
 def test_objects_of_each_host_are_read(bucket: Any) -> None:
     bucket.put(**{"v/algo-1/verdict.json": json.dumps(verdict("used")).encode()})
     bucket.put(**{"v/algo-2/verdict.json": b"broken"})
-    bucket.put(**{"v/algo-1/run.json": b"{}"})
+    bucket.put(**{"v/algo-1/run.json": b'{"exit_code": 3}'})
     bucket.put(**{"v2/algo-3/verdict.json": json.dumps(verdict("used")).encode()})
-    assert from_objects(Aws(), bucket.name, "v").keys() == {"algo-1"}
+    found = from_objects(Aws(), bucket.name, "v")
+    assert {host: one.verdict is not None for host, one in found.items()} == {"algo-1": True, "algo-2": False}
+    assert found["algo-1"].state == {"exit_code": 3}
 
 
 class TestSeveralHosts:
@@ -97,8 +101,3 @@ class TestSeveralHosts:
 
     def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
         assert of_all_hosts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
-def test_what_is_no_verdict_is_none(content: bytes) -> None:
-    assert read_verdict(content) is None

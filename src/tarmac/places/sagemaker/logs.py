@@ -12,8 +12,8 @@ from typing import Any
 
 from tarmac.places.aws import Aws, LogEvent, SageMakerKind
 
-VERDICT_LINE = "tarmac-verdict: "
-"""How the agent's last line begins; the verdict follows as JSON."""
+VERDICT_MARK = "tarmac-verdict: "
+"""What the agent's last line begins with, as `tarmac.agent.container` writes it; importing that takes 0.1 s."""
 
 _GROUPS = {"training": "/aws/sagemaker/TrainingJobs", "processing": "/aws/sagemaker/ProcessingJobs"}
 _HOST = re.compile(r"/(algo-\d+)")
@@ -224,7 +224,7 @@ def _without_verdict(
     lines: list[LogEvent] = []
     verdict: dict[str, Any] | None = None
     for event in events:
-        begins = event.message.startswith(VERDICT_LINE)
+        begins = event.message.startswith(VERDICT_MARK)
         if not piece and not begins:
             lines.append(event)
             continue
@@ -240,7 +240,7 @@ def _without_verdict(
 
 def _verdict_in(text: str) -> tuple[dict[str, Any] | None, bool]:
     """The verdict in a line, and whether the line wants more."""
-    written = text.removeprefix(VERDICT_LINE).strip()
+    written = text.removeprefix(VERDICT_MARK).strip()
     try:
         document = json.loads(written)
     except json.JSONDecodeError as error:

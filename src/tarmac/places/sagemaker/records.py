@@ -34,6 +34,7 @@ def record_of(
     region: str,
     now: float,
     verdict: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> RunRecord:
     """What is known of a job.
 
@@ -41,6 +42,7 @@ def record_of(
         description: DescribeTrainingJob's or DescribeProcessingJob's answer.
         now: AWS's time, in seconds since the epoch.
         verdict: the job's `verdict.json`, where it has one.
+        state: the `run.json` that the agent of its first host left.
     """
     word = "Training" if kind == "training" else "Processing"
     name, status = description[f"{word}JobName"], description[f"{word}JobStatus"]
@@ -86,7 +88,7 @@ def record_of(
         document["gpu_requirement_met"] = None
     if reason is not None and _UNUSED.search(reason):
         document["stopped_for_unused_gpu"] = True
-    return RunRecord.of(document)
+    return RunRecord.of(document | _told_on_board(state or {}, document))
 
 
 def listed_record(
@@ -175,6 +177,17 @@ def name_in(arn: str) -> tuple[SageMakerKind, str] | None:
     if what == "training-job":
         return "training", name
     return ("processing", name) if what == "processing-job" else None
+
+
+def _told_on_board(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agent knows better than SageMaker."""
+    told = {
+        name: state[name] for name in ("command", "frameworks", "stopped_for_unused_gpu") if name in state
+    }
+    if isinstance(state.get("exit_code"), int):
+        told["exit_code"] = state["exit_code"]
+    told["notes"] = [*document["notes"], *state.get("notes", ())]
+    return told
 
 
 def _script_started(kind: SageMakerKind, description: Mapping[str, Any]) -> float | None:

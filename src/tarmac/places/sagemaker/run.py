@@ -72,7 +72,6 @@ class SageMakerRun:
         self._description: dict[str, Any] | None = None
         self._reader: LogReader | None = None
         self._verdict: dict[str, Any] | None = None
-        self._verdict_problem: str | None = None
         self._final: RunRecord | None = None
 
     @property
@@ -334,7 +333,16 @@ class SageMakerRun:
             raise UsageError(f"{self.id} still runs.", remedy=remedy or f"tarmac wait {self.id}")
 
     def _with_verdict(self, record: RunRecord) -> RunRecord:
-        self._verdict = self._find_verdict(record)
+        told = self._reader.verdicts if self._reader is not None else {}
+        reports, why = {}, "it never started"
+        if record.document["instances_started"] is not None:
+            reports, why = verdicts.find_reports(
+                self._aws, self.results, record.instance_count, told, lambda: self._tails
+            )
+        self._verdict = verdicts.of_all_hosts(
+            {host: one.verdict for host, one in reports.items() if one.verdict is not None}
+        )
+        first = min(reports, key=lambda host: (len(host), host), default=None)
         description = self._described()
         settled = record_of(
             self.kind,
@@ -344,39 +352,13 @@ class SageMakerRun:
             region=self._region,
             now=self._aws_time(description),
             verdict=self._verdict,
+            state=reports[first].state if first is not None else None,
         )
         if self._verdict is not None or TAG_RUN not in self._tags:
             return settled
-        why = self._verdict_problem or "neither S3 nor the log holds one"
         note = f"there is no verdict on GPU use: {why}"
         document = {**settled.document, "notes": [*settled.notes, note]}
         return replace(settled, notes=(*settled.notes, note), document=document)
-
-    def _find_verdict(self, record: RunRecord) -> dict[str, Any] | None:
-        told = self._reader.verdicts if self._reader is not None else {}
-        if len(told) >= record.instance_count and all(_is_whole(one) for one in told.values()):
-            return verdicts.of_all_hosts(told)
-        if record.document["instances_started"] is None:
-            self._verdict_problem = "it never started"
-            return None
-        found: dict[str, dict[str, Any]] = {}
-        try:
-            found = self._verdicts_on_s3()
-        except AwsRefused as error:
-            self._verdict_problem = error.message
-        if len(found) < record.instance_count:
-            in_log = {host: tail.verdict for host, tail in self._tails.items() if tail.verdict is not None}
-            found = {**in_log, **told, **found}
-        return verdicts.of_all_hosts(found)
-
-    def _verdicts_on_s3(self) -> dict[str, dict[str, Any]]:
-        results = self.results
-        if results.verdict is not None:
-            return verdicts.from_objects(self._aws, results.verdict.bucket, results.verdict.prefix)
-        if results.archives is None:
-            return {}
-        archive = self._aws.object(results.archives.bucket, f"{results.archives.prefix}output.tar.gz")
-        return {} if archive is None else verdicts.from_archive(self._aws, archive)
 
     def _pull(self, destination: Path, extract: bool, downloads: Downloads) -> Iterator[Path]:
         results = self.results
@@ -400,11 +382,6 @@ class SageMakerRun:
             self._aws.call("sagemaker", "add_tags", ResourceArn=arn, Tags=[tag])
         except AwsRefused:
             return
-
-
-def _is_whole(verdict: Mapping[str, Any]) -> bool:
-    """Whether a verdict from the log has its series: the agent leaves them out of a line that would be too long."""
-    return all("series" in gpu for gpu in verdict.get("gpus", ()))
 
 
 def _written(path: Path, pieces: Iterator[bytes] | list[bytes]) -> Path:
