@@ -28,9 +28,16 @@ def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = N
             return
         reason = record.failure_reason or ""
         tried = (*started.tried, told_of(plan, started.target, code, reason, place.catalogue))
+        _tidy(place, started)
         following = plan.next(started.target.name)
         if following is None:
             raise not_to_be_had(list(tried))
         if watch is not None:
             watch.note(f"AWS has no {started.target.name} free; trying {following.target.name}")
         plan = following
+
+
+def _tidy(place: SageMakerPlace, started: Started) -> None:
+    """A run that never started needs its files no more; SageMaker keeps its record."""
+    bucket, prefix = started.plan.bucket.name, started.plan.layout.prefix
+    place.aws.delete_objects(bucket, [item.key for item in place.aws.list_objects(bucket, prefix)])

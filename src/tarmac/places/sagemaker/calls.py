@@ -29,11 +29,6 @@ class Call:
     what: str
     undo: Call | None = None
 
-    @property
-    def name(self) -> str:
-        """As AWS names the operation: `CreateTrainingJob`."""
-        return "".join(word.capitalize() for word in self.operation.split("_"))
-
 
 def to_json(call: Call) -> dict[str, Any]:
     """The call for `--dry-run --format json`; variables of the environment, which may be secrets, are hidden."""
@@ -66,7 +61,7 @@ def lines(calls: Sequence[Call]) -> list[tuple[str, str]]:
         group = list(same)
         first = group[0]
         times = f" ({len(group)} times)" if len(group) > 1 else ""
-        told.append((f"{first.service} {first.name}{times}: {first.what}", _text(first)))
+        told.append((f"{first.service} {first.operation}{times}: {first.what}", _text(first)))
     return told
 
 

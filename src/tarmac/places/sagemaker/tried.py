@@ -28,8 +28,9 @@ class Tried:
 
     @property
     def in_short(self) -> str:
-        """The type and what AWS said, in one line."""
-        return f"{self.name}: {self.code}" + (f": {self.said}" if self.said else "")
+        """The type and the first sentence of what AWS said."""
+        said = self.said.removeprefix(f"{self.code}:").strip().partition(". ")[0].rstrip(".")
+        return f"{self.name}: {self.code}" + (f": {said}" if said else "")
 
 
 def told_of(plan: SageMakerPlan, target: Target, code: str, said: str, catalogue: Catalogue) -> Tried:

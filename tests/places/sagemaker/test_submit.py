@@ -1,0 +1,314 @@
+"""Submitting makes one job, or leaves nothing; capacity and quotas lead to the next type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from sagemaker_desk import Desk, Watched, struck
+
+from tarmac.errors import ExitCode, TarmacError
+from tarmac.places.aws import Aws, AwsRefused
+from tarmac.places.sagemaker.attempts import attempts
+from tarmac.places.sagemaker.plan import plan_calls
+from tarmac.places.sagemaker.submit import NotToBeHad
+
+T = TypeVar("T")
+
+
+def test_a_job_is_made_and_runs(desk: Desk) -> None:
+    record = desk.run(desk.training(inputs={"training": "data"}, hyperparameters={"epochs": 3}))
+    assert record.status == "Completed"
+    assert desk.jobs()[0] == record.id
+
+
+def test_what_is_executed_is_what_was_planned(desk: Desk) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training(inputs={"training": "data"}))
+    planned = {call.request["Key"] for call in plan_calls(plan) if call.service == "s3"}
+    desk.emulator.forget_requests()
+    place.submit(plan)
+    assert planned <= desk.objects()
+    assert desk.emulator.operations("sagemaker").count("CreateTrainingJob") == 1
+
+
+def test_what_is_there_is_not_sent_again(desk: Desk) -> None:
+    place = desk.place()
+    job = desk.training(inputs={"training": "data"})
+    first, second = Watched(), Watched()
+    place.submit(place.plan(job), first)
+    place.submit(place.plan(job), second)
+    assert max(done for _, done, _ in first.sent) > 0
+    assert [done for _, done, _ in second.sent if done] == []
+
+
+def test_a_changed_source_is_sent_and_the_data_is_not(desk: Desk) -> None:
+    place = desk.place()
+    job = desk.training(inputs={"training": "data"})
+    place.submit(place.plan(job))
+    (desk.folder / "src" / "train.py").write_text("print('another')\n")
+    watched = Watched()
+    place.submit(place.plan(job), watched)
+    assert {what for what, done, _ in watched.sent if done} == {"the source"}
+
+
+def test_the_steps_are_named_while_it_goes(desk: Desk) -> None:
+    place, watched = desk.place(), Watched()
+    plan = place.plan(desk.training(inputs={"training": "data"}))
+    place.submit(plan, watched)
+    assert watched.steps == [
+        "send the agent",
+        "send the source",
+        "send the input training",
+        "bring agent and source into the code channel",
+        f"create the training job {plan.run_id} on ml.m5.xlarge",
+    ]
+
+
+class Interrupted(Aws):
+    """Ctrl-C comes once, as soon as AWS has answered so many requests."""
+
+    left = 0
+
+    def _patiently(self, service: str, attempt: Callable[[], T], *, once: bool = False) -> T:
+        answer = super()._patiently(service, attempt, once=once)
+        if self.left:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+        return answer
+
+
+@pytest.mark.slow
+def test_an_interrupt_after_any_request_leaves_nothing(desk: Desk) -> None:
+    job = desk.training(inputs={"training": "data"})
+    (desk.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(60)\n")
+    interrupted = 0
+    for number in range(1, 60):
+        aws = desk.client(Interrupted)
+        place = desk.place(aws)
+        plan = place.plan(job)
+        assert isinstance(aws, Interrupted)
+        aws.left = number
+        try:
+            started = place.submit(plan)
+        except KeyboardInterrupt:
+            interrupted += 1
+            assert desk.objects() == set(), f"after request {number}"
+            assert desk.jobs("InProgress") == [], f"after request {number}"
+            continue
+        aws.left = 0
+        started.run.stop()
+        assert started.run.wait().status == "Stopped"
+        break
+    assert interrupted > 8
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_step_leaves_nothing_of_it_beside_what_was_there(desk: Desk) -> None:
+    place = desk.place()
+    desk.run(desk.training())
+    before = desk.objects()
+    job = desk.training(inputs={"training": "data"})
+
+    def at(wanted: int) -> Callable[[int], None]:
+        def interrupt(number: int) -> None:
+            if number == wanted:
+                raise KeyboardInterrupt
+
+        return interrupt
+
+    for number in range(1, 6):
+        watched = Watched(at(number))
+        with pytest.raises(KeyboardInterrupt):
+            place.submit(place.plan(job), watched)
+        assert desk.objects() == before, watched.steps
+        assert desk.jobs("InProgress") == []
+
+
+def test_a_refusal_leaves_nothing(desk: Desk) -> None:
+    place = desk.place()
+    with struck(desk.emulator, "access-denied,operation=CreateTrainingJob,action=iam:PassRole"):
+        with pytest.raises(AwsRefused) as raised:
+            place.submit(place.plan(desk.training(inputs={"training": "data"})))
+    assert "iam:PassRole" in raised.value.message
+    assert raised.value.exit_code == ExitCode.AWS_REFUSED
+    assert desk.objects() == set()
+
+
+@pytest.mark.parametrize("operation", ["HeadObject", "PutObject", "CopyObject", "CreateTrainingJob"])
+def test_a_refusal_of_any_request_leaves_nothing(desk: Desk, operation: str) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training())
+    with struck(desk.emulator, f"internal-error,operation={operation}"):
+        with pytest.raises(TarmacError):
+            place.submit(plan)
+    assert desk.objects() == set()
+    assert plan.run_id not in desk.jobs("InProgress")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_lost_while_creating_makes_one_job(desk: Desk, when: str) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training())
+    with struck(desk.emulator, f"drop,operation=CreateTrainingJob,count=1,when={when}"):
+        started = place.submit(plan)
+    assert started.run.wait().status == "Completed"
+    assert [name for name in desk.jobs() if name.startswith("small-")].count(plan.run_id) == 1
+
+
+def test_a_job_of_the_same_name_that_is_not_ours_is_not_taken_for_ours(desk: Desk) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training())
+    *_, create = plan_calls(plan)
+    place.submit(plan)
+    theirs = {**create.request, "TrainingJobName": f"{plan.run_id[:-4]}ffff"}
+    theirs["Tags"] = []
+    desk.emulator.client("sagemaker").create_training_job(**theirs)
+    from dataclasses import replace
+
+    with pytest.raises(AwsRefused) as raised:
+        place.submit(replace(plan, run_id=theirs["TrainingJobName"]))
+    assert raised.value.code == "ResourceInUse"
+
+
+def test_throttling_at_every_step_is_waited_out(desk: Desk) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training(inputs={"training": "data"}))
+    with struck(desk.emulator, "throttling,count=12"):
+        started = place.submit(plan)
+    assert started.run.wait().status == "Completed"
+
+
+def test_a_quota_leads_to_the_next_type_and_names_what_the_first_needs(desk: Desk) -> None:
+    place, watched = desk.place(), Watched()
+    plan = place.plan(desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
+    with struck(desk.emulator, "quota,instance=ml.g5.xlarge"):
+        started = place.submit(plan, watched)
+    assert started.target.name == "ml.m5.xlarge"
+    assert [one.name for one in started.tried] == ["ml.g5.xlarge"]
+    assert "L-B6D80D9C" in watched.notes[0]
+    assert "trying ml.m5.xlarge" in watched.notes[0]
+    described = desk.aws.describe_job("training", plan.run_id)
+    assert described is not None
+    assert described["ResourceConfig"]["InstanceType"] == "ml.m5.xlarge"
+
+
+def test_the_job_is_told_which_type_it_got(desk: Desk) -> None:
+    import json
+
+    place = desk.place()
+    plan = place.plan(desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
+    with struck(desk.emulator, "quota,instance=ml.g5.xlarge"):
+        place.submit(plan)
+    order = json.loads(desk.aws.get_bytes(desk.bucket, plan.layout.job) or b"{}")
+    assert (order["instance_type"], order["expected_gpus"]) == ("ml.m5.xlarge", 0)
+
+
+def test_no_quota_for_any_type_says_all_that_was_tried_and_what_each_needs(desk: Desk) -> None:
+    place = desk.place()
+    job = desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge"])
+    with struck(desk.emulator, "quota"):
+        with pytest.raises(NotToBeHad) as raised:
+            place.submit(place.plan(job))
+    said, remedy = raised.value.message, raised.value.remedy or ""
+    assert "ml.g5.xlarge: ResourceLimitExceeded" in said
+    assert "ml.g6.xlarge: ResourceLimitExceeded" in said
+    assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in remedy
+    assert "'ml.g6.xlarge for training job usage'" in remedy
+    assert raised.value.exit_code == ExitCode.AWS_REFUSED
+    assert desk.objects("tarmac/runs/") == set()
+
+
+def test_no_capacity_at_creation_leads_to_the_next_type(desk: Desk) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
+    with struck(desk.emulator, "capacity,instance=ml.g5.xlarge,at=creation"):
+        assert place.submit(plan).target.name == "ml.m5.xlarge"
+
+
+def test_a_run_that_failed_for_capacity_is_followed_by_one_on_the_next_type(desk: Desk) -> None:
+    place, watched = desk.place(), Watched()
+    plan = place.plan(
+        desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"], require_gpu=False)
+    )
+    made: list[Any] = []
+    with struck(desk.emulator, "capacity,instance=ml.g5.xlarge"):
+        for started in attempts(place, plan, watched):
+            started.run.wait()
+            made.append(started)
+    first, second = made
+    assert first.run.record.status == "Failed"
+    assert second.run.record.status == "Completed"
+    assert second.target.name == "ml.m5.xlarge"
+    assert first.run.id != second.run.id
+    assert desk.objects(f"tarmac/runs/{first.run.id}/") == set()
+    assert [one.code for one in second.tried] == ["CapacityError"]
+
+
+def test_no_capacity_for_the_last_type_is_said_with_all_that_was_tried(desk: Desk) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training(instance_type="ml.g5.xlarge", require_gpu=False))
+    with struck(desk.emulator, "capacity"):
+        with pytest.raises(NotToBeHad, match="CapacityError"):
+            for started in attempts(place, plan):
+                started.run.wait()
+
+
+def test_a_job_that_fails_by_itself_is_not_tried_on_another_type(desk: Desk) -> None:
+    (desk.folder / "src" / "train.py").write_text("raise SystemExit('CapacityError: not really')\n")
+    place = desk.place()
+    plan = place.plan(desk.training(fallbacks=["ml.m5.2xlarge"]))
+    made: list[Any] = []
+    for started in attempts(place, plan):
+        started.run.wait()
+        made.append(started)
+    assert len(made) == 1
+
+
+def test_a_secret_reaches_nothing_but_the_environment(desk: Desk) -> None:
+    secret = "tok-3n-v4lue-never-to-be-seen"
+    place = desk.place()
+    (desk.folder / "src" / "train.py").write_text("import os\nprint(len(os.environ['HF_TOKEN']))\n")
+    plan = place.plan(desk.training(environment={"HF_TOKEN": secret}))
+    watched = Watched()
+    run = place.submit(plan, watched).run
+    assert run.wait().status == "Completed"
+    for key in desk.objects():
+        assert secret.encode() not in (desk.aws.get_bytes(desk.bucket, key) or b"")
+    described = dict(desk.aws.describe_job("training", plan.run_id) or {})
+    assert described.pop("Environment") == {"HF_TOKEN": secret}
+    assert secret not in repr(described)
+    assert secret not in repr(desk.aws.tags(described["TrainingJobArn"]))
+    assert secret not in repr((watched.steps, watched.notes))
+
+
+def test_a_secret_that_aws_quotes_in_a_refusal_is_hidden(desk: Desk) -> None:
+    secret = "tok-3n-v4lue-never-to-be-seen"
+
+    class Quoting(Aws):
+        def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+            if operation == "create_training_job":
+                raise AwsRefused(f"ValidationException: {request['Environment']}", code="ValidationException")
+            return super().call(service, operation, **request)
+
+    place = desk.place(desk.client(Quoting))
+    plan = place.plan(desk.training(environment={"HF_TOKEN": secret}))
+    with pytest.raises(AwsRefused) as raised:
+        place.submit(plan)
+    assert secret not in str(raised.value)
+    assert "***" in raised.value.message
+
+
+def test_a_processing_job_runs_and_leaves_its_outputs(desk: Desk) -> None:
+    (desk.folder / "src" / "train.py").write_text(
+        "import pathlib, shutil\n"
+        "for path in pathlib.Path('/opt/ml/processing/input/raw').rglob('*.csv'):\n"
+        "    shutil.copy(path, '/opt/ml/processing/output/clean')\n"
+    )
+    job = desk.processing(inputs={"raw": "data"}, outputs={"clean": None})
+    record = desk.run(job)
+    assert record.status == "Completed", record.failure_reason
+    found = desk.objects(f"tarmac/runs/{record.id}/output/clean/")
+    assert {key.rpartition("/")[2] for key in found} == {"a.csv", "b.csv"}
