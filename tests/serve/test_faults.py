@@ -1,0 +1,363 @@
+"""What handlers and clients do to a server, with real processes: nobody else is hurt, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from desk import gone, until
+from serving import ECHO, Server, below, model_folder, serving
+
+pytestmark = pytest.mark.slow
+
+
+def handler(
+    predict: str = "return data", *, load: str = 'return "model"', decode: str = "", encode: str = ""
+) -> str:
+    """The echoing handler with one function's body replaced."""
+    text = ECHO.replace('return "model"', load)
+    text = text.replace("    return data", f"    {predict}")
+    text = text.replace(
+        "    return json.loads(body)", f"    data = json.loads(body)\n    {decode or 'pass'}\n    return data"
+    )
+    return text.replace("    return json.dumps", f"    {encode or 'pass'}\n    return json.dumps")
+
+
+HANGS = "time.sleep(60) if data.get('hang') else None"
+
+
+def in_background(server: Server, data: object) -> threading.Thread:
+    thread = threading.Thread(target=lambda: server.predict(data), daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("phase", ["decode", "predict", "encode"])
+def test_a_predictor_killed_in_any_phase_fails_its_request_at_once_and_is_replaced(
+    tmp_path: Path, phase: str
+) -> None:
+    dies = "os.kill(os.getpid(), signal.SIGKILL) if {}.get('die') else None"
+    text = handler(
+        (dies.format("data") if phase == "predict" else "pass") + "\n    return data",
+        decode=dies.format("data") if phase == "decode" else "",
+        encode=dies.format("prediction") if phase == "encode" else "",
+    )
+    with serving(tmp_path, text) as server:
+        began = time.monotonic()
+        answer = server.predict({"die": 1})
+        assert (answer.status, "SIGKILL" in answer.json["error"]) == (500, True)
+        assert time.monotonic() - began < 5
+        assert server.predict({"a": 1}).json == {"a": 1}
+        assert server.ping() == 200
+
+
+def test_a_predictor_killed_while_it_loads_is_started_again(tmp_path: Path) -> None:
+    load = (
+        "import pathlib; mark = pathlib.Path(model_dir) / 'mark'\n"
+        "    if not mark.exists():\n        mark.touch(); os.kill(os.getpid(), signal.SIGKILL)\n    return 'model'"
+    )
+    with serving(tmp_path, handler(load=load)) as server:
+        assert server.predict(1).json == 1
+
+
+def test_a_predictor_killed_while_idle_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        (before,) = server.predictors
+        os.kill(before, signal.SIGKILL)
+        assert gone(before)
+        assert server.predict(1).json == 1
+        assert server.predictors != [before]
+
+
+def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tmp_path: Path) -> None:
+    text = handler("if data.get('die'):\n        time.sleep(0.5)\n        os._exit(7)\n    return data")
+    with serving(tmp_path, text) as server, ThreadPoolExecutor(4) as pool:
+        dying = pool.submit(server.predict, {"die": 1})
+        until(
+            lambda: server.metric("tarmac_in_flight", model="model") == 1, "the dying request to be at work"
+        )
+        others = [pool.submit(server.predict, {"n": n}) for n in range(3)]
+        assert dying.result().status == 500
+        assert [other.result().json for other in others] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_a_predictor_that_always_dies_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
+    with serving(tmp_path, handler("os._exit(1)")) as server:
+        until(lambda: [server.predict(1)] and server.ping() == 503, "ping 503", 30)
+        assert "lost for good" in server.ask("GET", "/ping").json["reason"]
+        assert server.predict(1).status == 503
+
+
+def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) -> None:
+    with serving(tmp_path, handler(load="raise ValueError('no weights')"), healthy=False) as server:
+        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the load to fail", 30)
+        assert server.ping() == 503
+        assert "no weights" in server.said
+        assert "no weights" not in server.predict(1).body.decode()
+
+
+def test_ping_is_503_until_the_model_is_loaded_and_answers_meanwhile(tmp_path: Path) -> None:
+    with serving(tmp_path, handler(load="time.sleep(1.5)"), healthy=False) as server:
+        began = time.monotonic()
+        assert server.ping() == 503
+        assert time.monotonic() - began < 1
+        assert server.predict(1).status == 503
+        server.until_healthy()
+
+
+def test_a_handler_that_sleeps_too_long_is_interrupted_and_its_process_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, handler(f"{HANGS}\n    return data"), "--timeout", "1") as server:
+        before = server.predictors
+        assert server.predict({"hang": 1}).status == 504
+        assert server.predict({"a": 1}).json == {"a": 1}
+        assert server.predictors == before
+
+
+def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: Path) -> None:
+    # Swallows everything and goes on.
+    hangs = "while data.get('hang'):\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n    return data"
+    with serving(tmp_path, handler(hangs), "--timeout", "1") as server:
+        (before,) = server.predictors
+        assert server.predict({"hang": 1}).status == 504
+        assert gone(before, 20)
+        assert server.predict({"a": 1}).json == {"a": 1}
+
+
+def test_ping_answers_in_milliseconds_while_the_model_holds_the_interpreter(tmp_path: Path) -> None:
+    spins = "end = time.monotonic() + 2\n    while time.monotonic() < end: pass\n    return data"
+    with serving(tmp_path, handler(spins)) as server:
+        busy = in_background(server, 1)
+        took: list[float] = []
+        for _ in range(20):
+            began = time.monotonic()
+            assert server.ping() == 200
+            took.append(time.monotonic() - began)
+        busy.join()
+        assert sorted(took)[10] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        ("sys.exit(3)", 500),
+        ("raise KeyboardInterrupt", 500),
+        ("raise ValueError('secret /path')", 500),
+        ("sys.stdout.buffer.write(bytes(range(256)) * 100); sys.stdout.flush(); return data", 200),
+        ("os.write(1, b'\\xff\\x00' * 9999); os.write(2, b'\\xff' * 99); return data", 200),
+        ("[signal.signal(n, lambda *_: None) for n in (2, 10, 12, 15)]; return data", 200),
+        ("sys.stdout.close(); sys.stderr.close(); return data", 200),
+        ("os.fork(); return data", 200),
+        ("os.fork() or os._exit(0); return data", 200),
+        ("sys.setrecursionlimit(100); return data", 200),
+    ],
+)
+def test_a_handler_may_do_this_and_the_next_request_is_answered(
+    tmp_path: Path, what: str, status: int
+) -> None:
+    text = handler(f"if data.get('bad'):\n        {what}\n    return data")
+    with serving(tmp_path, text) as server:
+        assert server.predict({"bad": 1}).status == status
+        assert server.predict({"a": 1}).json == {"a": 1}
+        assert server.ping() == 200
+
+
+def test_the_client_of_a_handler_that_raised_gets_no_traceback(tmp_path: Path) -> None:
+    with serving(tmp_path, handler("raise ValueError('secret /path')")) as server:
+        answer = server.predict(1)
+        assert answer.json == {"error": "the handler raised ValueError; the log holds its traceback"}
+        assert "secret /path" in server.said
+        assert "inference.py" in server.said
+
+
+def test_what_a_handler_forked_ends_with_its_predictor(tmp_path: Path) -> None:
+    text = handler(
+        "import subprocess\n    if data.get('pid'):\n"
+        "        return subprocess.Popen(['sleep', '1000'], start_new_session=True).pid\n    os._exit(1)"
+    )
+    with serving(tmp_path, text) as server:
+        child = server.predict({"pid": 1}).json
+        assert server.predict({}).status == 500
+        assert gone(child)
+
+
+def test_nothing_survives_a_killed_server(tmp_path: Path) -> None:
+    text = handler(
+        "import subprocess\n    return subprocess.Popen(['sleep', '1000'], start_new_session=True).pid"
+    )
+    with serving(tmp_path, text, "--workers", "2") as server:
+        server.predict(1)
+        everything = below(server.process.pid)
+        assert len(everything) >= 4
+        server.process.kill()
+        assert all(gone(pid) for pid in everything)
+
+
+def test_a_killed_keeper_takes_the_server_with_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        everything = below(server.process.pid)
+        os.kill(everything[0], signal.SIGKILL)
+        assert server.process.wait(20) == 1
+        assert all(gone(pid) for pid in everything)
+        assert "keeper" in server.said
+
+
+def test_sigterm_lets_what_runs_end_and_takes_nothing_more(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, handler("time.sleep(1)\n    return data")) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        running = pool.submit(server.predict, {"a": 1})
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: _refused(server.port), "the port to close", 5)
+        assert running.result().json == {"a": 1}
+        assert server.process.wait(10) == 0
+
+
+def test_sigterm_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, server.connect() as idle:
+        idle.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" in idle.recv(100)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - began < 5
+
+
+def test_draining_ends_after_its_time(tmp_path: Path) -> None:
+    with serving(tmp_path, handler("time.sleep(50)"), TARMAC_SERVE_DRAIN="1") as server:
+        in_background(server, 1)
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(15) == 0
+
+
+def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        folder = model_folder(tmp_path / "model", ECHO)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "tarmac.serve",
+                "serve",
+                "--model-dir",
+                str(folder),
+                "--host",
+                "127.0.0.1",
+            ],
+            env={**os.environ, "SAGEMAKER_BIND_TO_PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    assert done.returncode == 2
+    assert f"Port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ten_announced_gigabytes_are_refused_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, server.connect() as client:
+        client.sendall(
+            b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: 10737418240\r\n\r\n" + b"x" * 1000
+        )
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+        assert server.predict(1).json == 1
+
+
+def test_the_payload_limit_is_sagemakers_and_can_be_set(tmp_path: Path) -> None:
+    with serving(tmp_path, SAGEMAKER_MAX_PAYLOAD_IN_MB="1") as server:
+        assert server.predict("x" * (1 << 20)).status == 413
+        assert server.predict("x" * (1 << 19)).status == 200
+
+
+def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> None:
+    with serving(tmp_path, handler("time.sleep(data)\n    return data")) as server:
+        busy = in_background(server, 2)
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+        for _ in range(5):
+            with server.connect() as client:
+                client.sendall(b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n30")
+                client.shutdown(socket.SHUT_WR)
+                assert client.recv(100) == b""
+        began = time.monotonic()
+        assert server.predict(0).json == 0
+        assert time.monotonic() - began < 10
+        busy.join()
+
+
+def test_more_than_the_queue_holds_is_refused_with_a_time_to_come_back(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, handler("time.sleep(0.5)\n    return data"), TARMAC_SERVE_MAX_QUEUE="2") as server,
+        ThreadPoolExecutor(12) as pool,
+    ):
+        answers = list(pool.map(lambda n: server.predict(n), range(12)))
+        refused = [answer for answer in answers if answer.status == 429]
+        assert refused
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+        assert any(answer.status == 200 for answer in answers)
+
+
+def test_a_leaking_handler_that_is_killed_for_memory_is_replaced(tmp_path: Path) -> None:
+    leaks = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n    return bytes(2 << 30) and 1"
+    with serving(tmp_path, handler(f"if data.get('leak'):\n        {leaks}\n    return data")) as server:
+        assert server.predict({"leak": 1}).status == 500
+        assert server.predict({"a": 1}).json == {"a": 1}
+
+
+def test_a_full_disk_under_the_logs_stops_nothing(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model", handler("print('x' * 100, flush=True)\n    return data"))
+    readable, writable = os.pipe()
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder)),
+                *("--host", "127.0.0.1", "--port", "0", "--ready-fd", str(writable)),
+            ],
+            stdout=full,
+            stderr=full,
+            pass_fds=[writable],
+        )
+    os.close(writable)
+    with open(readable) as told:
+        server = Server(process, int(told.readline()), tmp_path / "none", tmp_path / "none")
+    try:
+        until(lambda: server.ping() == 200, "healthy")
+        # The handler's own print fails, and says so to its client; ours does not.
+        assert server.predict({}).status == 500
+        assert server.ping() == 200
+    finally:
+        process.terminate()
+        assert process.wait(40) == 0
+
+
+def test_many_requests_leave_memory_and_descriptors_flat(tmp_path: Path) -> None:
+    with serving(tmp_path, ECHO, "--no-access-log") as server, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: server.predict({"n": n}), range(1000)))
+        before = _used(server.process.pid)
+        list(pool.map(lambda n: server.predict({"n": n}), range(3000)))
+        after = _used(server.process.pid)
+    assert after[0] - before[0] < 4 << 20
+    assert after[1] <= before[1] + 2
+
+
+def _used(pid: int) -> tuple[int, int]:
+    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resident, len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def _refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return True
+    return False
