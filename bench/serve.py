@@ -1,0 +1,293 @@
+"""`tarmac serve` beside LitServe, MLServer, TorchServe, multi-model-server and FastAPI: the same model, side by side.
+
+    python bench/serve.py [--quick] [--only mlp,json] [--stacks tarmac,fastapi] [--shared "eight other jobs ran"]
+
+Each peer gets a virtual environment of its own, made with uv in TARMAC_BENCH_CACHE (default: a folder in the temporary
+directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP
+with JSON: 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of
+the bare predict loop; `/ping` p99 under 10 ms while the model is busy; `/ping` 200 under a second beside the model's own
+load. Returns 1 where an aim is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from serve.cases import FULL, HANDLERS, QUICK, Case, Here, Question, model_folder
+from serve.peers import PEERS, TARMAC, Peer, Unavailable
+from serve.report import Row, Table
+from serve.stack import Failed, Stack, free_port, start
+
+from serve import generators, report
+from tarmac.loadtest import Load, Target, open_loop
+
+RESULTS = Path(__file__).parent / "results"
+_BATCHES = {"mlp": (1, 32), "resnet18": (1,)}
+"""Batch sizes of the in-process ceiling; a model that does nothing has none."""
+_PING_RATE = 50.0
+_PAUSE_S = 0.2
+
+
+def main() -> int:
+    """Prints the figures and writes them; returns 1 where an aim is missed."""
+    options = _arguments()
+    cases = [
+        case
+        for case in (QUICK if options.quick else FULL)
+        if options.only in ("", f"{case.model},{case.form}")
+    ]
+    words = [word.strip().lower() for word in options.stacks.split(",") if word.strip()]
+    peers = [
+        peer for peer in (TARMAC, *PEERS) if not words or any(word in peer.name.lower() for word in words)
+    ]
+    facts = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": report.machine(),
+        "python": platform.python_version(),
+        "generator": generators.name(),
+        "quick": options.quick,
+        "load_before": round(os.getloadavg()[0], 1),
+        "shared": options.shared,
+    }
+    cache = Path(os.environ.get("TARMAC_BENCH_CACHE") or Path(tempfile.gettempdir()) / "tarmac-bench")
+    cache.mkdir(parents=True, exist_ok=True)
+    print(f"{facts['machine']}, Python {facts['python']}, load by {facts['generator']}", flush=True)
+    pythons = {peer.name: _python(peer, cache) for peer in peers}
+    tables: list[Table] = []
+    text = "No case has that name."
+    with tempfile.TemporaryDirectory(prefix="tarmac-bench-") as name:
+        for case in cases:
+            tables.append(_measure(case, peers, pythons, Path(name)))
+            facts["load_after"] = round(os.getloadavg()[0], 1)
+            text = report.as_markdown(tables, facts)
+            if not options.dry:
+                _write(text, report.as_json(tables, facts), options.quick)
+    print(text)
+    met = [_aim(*aim) for table in tables for aim in _aims(table)]
+    return 0 if all(met) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="about a minute: the MLP with JSON, one round")
+    parser.add_argument("--only", default="", metavar="mlp,json", help="one case")
+    parser.add_argument(
+        "--stacks", default="", metavar="tarmac,fastapi", help="those with these words in their names"
+    )
+    parser.add_argument(
+        "--shared",
+        default="nothing else was started on purpose.",
+        help="what else the machine did, for the report",
+    )
+    parser.add_argument("--dry", action="store_true", help="write no files")
+    return parser.parse_args()
+
+
+def _python(peer: Peer, cache: Path) -> Path | str:
+    try:
+        return peer.python(cache)
+    except Unavailable as reason:
+        print(f"{peer.name} is skipped: {reason}", flush=True)
+        return str(reason)
+
+
+def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], scratch: Path) -> Table:
+    model = model_folder(scratch, case.model)
+    here = Here(model)
+    question = here.question()
+    table = Table(case.name, case.clients, len(question.body(case)), bare_load=_bare_load(model))
+    running: list[tuple[Row, Stack]] = []
+    try:
+        for peer in peers:
+            if case.form not in peer.forms:
+                continue
+            row = Row(peer.name)
+            table.rows.append(row)
+            python = pythons[peer.name]
+            if isinstance(python, str):
+                row.skipped = python
+                continue
+            try:
+                stack = _start(peer, python, scratch, model, case, question)
+            except (Failed, OSError) as error:
+                row.skipped = _without_paths(str(error))
+                print(f"{case.name}: {peer.name} is skipped: {row.skipped}", flush=True)
+                continue
+            row.cold_ping, row.cold_answer = stack.cold_ping, stack.cold_answer
+            print(f"{case.name}: {peer.name} answers after {stack.cold_answer:.1f} s", flush=True)
+            running.append((row, stack))
+            stack.pause()
+        for number in range(case.rounds):
+            # Each round begins with another stack, so that none is always measured first.
+            _round(
+                case,
+                here,
+                table,
+                running[number % len(running) :] + running[: number % len(running)],
+                scratch,
+            )
+        for row, stack in running:
+            _look_while_busy(case, row, stack, scratch)
+    finally:
+        for _, stack in running:
+            stack.end()
+    return table
+
+
+def _start(peer: Peer, python: Path, scratch: Path, model: Path, case: Case, question: Question) -> Stack:
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    port = free_port()
+    how = peer.start(python, folder, model, port, case)
+    accept = {"Accept": case.content_type}
+    target = Target("127.0.0.1", port, how.path, peer.body(question, case), case.content_type, accept)
+    ping = Target("127.0.0.1", port, how.ping, None)
+    stack = start(how.command, how.environment, target, ping, folder / "server.log")
+    given = _answer(target, case)
+    if not _close(given, question.answer):
+        stack.end()
+        raise Failed(f"it answers {given[:3]} and not {question.answer[:3]}")
+    return stack
+
+
+def _answer(target: Target, case: Case) -> list[float]:
+    """The numbers of an answer, whatever form the stack gives them."""
+    import io
+    import urllib.request
+
+    headers = {"Content-Type": case.content_type, "Accept": case.content_type}
+    request = urllib.request.Request(target.url, target.body, headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        content = answer.read()
+    if content.startswith(b"\x93NUMPY"):
+        import numpy as np
+
+        return np.load(io.BytesIO(content), allow_pickle=False).ravel().tolist()
+    return _numbers(json.loads(content))
+
+
+def _numbers(said: Any) -> list[float]:
+    if isinstance(said, dict):
+        return _numbers(said["outputs"][0]["data"] if "outputs" in said else said["predictions"])
+    if isinstance(said, list):
+        return [number for part in said for number in _numbers(part)]
+    return [float(said)]
+
+
+def _close(given: list[float], wanted: list[float]) -> bool:
+    return len(given) == len(wanted) and all(
+        math.isclose(one, other, rel_tol=1e-2, abs_tol=1e-3) for one, other in zip(given, wanted, strict=True)
+    )
+
+
+def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]], scratch: Path) -> None:
+    for batch in _BATCHES.get(case.model, ()):
+        table.ceilings.setdefault(batch, []).append(here.ceiling(batch, min(2.0, case.seconds)))
+    for clients in case.clients:
+        for row, stack in stacks:
+            stack.go_on()
+            generators.load(stack.target, clients, min(1.0, case.seconds / 3), scratch)
+            # What the warm-up left in its queue must not count, nor make it full.
+            time.sleep(_PAUSE_S)
+            reading = generators.load(stack.target, clients, case.seconds, scratch)
+            stack.pause()
+            row.readings.setdefault(clients, []).append(reading)
+            print(
+                f"  {clients:3} clients {reading.rate:8,.1f}/s  p50 {reading.p50 * 1e3:7.2f}  p99 {reading.p99 * 1e3:7.1f} ms"
+                f"  {row.name}" + (f"  {reading.failed} failed" if reading.failed else ""),
+                flush=True,
+            )
+
+
+def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
+    """Memory after the load, and how soon its health is told while the most clients keep it busy."""
+    clients = case.clients[-1]
+    stack.go_on()
+    load = threading.Thread(target=generators.load, args=(stack.target, clients, case.seconds + 1, scratch))
+    load.start()
+    time.sleep(0.5)
+    pings = open_loop(
+        stack.ping, _PING_RATE, case.seconds - 0.5, Load(connections=4, warm_up=0.0, timeout=10.0)
+    )
+    row.ping_p99[clients] = pings.latency.percentile(99)
+    row.memory = stack.memory()
+    load.join()
+    stack.pause()
+    print(
+        f"  ping p99 {row.ping_p99[clients] * 1e3:.1f} ms, {row.memory / 1e6:.0f} MB  {row.name}", flush=True
+    )
+
+
+def _bare_load(model: Path) -> float:
+    """Seconds of a process that imports torch and loads the model, and does nothing else."""
+    code = f"import sys; sys.path.insert(0, {str(HANDLERS)!r}); import inference; inference.model_fn({str(model)!r})"
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - began
+
+
+def _without_paths(text: str) -> str:
+    import re
+
+    return re.sub(r"(?:/[\w.@+-]+){2,}", "…", text)
+
+
+def _write(text: str, values: dict[str, Any], quick: bool) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    stem = f"serve-{report.file_words()}" + ("-quick" if quick else "")
+    (RESULTS / f"{stem}.md").write_text(text.rstrip() + "\n")
+    (RESULTS / f"{stem}.json").write_text(json.dumps(values, indent=1) + "\n")
+
+
+def _aims(table: Table) -> list[tuple[str, bool, str]]:
+    own = next((row for row in table.rows if row.name == report.OWN and not row.skipped), None)
+    peers = [row for row in table.rows if row is not own and not row.skipped]
+    if own is None:
+        return []
+    aims: list[tuple[str, bool, str]] = []
+    if table.name == "mlp, json" and peers:
+        at_64 = {row.name: report.ratio(own, row, 64) or 0.0 for row in peers}
+        slowest = min(at_64, key=lambda name: at_64[name])
+        aims.append(
+            ("5 times each peer at 64 clients", at_64[slowest] >= 5, f"{at_64[slowest]:.1f} times {slowest}")
+        )
+        best = min(report.p99(row, 64) for row in peers)
+        mine = report.p99(own, 64)
+        aims.append(
+            ("p99 below theirs at 64 clients", mine < best, f"{mine * 1e3:.0f} ms beside {best * 1e3:.0f}")
+        )
+        at_1 = min(report.ratio(own, row, 1) or 0.0 for row in peers)
+        aims.append(("no slower than any at 1 client", at_1 >= 1, f"{at_1:.2f} times the quickest"))
+    if table.name.startswith("resnet18"):
+        share = report.rate(own, 1) / table.ceiling
+        aims.append(
+            (f"{table.name}: within 5 % of the bare loop", share >= 0.95, f"{100 * share:.1f} % of it")
+        )
+    ping = max(own.ping_p99.values(), default=0.0)
+    aims.append((f"{table.name}: /ping p99 under 10 ms while busy", ping < 0.01, f"{ping * 1e3:.1f} ms"))
+    beside = own.cold_ping - table.bare_load
+    aims.append((f"{table.name}: /ping 200 under a second beside the load", beside < 1, f"{beside:.2f} s"))
+    return aims
+
+
+def _aim(what: str, met: bool, figure: str) -> bool:
+    print(f"{'met   ' if met else 'MISSED'} {what}: {figure}")
+    return met
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""The figures as Markdown for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .generators import Reading
+
+OWN = "Tarmac"
+_HOW = (
+    "Closed loop; each stack serves the same model with one torch thread, in a virtual environment of its own, and "
+    "only the one that is measured runs (the others are stopped with SIGSTOP). Rounds are interleaved; figures are "
+    "medians of rounds, ratios are medians of the ratios within a round. On a shared machine ratios under 1.5 say "
+    "nothing. A stack that does not take NPY is left out there."
+)
+
+
+@dataclass
+class Row:
+    """One stack in one case.
+
+    Args:
+        name: of the stack.
+        readings: by clients, one a round.
+        cold_ping, cold_answer: seconds from its start to the first 200.
+        memory: bytes (PSS) of its process tree after the load.
+        ping_p99: seconds, by clients, while they kept the model busy.
+        skipped: why there is nothing.
+    """
+
+    name: str
+    readings: dict[int, list[Reading]] = field(default_factory=dict[int, list[Reading]])
+    cold_ping: float = 0.0
+    cold_answer: float = 0.0
+    memory: int = 0
+    ping_p99: dict[int, float] = field(default_factory=dict[int, float])
+    skipped: str = ""
+
+
+@dataclass
+class Table:
+    """One case.
+
+    Args:
+        name: of the case.
+        clients: of its measurements.
+        bytes: of one request's body, as most stacks take it.
+        bare_load: seconds that a process takes to import torch and load the model, without a server.
+        ceilings: items a second by batch size without any server, one a round.
+        rows: the stacks.
+    """
+
+    name: str
+    clients: tuple[int, ...]
+    bytes: int
+    bare_load: float = 0.0
+    ceilings: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    rows: list[Row] = field(default_factory=list[Row])
+
+    @property
+    def ceiling(self) -> float:
+        """The most of the batch sizes, by their medians."""
+        return max((statistics.median(rates) for rates in self.ceilings.values()), default=0.0)
+
+
+def machine() -> str:
+    """The machine in words, without its name."""
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    model = f", {' '.join(found[1].split())}" if found else ""
+    return f"{platform.machine()}, {os.cpu_count()} cores{model}"
+
+
+def file_words() -> str:
+    """The same for a file's name."""
+    return f"{platform.machine()}-{os.cpu_count()}-cores"
+
+
+def as_json(tables: Sequence[Table], facts: dict[str, Any]) -> dict[str, Any]:
+    """Everything that was measured."""
+    return {"version": 1, **facts, "cases": [asdict(table) for table in tables]}
+
+
+def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
+    """A table a case, and the ratios side by side."""
+    lines = [
+        "# `tarmac serve` beside others",
+        "",
+        f"{facts['date']}, {facts['machine']}, Python {facts['python']}; load by {facts['generator']} on the same cores.",
+        f"Load average {facts['load_before']} before and {facts['load_after']} after: {facts['shared']}",
+        "",
+        _HOW,
+        "",
+    ]
+    for table in tables:
+        lines += _table(table)
+    return "\n".join(lines)
+
+
+def rate(row: Row, clients: int) -> float:
+    """Answers a second, the median of the rounds; 0 where there is none."""
+    readings = row.readings.get(clients, [])
+    return statistics.median(one.rate for one in readings) if readings else 0.0
+
+
+def ratio(own: Row, peer: Row, clients: int) -> float | None:
+    """Tarmac's answers a second over a peer's: the median of the rounds' own ratios."""
+    pairs = zip(own.readings.get(clients, []), peer.readings.get(clients, []), strict=False)
+    ratios = [mine.rate / theirs.rate for mine, theirs in pairs if theirs.rate]
+    return statistics.median(ratios) if ratios else None
+
+
+def p99(row: Row, clients: int) -> float:
+    """Seconds, the median of the rounds."""
+    readings = row.readings.get(clients, [])
+    return statistics.median(one.p99 for one in readings) if readings else 0.0
+
+
+def _table(table: Table) -> list[str]:
+    lines = [f"## {table.name} ({table.bytes:,} bytes a request)", ""]
+    if table.ceilings:
+        parts = [
+            f"{statistics.median(rates):,.0f}/s in batches of {batch}"
+            for batch, rates in table.ceilings.items()
+        ]
+        lines += [f"In-process ceiling, one thread: {', '.join(parts)}.", ""]
+    own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
+    measured = [row for row in table.rows if not row.skipped]
+    heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]
+    heads += ["of the ceiling", "memory MB", "start to /ping, to an answer s", "ping p99 busy ms"]
+    lines += _row(heads) + _row(["---"] * len(heads))
+    for row in measured:
+        cells = [row.name]
+        for count in table.clients:
+            p50 = statistics.median(one.p50 for one in row.readings[count]) * 1e3
+            failed = sum(one.failed for one in row.readings[count])
+            cells.append(
+                f"{rate(row, count):,.0f}, {p50:.1f}, {p99(row, count) * 1e3:.0f}"
+                + (f" ({failed} failed)" if failed else "")
+            )
+        best = max(rate(row, count) for count in table.clients)
+        cells.append(f"{100 * best / table.ceiling:.0f} %" if table.ceilings else "-")
+        cells.append(f"{row.memory / 1e6:.0f}")
+        cells.append(f"{row.cold_ping:.1f}, {row.cold_answer:.1f}")
+        cells.append(", ".join(f"{seconds * 1e3:.1f}" for seconds in row.ping_p99.values()) or "-")
+        lines += _row(cells)
+    lines += ["", f"A process that only imports torch and loads the model takes {table.bare_load:.1f} s.", ""]
+    if own:
+        heads = ["Tarmac over", *(f"{count} clients" for count in table.clients)]
+        lines += _row(heads) + _row(["---"] * len(heads))
+        for row in measured:
+            if row is not own:
+                ratios = [ratio(own, row, count) for count in table.clients]
+                lines += _row([row.name, *(f"{one:.2f}" if one else "-" for one in ratios)])
+        lines.append("")
+    lines += [f"{row.name}: not measured: {row.skipped}" for row in table.rows if row.skipped]
+    return [*lines, ""] if any(row.skipped for row in table.rows) else lines
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(cells)} |"]
