@@ -25,6 +25,7 @@ VERBS = {
     "check": "find what will leave a GPU idle in scripts and job descriptions",
     "doctor": "look why a GPU is not used, or slow, on this machine",
     "bench-endpoint": "measure an endpoint: latency, highest rate, cost per million requests",
+    "package": "build a model.tar.gz and check that it serves",
     "rule": "say what a rule of `tarmac check` is about",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
     "iam": "print the least permissions that Tarmac needs",

@@ -1,0 +1,62 @@
+"""MODEL on the command line: a path, or a run whose model it is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tarmac.agent.paths import RunPaths
+from tarmac.errors import RunNotFound, TarmacError, UsageError
+
+MODEL_HELP = (
+    "a folder with code/inference.py, a model.tar.gz, a run's id, a SavedModel, a .keras file, a TorchScript or "
+    "torch.export program, or a state dict with --code"
+)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """MODEL, and the code that goes with it."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="PATH",
+        help="the handler: inference.py, or the folder that becomes code/",
+    )
+
+
+def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
+    """The file or folder that MODEL means; a run's model is brought here if it lies elsewhere.
+
+    Raises:
+        UsageError: there is no such file, folder or run, or the run left no model.
+    """
+    text: str = arguments.model
+    path = Path(text).expanduser()
+    if path.is_dir() and RunPaths(path).run.is_file():
+        return _archive_in(RunPaths(path).model_archive, text)
+    if path.exists():
+        return path
+    from tarmac.cli.arguments import found_run  # most models are paths
+
+    try:
+        run = found_run(arguments, text)
+    except RunNotFound as error:
+        raise UsageError(
+            f"There is neither a file or folder {text} nor a run of that name.",
+            remedy=f"MODEL is {MODEL_HELP}. `tarmac ps` lists runs.",
+        ) from error
+    here = next((Path(a.location) for a in run.artifacts() if a.name == "model.tar.gz"), None)
+    if here is not None and here.is_file():
+        return here
+    pulled = run.pull(scratch / "pulled") if here is not None else []
+    return _archive_in(next((p for p in pulled if p.name == "model.tar.gz"), scratch / "none"), text)
+
+
+def _archive_in(archive: Path, name: str) -> Path:
+    if archive.is_file():
+        return archive
+    raise TarmacError(
+        f"The run {name} left no model.tar.gz: its script wrote nothing into SM_MODEL_DIR.",
+        remedy="tarmac.runtime.save(model) writes there, in the form that serving expects.",
+    )
