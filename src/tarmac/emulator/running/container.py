@@ -43,16 +43,24 @@ class _Orders:
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._waiting: list[dict[str, Any]] = []
         self.ended = False
 
     def first(self) -> dict[str, Any] | None:
+        """The first order; None if there never is one."""
         while not self.ended:
-            if lines := self.read():
-                return lines[0]
+            if orders := self.read():
+                self._waiting = orders[1:]
+                return orders[0]
         return None
 
+    def waiting(self) -> list[dict[str, Any]]:
+        """Orders that came together with the first."""
+        orders, self._waiting = self._waiting, []
+        return orders
+
     def read(self) -> list[dict[str, Any]]:
-        """What can be read now; waits if nothing is there."""
+        """The orders that can be read now; waits if nothing is there."""
         received = os.read(0, 1 << 20)
         self.ended = not received
         *lines, self._buffer = (self._buffer + received).split(b"\n")
@@ -67,14 +75,14 @@ def _carry_out(keeper: Keeper, orders: _Orders, spec: dict[str, Any]) -> dict[st
     started = keeper.message()
     if "refused" in started:
         return {"refused": started["refused"]}
+    _obey(keeper, orders.waiting())
     watched = [0, keeper.fileno(), keeper.output]
     while True:
         ready, _, _ = select.select(watched, [], [])
         if keeper.output in ready and not _copy(keeper.output):
             watched.remove(keeper.output)
         if 0 in ready:
-            for order in orders.read():
-                keeper.signal(order["signal"]) if "signal" in order else keeper.kill()
+            _obey(keeper, orders.read())
             if orders.ended:
                 return {"ended": -signal.SIGKILL}
         if keeper.fileno() in ready:
@@ -83,6 +91,14 @@ def _carry_out(keeper: Keeper, orders: _Orders, spec: dict[str, Any]) -> dict[st
             while keeper.output in watched and _copy(keeper.output):
                 pass
             return outcome
+
+
+def _obey(keeper: Keeper, orders: list[dict[str, Any]]) -> None:
+    for order in orders:
+        if "signal" in order:
+            keeper.signal(order["signal"])
+        else:
+            keeper.kill()
 
 
 def _copy(source: int) -> bool:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ class Host:
         for path in (self.ml, self.home):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.outcome: Outcome | None = None
+        self.ended_at = 0.0
         self._ended = ended
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -113,6 +115,7 @@ class Host:
             process.wait()
             process.stdout.close()
             process.stderr.close()
+            self.ended_at = time.monotonic()
             self.outcome = _outcome(said)
             self._ended()
 

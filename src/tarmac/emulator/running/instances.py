@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tarmac.emulator.running.host import Host, Outcome
+from tarmac.emulator.running.host import Host
 from tarmac.emulator.running.interpreters import base_environment
 from tarmac.emulator.running.logs import LogStream
 from tarmac.emulator.running.watching import Control
@@ -79,16 +79,10 @@ class Instances:
             "AWS_SESSION_TOKEN": given["SessionToken"],
         }
 
-    def failed(self) -> Outcome | None:
-        """How the first container ended that did not end well; None if all did."""
-        ended = (host.outcome for host in self.hosts)
-        return next((outcome for outcome in ended if outcome is not None and outcome.code != 0), None)
-
     def failing_host(self) -> Host | None:
-        """The first host whose container did not end well."""
-        return next(
-            (host for host in self.hosts if host.outcome is not None and host.outcome.code != 0), None
-        )
+        """The host whose container was the first not to end well; the others were ended because of it."""
+        failing = [host for host in self.hosts if host.outcome is not None and host.outcome.code != 0]
+        return min(failing, key=lambda host: host.ended_at, default=None)
 
 
 def region_environment(region: str) -> dict[str, str]:
