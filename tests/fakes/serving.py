@@ -109,7 +109,7 @@ class Server:
     @property
     def predictors(self) -> list[int]:
         """Process ids of its predictors."""
-        return [pid for pid in below(self.process.pid) if "predictor" in _command(pid)]
+        return [pid for pid in below(self.process.pid) if " predictor {" in _command(pid)]
 
 
 @contextmanager

@@ -150,6 +150,8 @@ class Front:
             self._code = 1
         else:
             await self._drain(server)
+        for model in self._core.models.values():
+            model.pool.abandon(503, "the server is shutting down")
         await supervisor.end(_END_S)
         server.close()
         self._log.stop()

@@ -122,6 +122,13 @@ class Pool:
                 self.waiting_bytes += len(call.exchange.body)
         self.dispatch_soon()
 
+    def abandon(self, status: int, message: str) -> None:
+        """Nobody will answer what waits, nor what predictors are at."""
+        self.refuse_all(status, message)
+        for worker in self.workers.values():
+            for call in list(worker.calls.values()):
+                call.refuse(status, message)
+
     def refuse_all(self, status: int, message: str) -> None:
         """Nobody will answer what waits."""
         while self.queue:

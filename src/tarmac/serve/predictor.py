@@ -6,6 +6,7 @@ ends when the front closes the socket, and the kernel ends it when the keeper di
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -58,18 +59,25 @@ def main(words: list[str]) -> int:
     os.set_inheritable(told["board"], False)
     settings = _settings(told["settings"])
     predictor = Predictor(channel, board, settings.timeout_s)
+    code = 0
     try:
         model = predictor.load(Path(told["folder"]), settings, Device(**told["device"]), told["name"])
         if model is None:
-            return 1
-        predictor.serve(model)
+            code = 1
+        else:
+            predictor.serve(model)
     except (BrokenPipeError, ConnectionResetError):
+        # The front is gone.
         pass
+    except BaseException:  # noqa: BLE001 - said before it ends
+        code = 1
+        say(traceback.format_exc())
     finally:
         # A handler's own threads must not keep it: who is asked to end, ends.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code)
 
 
 class Predictor:
