@@ -67,7 +67,9 @@ def _named(aws: Aws, given: str) -> ChosenRole:
     except AwsRefused as refused:
         if not refused.is_permission:
             raise
-        return ChosenRole(arn, f"Whether SageMaker may assume {arn} was not looked at: no iam:GetRole.")
+        note = f"Whether SageMaker may assume {arn} was not looked at: no iam:GetRole."
+        path = "" if address else " If the role has a path, name its whole ARN."
+        return ChosenRole(arn, note + path)
     if role is None:
         raise UsageError(
             f"There is no role {given} in the account {caller.account}.",
@@ -84,7 +86,8 @@ def _named(aws: Aws, given: str) -> ChosenRole:
 
 
 def _only(aws: Aws) -> ChosenRole:
-    fitting = [role for role in aws.roles() if SERVICE in role.trusted_services and not _is_a_services(role)]
+    trusted = (role for role in aws.roles() if SERVICE in role.trusted_services)
+    fitting = sorted((role for role in trusted if not _is_a_services(role)), key=lambda role: role.arn)
     if not fitting:
         raise UsageError(
             "No role was named, and the account has none that SageMaker may assume.",

@@ -1,0 +1,92 @@
+"""`tarmac iam policy`: pure JSON on stdout, words on stderr."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tarmac.cli.main import main
+from tarmac.errors import ExitCode
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TARMAC_BUCKET", raising=False)
+    monkeypatch.delenv("TARMAC_ROLE_ARN", raising=False)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[str, object], str]:
+    assert main(["iam", "policy", *words]) == ExitCode.OK
+    out, err = capsys.readouterr()
+    return json.loads(out), err
+
+
+@pytest.mark.parametrize("which", ["--user", "--role", "--trust"])
+def test_one_policy_can_go_straight_into_a_file(capsys: pytest.CaptureFixture[str], which: str) -> None:
+    document, words = printed(capsys, which)
+    assert document["Version"] == "2012-10-17"
+    assert words.splitlines()[0].startswith(f"{which.removeprefix('--')}: ")
+    assert len(words.splitlines()) == 2
+    assert "aws iam" in words
+
+
+def test_without_a_choice_all_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    documents, words = printed(capsys)
+    assert list(documents) == ["user", "role", "trust"]
+    assert len(words.splitlines()) == 6
+
+
+def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[str]) -> None:
+    account = "123456789012"
+    words = ("--user", "--bucket", "s3://data/", "--account", account, "--region", "eu-west-1")
+    document, said = printed(capsys, *words, "--job-role", "jobs")
+    text = json.dumps(document)
+    assert "arn:aws:s3:::data/tarmac/*" in text
+    assert "arn:aws:sagemaker:eu-west-1:123456789012:training-job/*" in text
+    assert "arn:aws:iam::123456789012:role/jobs" in text
+    assert "s3:CreateBucket" not in text
+    assert said
+
+
+def test_the_settings_are_taken_where_no_flag_says_otherwise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TARMAC_BUCKET", "mine")
+    monkeypatch.setenv("TARMAC_ROLE_ARN", "arn:aws:iam::123456789012:role/path/jobs")
+    document, said = printed(capsys)
+    text = json.dumps(document)
+    assert "arn:aws:s3:::mine/tarmac/*" in text
+    assert "role/path/jobs" in text
+    assert "--role-name jobs" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--account", "12"], "12 digits"),
+        (["--input", "data/"], "not on S3"),
+        (["--output", "out"], "not on S3"),
+        (["--kms-key", "alias/x"], "no key's ARN"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], words: list[str], problem: str
+) -> None:
+    assert main(["iam", "policy", *words]) == ExitCode.USAGE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert problem in err
+
+
+@pytest.mark.slow
+def test_neither_credentials_nor_boto3_are_needed() -> None:
+    code = (
+        "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n"
+        "from tarmac.cli.main import main; sys.exit(main(['iam', 'policy']))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)
