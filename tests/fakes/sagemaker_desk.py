@@ -46,9 +46,9 @@ class Desk:
         return kind(session=self._session, sleep=self.slept.append, region=region)
 
     def place(self, aws: Aws | None = None) -> SageMakerPlace:
-        return SageMakerPlace(
-            aws or self.aws, cache=self.folder.parent / "cache", sleep=lambda _seconds: None
-        )
+        # One for all tests: building the agent's file takes half a second.
+        cache = self.emulator.state.parent / "cache"
+        return SageMakerPlace(aws or self.aws, cache=cache, sleep=lambda _seconds: None)
 
     def training(self, **keys: Any) -> TrainingJob:
         return anchor(TrainingJob(**self._keys("train.py", keys)), self.folder)

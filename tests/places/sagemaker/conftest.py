@@ -10,25 +10,22 @@ import pytest
 from aws_emulator import RunningEmulator, running_emulator
 from sagemaker_desk import Desk
 
+_FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "TARMAC_ROLE_ARN", "TARMAC_BUCKET")
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
     """An AWS that really runs jobs; the environment's endpoint leads to it."""
-    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=1.0) as running:
-        with pytest.MonkeyPatch.context() as patch:
-            for name in (
-                "AWS_PROFILE",
-                "AWS_REGION",
-                "AWS_SESSION_TOKEN",
-                "TARMAC_ROLE_ARN",
-                "TARMAC_BUCKET",
-            ):
-                patch.delenv(name, raising=False)
-            for name, value in running.credentials.items():
-                patch.setenv(name, value)
-            yield running
+    with (
+        running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=1.0) as running,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name in _FOREIGN:
+            patch.delenv(name, raising=False)
+        for name, value in running.credentials.items():
+            patch.setenv(name, value)
+        yield running
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -13,6 +15,8 @@ from tarmac.places.aws import Aws, AwsRefused
 from tarmac.places.sagemaker.attempts import attempts
 from tarmac.places.sagemaker.plan import plan_calls
 from tarmac.places.sagemaker.submit import NotToBeHad
+
+pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
 
@@ -80,7 +84,6 @@ class Interrupted(Aws):
         return answer
 
 
-@pytest.mark.slow
 def test_an_interrupt_after_any_request_leaves_nothing(desk: Desk) -> None:
     job = desk.training(inputs={"training": "data"})
     (desk.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(60)\n")
@@ -105,7 +108,6 @@ def test_an_interrupt_after_any_request_leaves_nothing(desk: Desk) -> None:
     assert interrupted > 8
 
 
-@pytest.mark.slow
 def test_an_interrupt_at_any_step_leaves_nothing_of_it_beside_what_was_there(desk: Desk) -> None:
     place = desk.place()
     desk.run(desk.training())
@@ -127,11 +129,41 @@ def test_an_interrupt_at_any_step_leaves_nothing_of_it_beside_what_was_there(des
         assert desk.jobs("InProgress") == []
 
 
+class WithoutBucketPolicy(Interrupted):
+    """Moto passes over the condition of a bucket's policy, and would refuse everything."""
+
+    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        return {} if operation == "put_bucket_policy" else super().call(service, operation, **request)
+
+
+def test_an_interrupt_takes_back_the_bucket_that_was_made_for_the_run(desk: Desk) -> None:
+    job = desk.training(inputs={"training": "data"}, sagemaker={"bucket": None})
+    interrupted = 0
+    for number in range(1, 60):
+        aws = desk.client(WithoutBucketPolicy)
+        assert isinstance(aws, WithoutBucketPolicy)
+        place = desk.place(aws)
+        plan = place.plan(job)
+        assert plan.bucket.calls
+        aws.left = number
+        try:
+            started = place.submit(plan)
+        except KeyboardInterrupt:
+            interrupted += 1
+            assert desk.aws.bucket_region(plan.bucket.name) is None, f"after request {number}"
+            continue
+        aws.left = 0
+        assert started.run.wait().status == "Completed"
+        break
+    assert interrupted > 12
+    assert desk.objects(f"tarmac/runs/{plan.run_id}/code/", plan.bucket.name)
+
+
 def test_a_refusal_leaves_nothing(desk: Desk) -> None:
     place = desk.place()
-    with struck(desk.emulator, "access-denied,operation=CreateTrainingJob,action=iam:PassRole"):
-        with pytest.raises(AwsRefused) as raised:
-            place.submit(place.plan(desk.training(inputs={"training": "data"})))
+    denied = "access-denied,operation=CreateTrainingJob,action=iam:PassRole"
+    with struck(desk.emulator, denied), pytest.raises(AwsRefused) as raised:
+        place.submit(place.plan(desk.training(inputs={"training": "data"})))
     assert "iam:PassRole" in raised.value.message
     assert raised.value.exit_code == ExitCode.AWS_REFUSED
     assert desk.objects() == set()
@@ -141,9 +173,8 @@ def test_a_refusal_leaves_nothing(desk: Desk) -> None:
 def test_a_refusal_of_any_request_leaves_nothing(desk: Desk, operation: str) -> None:
     place = desk.place()
     plan = place.plan(desk.training())
-    with struck(desk.emulator, f"internal-error,operation={operation}"):
-        with pytest.raises(TarmacError):
-            place.submit(plan)
+    with struck(desk.emulator, f"internal-error,operation={operation}"), pytest.raises(TarmacError):
+        place.submit(plan)
     assert desk.objects() == set()
     assert plan.run_id not in desk.jobs("InProgress")
 
@@ -166,8 +197,6 @@ def test_a_job_of_the_same_name_that_is_not_ours_is_not_taken_for_ours(desk: Des
     theirs = {**create.request, "TrainingJobName": f"{plan.run_id[:-4]}ffff"}
     theirs["Tags"] = []
     desk.emulator.client("sagemaker").create_training_job(**theirs)
-    from dataclasses import replace
-
     with pytest.raises(AwsRefused) as raised:
         place.submit(replace(plan, run_id=theirs["TrainingJobName"]))
     assert raised.value.code == "ResourceInUse"
@@ -196,8 +225,6 @@ def test_a_quota_leads_to_the_next_type_and_names_what_the_first_needs(desk: Des
 
 
 def test_the_job_is_told_which_type_it_got(desk: Desk) -> None:
-    import json
-
     place = desk.place()
     plan = place.plan(desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
     with struck(desk.emulator, "quota,instance=ml.g5.xlarge"):
@@ -209,9 +236,8 @@ def test_the_job_is_told_which_type_it_got(desk: Desk) -> None:
 def test_no_quota_for_any_type_says_all_that_was_tried_and_what_each_needs(desk: Desk) -> None:
     place = desk.place()
     job = desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge"])
-    with struck(desk.emulator, "quota"):
-        with pytest.raises(NotToBeHad) as raised:
-            place.submit(place.plan(job))
+    with struck(desk.emulator, "quota"), pytest.raises(NotToBeHad) as raised:
+        place.submit(place.plan(job))
     said, remedy = raised.value.message, raised.value.remedy or ""
     assert "ml.g5.xlarge: ResourceLimitExceeded" in said
     assert "ml.g6.xlarge: ResourceLimitExceeded" in said
@@ -250,10 +276,9 @@ def test_a_run_that_failed_for_capacity_is_followed_by_one_on_the_next_type(desk
 def test_no_capacity_for_the_last_type_is_said_with_all_that_was_tried(desk: Desk) -> None:
     place = desk.place()
     plan = place.plan(desk.training(instance_type="ml.g5.xlarge", require_gpu=False))
-    with struck(desk.emulator, "capacity"):
-        with pytest.raises(NotToBeHad, match="CapacityError"):
-            for started in attempts(place, plan):
-                started.run.wait()
+    with struck(desk.emulator, "capacity"), pytest.raises(NotToBeHad, match="CapacityError"):
+        for started in attempts(place, plan):
+            started.run.wait()
 
 
 def test_a_job_that_fails_by_itself_is_not_tried_on_another_type(desk: Desk) -> None:

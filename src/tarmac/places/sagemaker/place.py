@@ -74,6 +74,7 @@ class SageMakerPlace:
         role = find_role(self.aws, in_job=job.sagemaker.role)
         bucket = plan_bucket(self.aws, in_job=job.sagemaker.bucket)
         self._refuse_other_regions(job, remote, region)
+        self._refuse_empty(remote)
         run_id = new_run_id(job.name)
         checkpoints, begun = self._checkpoints(job, bucket, run_id, fresh)
         plan = SageMakerPlan(
@@ -168,6 +169,22 @@ class SageMakerPlace:
             if bucket not in regions:
                 regions[bucket] = self._region_of(bucket, region)
             _refuse_region(what, address, bucket, regions[bucket], region)
+
+    def _refuse_empty(self, remote: dict[str, str]) -> None:
+        """A job whose input is not there fails after its instances were paid for."""
+        for name, address in remote.items():
+            bucket, _, key = address.removeprefix("s3://").partition("/")
+            try:
+                found = next(self.aws.list_objects(bucket, key), None)
+            except AwsRefused as refused:
+                if refused.is_permission:
+                    continue  # the role may well see what the user may not
+                raise
+            if found is None:
+                raise InvalidJob(
+                    f"The input {name} is {address}, and there is nothing.",
+                    remedy=f"aws s3 ls s3://{bucket}/",
+                )
 
     def _region_of(self, bucket: str, otherwise: str) -> str | None:
         try:
