@@ -2,7 +2,7 @@
 
 Moto keeps everything in memory and cannot be asked for it. But it draws every id that it makes up from one random
 generator that may be seeded, so the same requests with the same seeds, one after the other, make the same buckets,
-upload ids and instances. Times are those of the replay.
+instances and keys. Only S3's upload ids come from elsewhere: the old ones are translated. Times are those of the replay.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import json
+import re
 import shutil
 import sys
 import threading
@@ -51,6 +52,7 @@ class Journal:
         self._blobs.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._next = 1
+        self._uploads: dict[str, str] = {}
         self._file = self._open()
 
     def answer(self, request: AwsRequest, *, only_reads: bool) -> Answer:
@@ -63,7 +65,7 @@ class Journal:
             self._seed(number)
             answer = self._ask(request.environ)
             if answer.status < 400:
-                self._write(number, request)
+                self._write(number, request, _upload_id(answer))
             return answer
 
     def replay(self) -> int:
@@ -80,15 +82,7 @@ class Journal:
                 entry = json.loads(line)
                 self._next = entry["number"] + 1
                 self._seed(entry["number"])
-                with self._body(entry) as body:
-                    answer = self._ask(_environ(entry["environ"], body, entry["size"]))
-                if answer.status >= 400:
-                    said = b"".join(answer.body)[:200].decode(errors="replace")
-                    print(
-                        f"tarmac: {entry['environ']['REQUEST_METHOD']} {entry['environ']['PATH_INFO']} "
-                        f"could not be done again: {said}",
-                        file=sys.stderr,
-                    )
+                self._repeat(entry)
         with path.open("ab") as file:
             file.truncate(whole)
         return entries
@@ -106,10 +100,24 @@ class Journal:
         with self._lock:
             self._file.close()
 
+    def _repeat(self, entry: Mapping[str, Any]) -> None:
+        what = f"{entry['environ']['REQUEST_METHOD']} {entry['environ']['PATH_INFO']}"
+        try:
+            with self._body(entry) as body:
+                answer = self._ask(_environ(entry["environ"], body, entry["size"]))
+        except Exception as error:  # noqa: BLE001 - one request that another moto does not take is not the end
+            _complain(what, f"{type(error).__name__}: {error}")
+            return
+        if answer.status >= 400:
+            _complain(what, b"".join(answer.body)[:200].decode(errors="replace"))
+        if upload := entry.get("upload"):
+            self._uploads[upload] = _upload_id(answer)
+
     def _open(self) -> IO[bytes]:
         return (self._folder / "journal.jsonl").open("ab", buffering=0)
 
     def _ask(self, environ: dict[str, Any]) -> Answer:
+        environ = self._translated(environ)
         started: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> Callable[..., None]:
@@ -117,21 +125,28 @@ class Journal:
             return _unused_write
 
         parts = self._application(environ, start)
-        # What streams (an object's content) goes on streaming; what is a list is complete.
-        body = parts if isinstance(parts, list) else list(parts)
+        body = list(parts)
         status, headers = started[-1]
         close = getattr(parts, "close", None)
         if close:
             close()
         return Answer(int(status.split()[0]), tuple(headers), body)
 
-    def _write(self, number: int, request: AwsRequest) -> None:
+    def _translated(self, environ: dict[str, Any]) -> dict[str, Any]:
+        query = environ.get("QUERY_STRING", "")
+        found = re.search(r"uploadId=([^&]+)", query)
+        new = self._uploads.get(found[1]) if found else None
+        return {**environ, "QUERY_STRING": query.replace(found[1], new)} if found and new else environ
+
+    def _write(self, number: int, request: AwsRequest, upload: str) -> None:
         environ = {
             name: value
             for name, value in request.environ.items()
             if isinstance(value, str | dict) and (name in _KEPT or name.startswith("HTTP_"))
         }
         entry: dict[str, Any] = {"number": number, "environ": environ, "size": request.size}
+        if upload:
+            entry["upload"] = upload
         request.body.seek(0)
         if request.size <= _INLINE:
             entry["body"] = base64.b64encode(request.body.read()).decode()
@@ -154,6 +169,18 @@ class Journal:
         if "blob" in entry:
             return (self._blobs / entry["blob"]).open("rb")
         return io.BytesIO(base64.b64decode(entry["body"]))
+
+
+def _upload_id(answer: Answer) -> str:
+    """The id in the answer of `CreateMultipartUpload`; empty for any other."""
+    found = re.search(
+        rb"<InitiateMultipartUploadResult.*<UploadId>([^<]+)</UploadId>", b"".join(answer.body), re.DOTALL
+    )
+    return found[1].decode() if found else ""
+
+
+def _complain(what: str, why: str) -> None:
+    print(f"tarmac: {what} could not be done again: {why}", file=sys.stderr)
 
 
 def _unused_write(_: bytes) -> None:

@@ -1,0 +1,64 @@
+"""Logs come as they are printed, however many."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from desk import until
+from emulator_jobs import Account
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_lines_arrive_complete_and_in_order(aws: Account) -> None:
+    started = time.monotonic()
+    name = aws.train("seq 0 99999")
+    job = aws.ended(name)
+    took = time.monotonic() - started
+    assert job["TrainingJobStatus"] == "Completed"
+    assert [int(line) for line in aws.log(name)] == list(range(100_000))
+    # 10,000 lines a second, with room for a machine that does other things too.
+    assert took < 30
+
+
+def test_lines_are_seen_while_the_job_goes_on(aws: Account) -> None:
+    name = aws.train("echo first; sleep 60")
+    missing = aws.client("logs").exceptions.ResourceNotFoundException
+
+    def first() -> bool:
+        try:
+            return aws.log(name) == ["first"]
+        except (IndexError, missing):
+            return False
+
+    until(first, "the first line", seconds=10)
+    assert aws.job(name)["SecondaryStatus"] == "Training"
+    aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+    aws.ended(name)
+
+
+def test_a_line_longer_than_an_event_becomes_several(aws: Account) -> None:
+    job = aws.trained("head -c 600000 /dev/zero | tr '\\0' y")
+    lines = aws.log(job["TrainingJobName"])
+    assert len(lines) > 2
+    assert "".join(lines) == "y" * 600_000
+
+
+def test_bytes_that_are_no_text_do_not_stop_the_log(aws: Account) -> None:
+    job = aws.trained("printf '\\377\\376 end\\n'; printf 'a\\r\\n'")
+    assert aws.log(job["TrainingJobName"]) == ["\ufffd\ufffd end", "a"]
+
+
+def test_every_host_has_a_stream_that_sagemaker_would_name_so(aws: Account) -> None:
+    import re
+
+    resources = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 1}
+    name = aws.trained("echo here", ResourceConfig=resources)["TrainingJobName"]
+    found = aws.client("logs").describe_log_streams(
+        logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=f"{name}/"
+    )
+    names = [item["logStreamName"] for item in found["logStreams"]]
+    assert [bool(re.fullmatch(rf"{name}/algo-{number}-\d{{10}}", stream)) for number, stream in enumerate(names, 1)] == [
+        True,
+        True,
+    ]
