@@ -26,6 +26,7 @@ VERBS = {
     "doctor": "look why a GPU is not used, or slow, on this machine",
     "bench-endpoint": "measure an endpoint: latency, highest rate, cost per million requests",
     "package": "build a model.tar.gz and check that it serves",
+    "serve": "serve a model by SageMaker's handler contract",
     "rule": "say what a rule of `tarmac check` is about",
     "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
     "iam": "print the least permissions that Tarmac needs",
