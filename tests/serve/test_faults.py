@@ -233,13 +233,15 @@ def test_sigterm_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
 
 
 def test_draining_ends_after_its_time(tmp_path: Path) -> None:
-    with serving(tmp_path, handler("time.sleep(50)"), TARMAC_SERVE_DRAIN="1") as server:
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(server.predict, 1)
-            until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
-            server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait(15) == 0
-            assert running.result().status == 503
+    with (
+        serving(tmp_path, handler("time.sleep(50)"), TARMAC_SERVE_DRAIN="1") as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        running = pool.submit(server.predict, 1)
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(15) == 0
+        assert running.result().status == 503
 
 
 def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:

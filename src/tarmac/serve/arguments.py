@@ -23,6 +23,7 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
         "--model-dir", type=Path, help="the model's folder (default: model in SAGEMAKER_BASE_DIR)"
     )
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--leave-on-failure", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
     folder = given.model_dir or Path(settings.base_dir) / "model"
@@ -30,6 +31,7 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
         access_log=not given.no_access_log,
         leave_on_failure=given.leave_on_failure,
         ready_fd=given.ready_fd,
+        with_parent=given.with_parent,
     )
     return with_flags(settings, given), folder, options
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tarmac.agent.descendants import die_with_parent
 from tarmac.serve.access_log import AccessLog, open_stream
 from tarmac.serve.app import App
 from tarmac.serve.core import InferenceCore
@@ -42,6 +43,7 @@ class Options:
         grace_s: how long beyond the time-out a predictor may hang, in seconds.
         limits: how patient the HTTP server is.
         ready_fd: a descriptor to which the port is written once the server listens.
+        with_parent: whether the kernel shall end the server with the process that started it.
     """
 
     access_log: bool = True
@@ -49,6 +51,7 @@ class Options:
     grace_s: float = GRACE_S
     limits: Limits = field(default_factory=Limits)
     ready_fd: int | None = None
+    with_parent: bool = False
 
 
 def main(words: list[str] | None = None) -> int:
@@ -77,9 +80,12 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
         model_dir: the model's folder; not used under the multi-model API.
         options: see there.
     """
+    chosen = options or Options()
+    if chosen.with_parent:
+        die_with_parent()
     # First of all: a fork must find one thread and little memory.
     keeper = Keeper.start()
-    front = Front(settings, model_dir, options or Options(), keeper, os.environ)
+    front = Front(settings, model_dir, chosen, keeper, os.environ)
     try:
         return asyncio.run(front.run())
     except LoadError as error:

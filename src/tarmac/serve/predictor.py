@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -108,6 +109,7 @@ class Predictor:
         began = time.monotonic()
         try:
             model = load_model(folder, settings, device, name)
+            _import_ahead()
             warm_up(model, settings.warmup)
         except LoadError as error:
             self._fail(error.message, error.remedy, error.details)
@@ -308,6 +310,13 @@ def say(words: str) -> None:
     except (OSError, ValueError, AttributeError):
         # Closed or replaced by the handler.
         return
+
+
+def _import_ahead() -> None:
+    """What reading and writing arrays needs: the first request should not wait for it."""
+    for name in ("numpy", "orjson"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _request(headers: dict[str, str], body: memoryview) -> Request:

@@ -1,0 +1,100 @@
+"""Serve a model as SageMaker does: GET /ping, POST /invocations, the handler's own functions, on the GPU if there is one.
+
+The environment variables of AWS's inference toolkits (SAGEMAKER_PROGRAM, SAGEMAKER_MODEL_SERVER_WORKERS …) are heeded;
+flags go before them. Ctrl-C lets running requests end first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarmac.cli.arguments import verb
+from tarmac.cli.model_argument import add_model, model_path
+from tarmac.errors import ExitCode, TarmacError, UsageError
+
+if TYPE_CHECKING:
+    from tarmac.cli.arguments import Verbs
+
+_FLAGS = ("host", "port", "workers", "workers_per_gpu", "max_batch_size", "timeout", "warmup", "autocast")
+_SWITCHES = ("require_gpu", "compile", "cuda_graphs", "no_access_log")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `tarmac serve`."""
+    from tarmac.serve.arguments import add_flags  # the server's own flags, which its file takes too
+
+    parser = verb(verbs, "serve", "serve a model by SageMaker's handler contract", __doc__)
+    add_model(parser)
+    parser.add_argument(
+        "--python", metavar="PY", help="the interpreter, or environment, that runs the handler"
+    )
+    parser.add_argument("--dev", action="store_true", help="load the model again whenever its code changes")
+    add_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `tarmac serve` out."""
+    from tarmac.places.agent_file import agent_file
+    from tarmac.places.interpreter import find_interpreter
+    from tarmac.serve.artifact import prepare
+    from tarmac.serve.errors import LoadError
+    from tarmac.settings import cache_dir
+
+    python = find_interpreter(arguments.python)
+    with tempfile.TemporaryDirectory(prefix="tarmac-serve-") as scratch:
+        try:
+            path = model_path(arguments, Path(scratch))
+            folder = prepare(path, Path(scratch) / "model", arguments.code)
+        except LoadError as error:
+            raise TarmacError(error.message, remedy=error.remedy) from error
+        if arguments.dev and path.is_file() and arguments.code is None:
+            raise UsageError(
+                "--dev watches code, and MODEL is one file.", remedy="Give the folder with code/, or --code."
+            )
+        # The server imports from its file until the end: the cache's may be replaced meanwhile.
+        agent = Path(scratch) / "tarmac-agent.pyz"
+        agent.write_bytes(agent_file(cache_dir()).read_bytes())
+        command = [python, str(agent), "serve", "--model-dir", str(folder), *server_flags(arguments)]
+        return _serve(command, [path, arguments.code] if arguments.dev else [])
+
+
+def server_flags(arguments: argparse.Namespace) -> list[str]:
+    """The command line for the server itself."""
+    words: list[str] = ["--with-parent"] if arguments.dev else ["--with-parent", "--leave-on-failure"]
+    for name in _FLAGS:
+        value = getattr(arguments, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    if arguments.host is None and "TARMAC_SERVE_HOST" not in os.environ:
+        # A handler on a laptop is nobody else's business; in a container SageMaker must reach it.
+        words += ["--host", "127.0.0.1"]
+    words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
+    return words
+
+
+def _serve(command: list[str], watched: list[Path | None]) -> int:
+    environment = dict(os.environ)
+    if watched:
+        # Bytecode knows its source by the second: two edits within one would be one.
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    process = subprocess.Popen(command, env=environment)
+    signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
+    # The terminal sends it to the server too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if watched:
+        from tarmac.cli.reloading import reload_on_change
+
+        reload_on_change(process, [path for path in watched if path is not None])
+    code = process.wait()
+    if code < 0:
+        print(f"tarmac: the server was killed by {signal.Signals(-code).name}", file=sys.stderr)
+        return ExitCode.FAILED
+    return code
