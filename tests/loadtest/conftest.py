@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,12 @@ Behaviour = Callable[[socket.socket, int], bool]
 
 
 @pytest.fixture
-def server() -> Callable[[Behaviour], object]:
+def server() -> Callable[..., object]:
     return _serving
 
 
 @contextmanager
-def _serving(behave: Behaviour) -> Iterator[Server]:
+def _serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=512)
     state = Server(listening.getsockname()[1])
     lock = threading.Lock()
@@ -39,6 +40,8 @@ def _serving(behave: Behaviour) -> Iterator[Server]:
     def serve(connection: socket.socket) -> None:
         pending = b""
         try:
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_side=True)
             while True:
                 while b"\r\n\r\n" not in pending:
                     data = connection.recv(65536)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -217,3 +221,36 @@ def test_a_probe_of_half_an_answer_says_so(server: Any) -> None:
 
     with server(behave) as there, pytest.raises(TarmacError, match="middle of an answer"):
         probe(_to(there))
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A certificate for this machine that this process trusts."""
+    path = tmp_path / "here.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=here"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(tmp_path / "key"), "-out", str(path)]
+    if shutil.which("openssl") is None or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("needs openssl to make a certificate")
+    path.write_text(path.read_text() + (tmp_path / "key").read_text())
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    return path
+
+
+def test_https_is_spoken_where_the_url_says_so(server: Any, certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with server(_answering, context) as there:
+        target = Target.parse(f"https://127.0.0.1:{there.port}", b"[1]")
+        assert probe(target).status == 200
+        result = open_loop(target, rate=100, seconds=0.2, load=QUICK)
+    assert result.outcomes == {"200": 20}
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    server: Any, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with server(_answering, context) as there, pytest.raises(TarmacError, match="certificate"):
+        probe(Target.parse(f"https://127.0.0.1:{there.port}", b"[1]"))
