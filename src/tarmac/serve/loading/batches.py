@@ -84,12 +84,24 @@ def split(prediction: Any, lengths: Sequence[int]) -> list[Any]:
     raise Inseparable(f"a {type(prediction).__name__} for {total} rows")
 
 
+def different(items: Sequence[Any]) -> Sequence[Any] | None:
+    """The same items where they differ, else each with its values shifted by another step, so that a mix-up of rows
+    would show; `None` where that makes no difference either (all zeros).
+    """
+    if not alike(items[0], items[-1]):
+        return items
+    shifted = [_shifted(item, step) for step, item in enumerate(items)]
+    return None if alike(shifted[0], shifted[-1]) else shifted
+
+
 def alike(one: Any, other: Any) -> bool:
-    """Whether two predictions on the host say the same, within what the order of a sum may change."""
+    """Whether two predictions, or two inputs, on the host say the same, within what the order of a sum may change."""
     import numpy as np
 
     if isinstance(one, TensorAnswer):
         return alike(one.outputs, other.outputs)
+    if isinstance(one, TensorRequest):
+        return alike(one.inputs, other.inputs)
     if isinstance(one, Mapping):
         return all(alike(value, other[name]) for name, value in one.items())
     if isinstance(one, (list, tuple)):
@@ -110,6 +122,22 @@ def _key_of_parts(names: Hashable, parts: list[Any]) -> Hashable | None:
     if not keys or any(key is None for key in keys) or len({length_of(part) for part in parts}) != 1:
         return None
     return (names, *keys)
+
+
+def _shifted(data: Any, step: int) -> Any:
+    if isinstance(data, TensorRequest):
+        return TensorRequest(_shifted(data.inputs, step), data.by_row, data.signature)
+    if isinstance(data, Mapping):
+        return {name: _shifted(value, step) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        parts = [_shifted(value, step) for value in data]
+        return tuple(parts) if isinstance(data, tuple) else parts
+    if not hasattr(data, "shape") or not data.shape:
+        return data
+    import numpy as np
+
+    # The values stay such as the model knows: rolled along the last dimension, no number is new.
+    return data.roll(step, -1) if hasattr(data, "roll") else np.roll(data, step, axis=-1)
 
 
 def _slices(rows: Any, lengths: Sequence[int]) -> list[Any]:

@@ -193,10 +193,13 @@ class ServedModel(Model):
 
     def _prove(self, items: Sequence[Any]) -> list[Any]:
         """The first batch is computed both ways: some models' first dimension is no batch (a sequence's steps, say)."""
-        singly = [self._framework.to_host(self._predict(item, None)) for item in items]
+        singly = self._one_by_one(items)
         try:
-            together = self._together(items)
-            same = all(batches.alike(one, other) for one, other in zip(singly, together))
+            probes = batches.different(items)
+            if probes is None:
+                return singly
+            expected = singly if probes is items else self._one_by_one(probes)
+            same = all(batches.alike(*pair) for pair in zip(expected, self._together(probes)))
         except Exception as error:  # noqa: BLE001 - a model that takes no batches says so in its own way
             if refusals.out_of_memory(error):
                 return singly
@@ -205,6 +208,9 @@ class ServedModel(Model):
         if not same:
             self.batch = replace(self.batch, enabled=False)
         return singly
+
+    def _one_by_one(self, items: Sequence[Any]) -> list[Any]:
+        return [self._framework.to_host(self._predict(item, None)) for item in items]
 
     def _write(self, prediction: Any, request: Request) -> Response:
         if is_stream(prediction):

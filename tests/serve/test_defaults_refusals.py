@@ -1,0 +1,175 @@
+"""What frameworks say of data that does not fit, made by the frameworks themselves; and what is nobody's request's fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tarmac.serve.errors import RequestError
+from tarmac.serve.handler import is_out_of_memory
+from tarmac.serve.refusals import refused, told_by_handler, unanswerable, unreadable
+
+
+def _raised(call: Callable[[], Any]) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the frameworks' own
+        call()
+    return caught.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("linear", "expected 4 values in the last dimension, given 3"),
+        ("channels", "expected 3 channels, given 1"),
+        ("dimensions", "given shape [3, 4]"),
+        ("kernel", "expected at least the kernel's size (3 x 3), given (2 x 2)"),
+        ("recurrent", "expected 4 values in the last dimension, given 3"),
+        ("layer norm", "expected shape [*, 4], given [2, 3]"),
+        ("batch norm", "expected 4 channels, given 3"),
+        ("batch norm's rank", "expected 4D input, given 2D"),
+        ("type", "given Double"),
+        ("indices", "an index is outside of the model's table"),
+        ("float indices", "expected values of type Long, Int, given Float"),
+        ("broadcast", "expected size 4 in dimension 1, given 3"),
+        ("view", "expected what fits into shape [2, 4], given 6 values"),
+    ],
+)
+def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    calls: dict[str, Callable[[], Any]] = {
+        "linear": lambda: nn.Linear(4, 1)(torch.zeros(2, 3)),
+        "channels": lambda: nn.Conv2d(3, 1, 3)(torch.zeros(1, 1, 8, 8)),
+        "dimensions": lambda: nn.Conv2d(3, 1, 3)(torch.zeros(3, 4)),
+        "kernel": lambda: nn.Conv2d(1, 1, 3)(torch.zeros(1, 1, 2, 2)),
+        "recurrent": lambda: nn.LSTM(4, 1)(torch.zeros(1, 1, 3)),
+        "layer norm": lambda: nn.LayerNorm(4)(torch.zeros(2, 3)),
+        "batch norm": lambda: nn.BatchNorm1d(4).eval()(torch.zeros(2, 3)),
+        "batch norm's rank": lambda: nn.BatchNorm2d(4)(torch.zeros(2, 3)),
+        "type": lambda: nn.Linear(4, 1)(torch.zeros(2, 4, dtype=torch.float64)),
+        "indices": lambda: nn.Embedding(4, 1)(torch.tensor([9])),
+        "float indices": lambda: nn.Embedding(4, 1)(torch.tensor([1.0])),
+        "broadcast": lambda: torch.zeros(2, 3) + torch.zeros(2, 4),
+        "view": lambda: torch.zeros(2, 3).view(2, 4),
+    }
+    refusal = refused(_raised(calls[given]))
+    assert refusal is not None
+    assert refusal.status == 422
+    assert said in refusal.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("axis", "expected 4 values in dimension -1, given shape (2, 3)"),
+        ("shape", "expected shape (None, 4), given (2, 3)"),
+        ("rank", "expected at least 2 dimensions, given 1"),
+        ("matmul", "expected 4 values in the last dimension, given shape [2,3]"),
+        ("reshape", "expected 8 values, given 6"),
+        ("gather", "expected indices below 4, given 9"),
+        ("add", "expected what goes with shape [2,4], given [2,3]"),
+    ],
+)
+def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None:
+    tf = pytest.importorskip("tensorflow")
+    import keras
+
+    dense = keras.layers.Dense(1)
+    dense.build((None, 4))
+    entry = keras.Input((4,))
+    functional = keras.Model(entry, entry * 2)
+    calls: dict[str, Callable[[], Any]] = {
+        "axis": lambda: dense(tf.zeros((2, 3))),
+        "shape": lambda: functional(tf.zeros((2, 3))),
+        "rank": lambda: keras.layers.Dense(1)(tf.zeros(3)),
+        "matmul": lambda: tf.matmul(tf.zeros((2, 3)), tf.zeros((4, 1))),
+        "reshape": lambda: tf.reshape(tf.zeros((2, 3)), (2, 4)),
+        "gather": lambda: tf.gather(tf.zeros(4), 9),
+        "add": lambda: tf.zeros((2, 3)) + tf.zeros((2, 4)),
+    }
+    refusal = refused(_raised(calls[given]))
+    assert refusal is not None, _raised(calls[given])
+    assert said in refusal.message
+
+
+def test_the_data_tells_the_shape_where_the_error_does_not() -> None:
+    np = pytest.importorskip("numpy")
+    refusal = refused(AssertionError("Guard failed: x.size()[1] == 784"), np.zeros((1, 3)))
+    assert refusal is not None
+    assert refusal.message.endswith("expected size 784 in dimension 1, given shape (1, 3).")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyError("age"), RuntimeError("cannot read /opt/ml/model/secret"), ValueError("bad"), TypeError("no")],
+)
+def test_the_handlers_own_mistakes_are_no_refusals(error: Exception) -> None:
+    assert refused(error) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"), True),
+        (MemoryError(), True),
+        (type("OutOfMemoryError", (RuntimeError,), {})("x"), True),
+        (type("ResourceExhaustedError", (Exception,), {})("OOM when allocating tensor with shape[1]"), True),
+        (RuntimeError("CUDA error: device-side assert triggered"), False),
+        (ValueError("memory of the past"), False),
+    ],
+)
+def test_running_out_of_memory_is_told_apart(error: BaseException, expected: bool) -> None:
+    assert is_out_of_memory(error) is expected
+    assert not expected or refused(error) is None
+
+
+@pytest.mark.slow
+def test_pytorchs_own_allocator_is_recognised() -> None:
+    torch = pytest.importorskip("torch")
+    assert is_out_of_memory(_raised(lambda: torch.empty(1 << 55)))
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("Requested unsupported ContentType in content_type: text/x", 415),
+        ("This model only supports application/json input; content-type text/x is not supported", 415),
+        ("unsupported content type text/x", 415),
+        ("Content type text/x is not supported by this framework.", 415),
+    ],
+)
+def test_what_published_handlers_raise_for_a_type_is_415(said: str, status: int) -> None:
+    refusal = unreadable(ValueError(said), b"", "text/x")
+    assert refusal is not None
+    assert refusal.status == status
+
+
+def test_what_published_handlers_raise_for_an_accept_is_406() -> None:
+    refusal = unanswerable(Exception("Requested unsupported ContentType in Accept: text/x"), "text/x")
+    assert refusal is not None
+    assert refusal.status == 406
+
+
+def test_json_that_the_handler_could_not_read_is_400_with_the_place() -> None:
+    refusal = unreadable(_raised(lambda: json.loads("[1,]")), b"[1,]", "application/json")
+    assert refusal is not None
+    assert refusal.status == 400
+    assert "column" in refusal.message
+
+
+def test_text_that_is_not_the_bodys_is_the_handlers_fault() -> None:
+    assert unreadable(_raised(b"\xff".decode), b"other", "text/plain") is None
+
+
+def test_the_toolkits_errors_carry_their_status() -> None:
+    base = type("BaseInferenceToolkitError", (Exception,), {})
+    error = base("x")
+    error.status_code, error.message = 429, "Slow down."
+    refusal = told_by_handler(error)
+    assert isinstance(refusal, RequestError)
+    assert (refusal.status, refusal.message) == (429, "Slow down.")
