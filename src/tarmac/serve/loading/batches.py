@@ -88,10 +88,10 @@ def different(items: Sequence[Any]) -> Sequence[Any] | None:
     """The same items where they differ, else each with its values shifted by another step, so that a mix-up of rows
     would show; `None` where that makes no difference either (all zeros).
     """
-    if not alike(items[0], items[-1]):
+    if any(not alike(items[0], item) for item in items[1:]):
         return items
     shifted = [_shifted(item, step) for step, item in enumerate(items)]
-    return None if alike(shifted[0], shifted[-1]) else shifted
+    return None if alike(shifted[0], shifted[1]) else shifted
 
 
 def alike(one: Any, other: Any) -> bool:
