@@ -101,8 +101,9 @@ def follow(
     patience = _Patience(job.id, clock, sleep)
     look: Look | None = None
     shown: tuple[Any, ...] | None = None
-    looked = streams_looked = heard = changed = -1e9
+    looked = streams_looked = changed = -1e9
     log_due = 0.0
+    heard: float | None = None
     while True:
         if look is None or clock() - looked >= pause(clock() - changed):
             look = yield from patience.tried(job.look)
@@ -113,6 +114,7 @@ def follow(
                 if not look.record.has_ended:
                     yield look.record
         if reader is not None and look.began and (clock() >= log_due or look.record.has_ended):
+            heard = clock() if heard is None else heard
             find = clock() - streams_looked >= _STREAMS_SECONDS or len(reader.hosts) < hosts
             streams_looked = clock() if find else streams_looked
             for event in patience.pieces(reader, look=find):

@@ -1,0 +1,161 @@
+"""Runs on SageMaker: found by their tags and listed in a few calls."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aws_emulator import running_emulator
+from container_jobs import Jobs
+
+from tarmac.errors import RunNotFound
+from tarmac.places.aws import Aws, AwsRefused
+from tarmac.places.place import AmbiguousRun
+from tarmac.places.sagemaker.runs import SageMakerRuns
+
+pytestmark = pytest.mark.slow
+
+FOREVER = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def runs(aws: Any) -> SageMakerRuns:
+    return SageMakerRuns(aws.aws)
+
+
+class Searched(Aws):
+    """The emulator has no Search: this one answers it as SageMaker does."""
+
+    def __init__(self, found: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.found = found
+        self.asked: list[dict[str, Any]] = []
+
+    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        if operation != "search":
+            return super().call(service, operation, **request)
+        self.asked.append(request)
+        at = int(request.get("NextToken", 0))
+        page = {"Results": [{"TrainingJob": one} for one in self.found[at : at + 1]]}
+        return page | ({"NextToken": str(at + 1)} if at + 1 < len(self.found) else {})
+
+
+class TestFinding:
+    def test_a_whole_id_finds_training_and_processing_jobs(self, aws: Any, runs: SageMakerRuns) -> None:
+        train = aws.ended("")
+        process = aws.ended("", kind="processing")
+        assert runs.find(train.id).kind == "training"
+        assert runs.find(process.id).kind == "processing"
+        assert runs.run(runs.find(process.id)).id == process.id
+
+    def test_a_jobs_name_finds_its_newest_run(self, aws: Any, runs: SageMakerRuns) -> None:
+        aws.ended("", name="twice")
+        newest = aws.ended("", name="twice")
+        assert runs.find("twice").id == newest.id
+
+    def test_beginning_and_end_of_an_id_do(self, aws: Any, runs: SageMakerRuns) -> None:
+        run = aws.ended("", name="beginning")
+        assert runs.find("beginning-2026").id == run.id
+        assert runs.find(run.id[-9:]).id == run.id
+
+    def test_several_meanings_are_listed(self, aws: Any, runs: SageMakerRuns) -> None:
+        several = [aws.ended("", name="several").id for _ in range(2)]
+        with pytest.raises(AmbiguousRun) as caught:
+            runs.find("several-2026")
+        assert all(run_id in caught.value.message for run_id in several)
+
+    def test_without_a_name_the_newest_is_meant(self, aws: Any, runs: SageMakerRuns) -> None:
+        newest = aws.ended("", name="newest")
+        assert runs.find(None).id == newest.id
+
+    def test_a_job_that_tarmac_did_not_make_is_found_by_its_whole_name(
+        self, aws: Any, runs: SageMakerRuns
+    ) -> None:
+        run = aws.ended("print('hello')")
+        described = aws.aws.describe_job("training", run.id)
+        asked = ("AlgorithmSpecification", "RoleArn", "InputDataConfig", "OutputDataConfig", "ResourceConfig")
+        request = {name: described[name] for name in (*asked, "StoppingCondition")}
+        aws.emulator.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **request)
+        found = runs.run(runs.find("somebody-elses"))
+        assert found.wait().job_name == "somebody-elses"
+        assert "somebody-elses" not in [record.id for record in runs.records()]
+
+    @pytest.mark.parametrize("name", ["nothing", "train-20260501-120000-ffff", "no/job*name"])
+    def test_nothing_of_that_name_says_where_it_looked(self, runs: SageMakerRuns, name: str) -> None:
+        with pytest.raises(RunNotFound, match="us-east-1"):
+            runs.find(name)
+
+
+class TestListing:
+    def test_newest_first_with_what_lists_and_tags_say(self, aws: Any, runs: SageMakerRuns) -> None:
+        first = aws.ended("", name="listed")
+        second = aws.ended("raise SystemExit(1)", name="listed", kind="processing", hosts=2)
+        listed = [record for record in runs.records() if record.job_name == "listed"]
+        assert [(one.id, one.kind, one.status) for one in listed] == [
+            (second.id, "processing", "Failed"),
+            (first.id, "training", "Completed"),
+        ]
+        assert (listed[0].instance_type, listed[0].instance_count) == ("ml.g5.xlarge", 2)
+
+    def test_runs_that_go_on_have_their_cost_so_far(self, aws: Any, runs: SageMakerRuns) -> None:
+        run = aws.start(FOREVER, name="goes-on")
+        next(event for event in run.follow() if hasattr(event, "content"))
+        (record,) = [one for one in runs.records() if one.id == run.id]
+        assert (record.secondary_status, record.cost is not None) == ("Training", True)
+        run.stop()
+
+    def test_a_search_tells_what_training_jobs_cost(self, aws: Any) -> None:
+        ended = [aws.ended("", name="searched") for _ in range(2)]
+        found = [aws.aws.describe_job("training", run.id) for run in ended]
+        searched = Searched(found)
+        listed = [one for one in SageMakerRuns(searched).records() if one.job_name == "searched"]
+        assert all(one.cost is not None and one.billed_seconds for one in listed)
+        assert len(searched.asked) == 2
+        assert searched.asked[0]["SearchExpression"]["Filters"][0]["Name"] == "Tags.tarmac:run"
+
+    def test_a_search_that_is_behind_the_list_is_not_believed(self, aws: Any) -> None:
+        run = aws.ended("", name="behind")
+        stale = {**aws.aws.describe_job("training", run.id), "TrainingJobStatus": "InProgress"}
+        (record,) = [one for one in SageMakerRuns(Searched([stale])).records() if one.id == run.id]
+        assert record.status == "Completed"
+
+    def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRuns) -> None:
+        run = aws.ended("", name="removed")
+        run.remove()
+        assert run.id not in [record.id for record in runs.records()]
+        assert runs.find(run.id).status == "Completed"
+
+    def test_what_aws_refuses_is_an_error(self, aws: Any, runs: SageMakerRuns) -> None:
+        aws.emulator.faults("access-denied,operation=GetResources")
+        with pytest.raises(AwsRefused, match="AccessDenied"):
+            list(runs.records())
+
+
+def test_two_hundred_runs_take_a_few_calls(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("many")
+    with running_emulator(folder) as emulator:
+        for name, value in emulator.credentials.items():
+            monkeypatch.setenv(name, value)
+        jobs = Jobs(emulator, folder)
+        # Without capacity none of them runs: two hundred interpreters would take minutes.
+        emulator.faults("capacity")
+        made = [jobs.start("", name="many", send=False) for _ in range(200)]
+        runs = SageMakerRuns(Aws())
+        aws = Aws()
+        deadline = datetime.now(UTC) + timedelta(seconds=60)
+        while (
+            any(one["TrainingJobStatus"] == "InProgress" for one in aws.list_jobs("training"))
+            and datetime.now(UTC) < deadline
+        ):
+            pass
+        emulator.forget_requests()
+        assert {record.id for record in runs.records()} == set(made)
+        assert len(emulator.operations()) <= 10
+        emulator.forget_requests()
+        newest, older = runs.newest(20)
+        assert (len(newest), older) == (20, 180)
+        assert {record.id for record in newest} == set(made[-20:])
+        assert len(emulator.operations()) <= 10
