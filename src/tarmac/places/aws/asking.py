@@ -13,11 +13,9 @@ from tarmac import __version__
 from tarmac.errors import TarmacError, UsageError
 from tarmac.places.aws.errors import AwsRefused, AwsUnreachable
 from tarmac.places.aws.facts import Circumstances
+from tarmac.places.aws.objects import CONNECTIONS
 from tarmac.places.aws.words import Asked, in_words
 from tarmac.settings import boto3_session
-
-CONNECTIONS = 8
-"""Requests to one service that may be under way at a time."""
 
 THROTTLED_SECONDS = 120.0
 """How long throttling is waited out, beyond botocore's own attempts."""
@@ -219,7 +217,8 @@ class Asking:
                     for name in session.get_available_regions(service or "ec2", partition)
                 }
 
-        return Circumstances(region, self._clock(), regions)
+        profile = session.profile_name if session is not None else None
+        return Circumstances(region, self._clock(), regions, profile)
 
 
 def _patience(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool) -> float:

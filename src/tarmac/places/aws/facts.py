@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tarmac.catalogue import Catalogue, JobKind
+if TYPE_CHECKING:
+    from tarmac.catalogue import JobKind
 
 _DENIED = re.compile(
     r"(?:User: )?(?P<principal>arn:\S+) is not authorized to perform: (?P<action>[\w-]+:\w+\*?)"
@@ -37,11 +38,13 @@ class Circumstances:
         region: asked; None where none was set.
         now: this machine's clock, in seconds since the epoch.
         regions: gives the names of all regions of a service.
+        profile: the profile that the credentials came from.
     """
 
     region: str | None
     now: float
     regions: Callable[[str], Collection[str]]
+    profile: str | None = None
 
 
 _REPOSITORY = re.compile(r"repository: (?P<repository>\S+) in registry ID: (?P<registry>\d{12})")
@@ -55,6 +58,7 @@ def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, 
     message = str(answer.get("Message") or error)
     facts = {
         "region": where.region or "",
+        "profile": where.profile or "",
         "image_region": where.region or "",
         "bucket_region": str(headers.get("x-amz-bucket-region") or answer.get("Region") or ""),
         "skew": _skew(headers.get("date"), where.now),
@@ -120,6 +124,8 @@ def _quota(found: re.Match[str], region: str | None) -> dict[str, str]:
     name = _QUOTA_NAME.match(found["quota"])
     if name is None or region is None:
         return facts
+    from tarmac.catalogue import Catalogue  # only where a quota was too small
+
     market = "spot" if name["spot"] else "warm-pool" if name["warm"] else "on-demand"
     use: JobKind = name["use"]  # type: ignore[assignment]  # the pattern names job kinds alone
     wanted = int(found["used"]) + int(found["delta"])

@@ -5,44 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO
 from urllib.parse import urlencode
 
-from tarmac.places.aws.asking import CONNECTIONS, Asking
+from tarmac.places.aws.asking import Asking
 from tarmac.places.aws.errors import AwsRefused, AwsUnreachable
+from tarmac.places.aws.objects import S3Object
 from tarmac.places.aws.stream import ObjectStream
 from tarmac.places.aws.words import broken_off
-
-__all__ = ["CONNECTIONS", "S3Calls", "S3Object", "encryption"]
 
 _ATTEMPTS = 4
 _CHUNK = 1 << 18
 _DELETED_AT_A_TIME = 1000
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
-
-
-@dataclass(frozen=True)
-class S3Object:
-    """One object on S3, as a listing shows it.
-
-    Args:
-        bucket: its bucket.
-        key: its key.
-        size: in bytes.
-        etag: changes whenever the content does.
-        modified: seconds since the epoch.
-    """
-
-    bucket: str
-    key: str
-    size: int
-    etag: str
-    modified: float
-
-    def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.key}"
 
 
 class S3Calls(Asking):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tarmac.places.aws.asking import CONNECTIONS, Asking
+from tarmac.places.aws.asking import Asking
+from tarmac.places.aws.objects import CONNECTIONS
 from tarmac.places.aws.s3 import encryption
 
 PART = 16 * 2**20
