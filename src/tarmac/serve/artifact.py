@@ -74,9 +74,10 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
     if not inner:
         raise LoadError(f"{archive} is empty: there is no model in it.")
     # `tar czf model.tar.gz model/` puts all of it one folder deeper than SageMaker expects it.
-    if len(inner) == 1 and inner[0].is_dir() and not _is_model(folder) and _is_model(inner[0]):
-        return inner[0]
-    return folder
+    if len(inner) != 1 or not inner[0].is_dir() or inner[0].name == CODE:
+        return folder
+    deeper = (inner[0] / CODE).is_dir() or (not _is_model(folder) and _is_model(inner[0]))
+    return inner[0] if deeper else folder
 
 
 def _servable(folder: Path, scratch: Path, code: Path | None) -> Path:
