@@ -13,7 +13,7 @@ from typing import Callable, TextIO
 from tarmac.serve.records import Record
 
 _EVERY_S = 0.25
-_MOST_WAITING = 100_000
+_MOST_WAITING = 20_000
 
 
 class AccessLog:

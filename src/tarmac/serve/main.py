@@ -130,7 +130,6 @@ class Front:
         supervisor = Supervisor(
             self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s
         )
-        placed = self._placements()
         if self._settings.multi_model:
             self._models = Models(
                 self._core, supervisor, lambda: self._for_one_more(placed), read_memory, say
@@ -138,6 +137,9 @@ class Front:
         app = App(self._core, self._metrics, self._models)
         server = HttpServer(app, self._options.limits)
         port = await self._listen(server)
+        self._tell_port(port)
+        # In a thread: a driver may take seconds to wake up, and /ping is asked meanwhile.
+        placed = await loop.run_in_executor(None, self._placements)
         self._log.start()
         supervisor.start()
         self._watch_gpus(placed)
@@ -147,7 +149,6 @@ class Front:
             served = supervisor.serve("model", self._model_dir, str(self._model_dir), placed)
             # For `--dev`: the model's code has changed.
             loop.add_signal_handler(signal.SIGHUP, supervisor.reload, served)
-        self._tell_port(port)
         lost = loop.create_task(supervisor.keeper_lost.wait())
         over = loop.create_task(self._over.wait())
         await asyncio.wait([lost, over], return_when=asyncio.FIRST_COMPLETED)

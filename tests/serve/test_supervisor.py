@@ -1,0 +1,121 @@
+"""Predictors on GPUs: who gets which, and a model that stays on the CPU. The GPUs are a stub NVML's."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from desk import until
+from nvml_stub import Scenario, build_library
+from serving import ECHO, model_folder, serving
+
+from tarmac.serve.main import predictor_command
+
+pytestmark = pytest.mark.slow
+
+WHERE = ECHO.replace("    return data", "    return [os.environ.get('CUDA_VISIBLE_DEVICES'), os.getpid()]")
+ON_THE_CPU = """
+import torch
+
+def model_fn(model_dir):
+    return torch.nn.Linear(2, 1)
+
+def predict_fn(data, model):
+    return model(torch.as_tensor(data)).detach().numpy()
+"""
+
+
+def two_gpus(tmp_path: Path) -> dict[str, str]:
+    scenario = Scenario(tmp_path / "gpus.txt")
+    for index in range(2):
+        scenario.gpu(index, "NVIDIA A10G", memory_mib=23028)
+        scenario.at(0, gpu=index, util=0, memory_mib=500)
+    scenario.now(1)
+    return dict(scenario.environment(build_library(tmp_path)))
+
+
+def test_each_gpu_has_a_predictor_that_sees_it_alone(tmp_path: Path) -> None:
+    with serving(tmp_path, WHERE, **two_gpus(tmp_path)) as server:
+        assert len(server.predictors) == 2
+        seen = {
+            Path(f"/proc/{pid}/environ").read_bytes().split(b"CUDA_VISIBLE_DEVICES=")[1][:1]
+            for pid in server.predictors
+        }
+        assert seen == {b"0", b"1"}
+        assert server.predict(1).json[0] in ("0", "1")
+
+
+def test_several_predictors_may_share_a_gpu(tmp_path: Path) -> None:
+    with serving(tmp_path, WHERE, "--workers-per-gpu", "2", **two_gpus(tmp_path)) as server:
+        assert len(server.predictors) == 4
+
+
+def test_gpus_are_shown_in_the_metrics(tmp_path: Path) -> None:
+    with serving(tmp_path, WHERE, **two_gpus(tmp_path)) as server:
+        until(
+            lambda: server.metric("tarmac_gpu_memory_total_bytes", gpu="1") == 23028 * 2**20,
+            "the GPU's memory",
+        )
+        assert server.metric("tarmac_gpu_utilization_percent", gpu="0") == 0
+
+
+def test_a_gpu_that_does_nothing_in_the_first_requests_is_warned_of(tmp_path: Path) -> None:
+    with serving(tmp_path, WHERE, **two_gpus(tmp_path)) as server:
+
+        def warned() -> bool:
+            server.predict(1)
+            return "did nothing in the first" in server.said
+
+        until(warned, "the warning", 30)
+        assert server.ping() == 200
+
+
+def test_a_model_left_on_the_cpu_is_said_and_served(tmp_path: Path) -> None:
+    with serving(tmp_path, ON_THE_CPU, "--workers", "1", **two_gpus(tmp_path)) as server:
+        assert "warning: The model is on the CPU" in server.said
+        assert 'model.to(torch.device("cuda"' in server.said
+
+
+def test_a_required_gpu_that_the_model_does_not_use_is_never_healthy(tmp_path: Path) -> None:
+    words = ("--workers", "1", "--require-gpu")
+    with serving(tmp_path, ON_THE_CPU, *words, healthy=False, **two_gpus(tmp_path)) as server:
+        until(lambda: "on the CPU" in server.ask("GET", "/ping").json["reason"], "the refusal")
+        assert server.ping() == 503
+
+
+def test_work_goes_to_the_least_loaded(tmp_path: Path) -> None:
+    slow = WHERE.replace("    return [", "    time.sleep(0.3)\n    return [")
+    from concurrent.futures import ThreadPoolExecutor
+
+    with serving(tmp_path, slow, "--workers", "3") as server, ThreadPoolExecutor(3) as pool:
+        began = time.monotonic()
+        pids = {answer.json[1] for answer in pool.map(server.predict, range(3))}
+        assert len(pids) == 3
+        assert time.monotonic() - began < 0.9
+
+
+def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    hangs = ECHO.replace("    return data", "    time.sleep(data)\n    return data")
+    with serving(tmp_path, hangs, "--workers", "2") as server, ThreadPoolExecutor(8) as pool:
+        hanging = pool.submit(server.predict, 3)
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the slow request to be at work")
+        began = time.monotonic()
+        # One may have been sent ahead to the busy one before that was known to be slow.
+        assert sum(answer.status == 200 for answer in pool.map(server.predict, [0] * 6)) == 6
+        assert hanging.result().status == 200
+        assert time.monotonic() - began < 5
+
+
+def test_a_predictor_is_told_what_to_serve_in_its_last_argument(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "a model", ECHO)
+    with serving(tmp_path, folder, OMP_NUM_THREADS="3") as server:
+        (pid,) = server.predictors
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        assert words[1:4] == predictor_command()[1:]
+        assert str(folder) in words[4]
+        assert b"OMP_NUM_THREADS=3" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert os.getsid(pid) == pid
