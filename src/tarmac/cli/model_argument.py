@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from tarmac.agent.paths import RunPaths
+from tarmac.cli.arguments import add_place, found_run
 from tarmac.errors import RunNotFound, TarmacError, UsageError
 
 MODEL_HELP = (
@@ -15,7 +16,7 @@ MODEL_HELP = (
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """MODEL, and the code that goes with it."""
+    """MODEL, the code that goes with it, and where to look for a run."""
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument(
         "--code",
@@ -23,6 +24,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the handler: inference.py, or the folder that becomes code/",
     )
+    add_place(parser)
 
 
 def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
@@ -37,8 +39,6 @@ def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
         return _archive_in(RunPaths(path).model_archive, text)
     if path.exists():
         return path
-    from tarmac.cli.arguments import found_run  # most models are paths
-
     try:
         run = found_run(arguments, text)
     except RunNotFound as error:
