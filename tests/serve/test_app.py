@@ -305,6 +305,7 @@ async def through_asgi(
         if messages:
             return messages.pop()
         await asyncio.sleep(3600)
+        return None
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -318,11 +319,11 @@ async def through_asgi(
 @pytest.mark.parametrize(
     ("method", "path", "body", "status"),
     [
-        ("GET", "/ping", b"", 200),
+        ("GET", "/ping", b"", 503),
         ("GET", "/none", b"", 404),
         ("GET", "/invocations", b"", 405),
         ("POST", "/invocations", b"x" * 101, 413),
-        ("POST", "/invocations", b"x", 404),
+        ("POST", "/invocations", b"x", 503),
     ],
 )
 def test_the_asgi_callable_answers_as_the_server_does(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_a_plain_request_has_a_short_line() -> None:
 def test_spans_follow_one_another() -> None:
     spans = list(span_phases(record(), 10.0))
     assert [name for name, _, _ in spans] == ["queue", "decode", "batch", "predict", "encode"]
-    assert all(before[2] == after[1] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[2] == after[1] for before, after in pairwise(spans))
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,8 @@ class InferenceCore:
             return self.trouble
         if self.settings.multi_model:
             return None
+        if not self.models:
+            return "starting"
         return next((model.health.trouble for model in self.models.values() if model.health.trouble), None)
 
     @property
