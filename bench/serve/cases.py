@@ -48,11 +48,11 @@ class Case:
 
 
 FULL = (
-    Case("mlp", "json", (1, 16, 64), 2.0, 5),
-    Case("mlp", "npy", (1, 16, 64), 2.0, 3),
-    Case("noop", "json", (1, 16, 64), 2.0, 3),
-    Case("resnet18", "npy", (1, 16), 6.0, 3),
-    Case("resnet18", "json", (1,), 6.0, 3),
+    Case("mlp", "json", (1, 16, 64), 2.0, 3),
+    Case("mlp", "npy", (1, 16, 64), 2.0, 2),
+    Case("noop", "json", (1, 16, 64), 2.0, 2),
+    Case("resnet18", "npy", (1, 16), 5.0, 2),
+    Case("resnet18", "json", (1,), 5.0, 2),
 )
 QUICK = (Case("mlp", "json", (1, 16, 64), 1.0, 1),)
 

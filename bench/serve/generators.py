@@ -34,12 +34,16 @@ class Reading:
         rate: good answers a second.
         p50, p99: seconds from sending to answer.
         failed: requests that failed.
+        cpu: seconds of CPU that the server's processes took for one good answer.
+        others: cores that other programs kept busy meanwhile, on average.
     """
 
     rate: float
     p50: float
     p99: float
     failed: int
+    cpu: float = 0.0
+    others: float = 0.0
 
 
 def name() -> str:

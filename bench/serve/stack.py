@@ -18,6 +18,7 @@ from tarmac.loadtest import Target, probe
 
 _PATIENCE_S = 90.0
 _STEP_S = 0.01
+_TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -54,6 +55,10 @@ class Stack:
     def memory(self) -> int:
         """Bytes of its whole process tree, shared pages split among those who share them (PSS)."""
         return sum(_pss(pid) for pid in _tree(self.process.pid))
+
+    def cpu(self) -> float:
+        """Seconds of CPU that its processes have taken so far."""
+        return sum(_cpu(pid) for pid in _tree(self.process.pid))
 
     def end(self) -> None:
         """End it and all its processes, whatever it leaves behind."""
@@ -152,6 +157,22 @@ def _tree(root: int) -> list[int]:
     for pid in found:
         found += children.get(pid, [])
     return found
+
+
+def machine_cpu() -> float:
+    """Seconds of CPU that all programs of this machine have taken so far, and what its host withheld."""
+    user, nice, system, _idle, _waiting, irq, softirq, stolen = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + irq + softirq + stolen) / _TICKS
+
+
+def _cpu(pid: int) -> float:
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / _TICKS
 
 
 def _pss(pid: int) -> int:
