@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_format, add_place, verb
+from tarmac.cli.arguments import add_format, verb
 from tarmac.cli.model_argument import add_model, model_path
 from tarmac.errors import ExitCode, TarmacError, UsageError
 
@@ -51,7 +51,6 @@ def add_parser(verbs: Verbs) -> None:
         "--timeout", type=float, default=600, metavar="SECONDS", help="for loading the model (default: 600)"
     )
     parser.add_argument("--python", metavar="PATH", help="interpreter or environment with the framework")
-    add_place(parser)
     add_format(parser)
     parser.set_defaults(run=run)
 
