@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
 
 _LOOK_SECONDS = 0.2
+_SETTLE_SECONDS = 2.0
 
 
 class Abandoned(Exception):
@@ -68,21 +70,35 @@ def work_off(tasks: Iterable[T], work: Callable[[T], None], tally: Tally, worker
         except queue.Empty:
             ended.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the work is waited for
+            # In this order: the others end as abandoned, which is not what went wrong.
             ended.put(error)
+            tally.abandon()
 
-    left = min(workers, count)
-    for _ in range(left):
-        # Daemons, and not waited for after a fault: a connection that hangs must not hold up Ctrl-C.
-        threading.Thread(target=one_after_the_other, daemon=True).start()
+    left = 0
     try:
+        for _ in range(min(workers, count)):
+            # Daemons, and not waited for long after a fault: a connection that hangs must not hold up Ctrl-C.
+            left += 1
+            threading.Thread(target=one_after_the_other, daemon=True).start()
         while left:
             try:
                 problem = ended.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 continue
+            left -= 1
             if problem is not None:
                 raise problem
-            left -= 1
     finally:
         if left:
             tally.abandon()
+            _settle(ended, left)
+
+
+def _settle(ended: queue.SimpleQueue[BaseException | None], left: int) -> None:
+    """Let what is on its way arrive, so that nothing appears after whoever called has looked or tidied up."""
+    until = time.monotonic() + _SETTLE_SECONDS
+    for _ in range(left):
+        try:
+            ended.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return
