@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.cli.words import counted, size, span
+from tarmac.cli.words import billing, counted, size, span, usd
+from tarmac.places.record import RunRecord
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,36 @@ def test_time_in_short(seconds: float | None, text: str) -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
 def test_things_are_counted(number: int, text: str) -> None:
     assert counted(number, "file") == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(None, "-"), (0.0, "$0.00"), (0.00421, "$0.0042"), (0.1, "$0.10"), (1234.5, "$1,234.50")],
+)
+def test_money_is_told_as_exactly_as_it_matters(amount: float | None, text: str) -> None:
+    assert usd(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("billed", "text"),
+    [
+        ({}, None),
+        ({"billed_seconds": 60.0, "cost_usd": 1.0}, "$1.00: 1:00 of ml.g5.xlarge"),
+        ({"billed_seconds": 60.0, "cost_usd": 4.0, "instance_count": 4}, "$4.00: 1:00 of 4 x ml.g5.xlarge"),
+        ({"billed_seconds": 60.0}, "1:00 of ml.g5.xlarge, at a price that is not known"),
+        (
+            {"billed_seconds": 60.0, "cost_usd": 1.0, "spot_saving": 0.7},
+            "$1.00: 1:00 of ml.g5.xlarge; spot saved 70 %",
+        ),
+    ],
+)
+def test_a_bill_says_what_it_is_for(billed: dict[str, float], text: str | None) -> None:
+    run = {
+        "id": "a",
+        "job_name": "a",
+        "kind": "training",
+        "place": "sagemaker",
+        "status": "Completed",
+        "created": 0,
+    }
+    assert billing(RunRecord.of({**run, "instance_type": "ml.g5.xlarge", **billed})) == text
