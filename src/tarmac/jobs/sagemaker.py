@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema, model_validator
 
 from tarmac.jobs import rules
 from tarmac.jobs.parts import Part
@@ -56,7 +56,21 @@ def _regex(text: str) -> str:
 
 _KmsKey = Annotated[str, _matching(KMS_KEY, "the id or the ARN of a KMS key")]
 _NetworkId = Annotated[str, _matching(NETWORK_ID, "the id of a subnet or a security group")]
-_NetworkIds = Annotated[tuple[_NetworkId, ...], BeforeValidator(_one_or_more)]
+
+
+def _network_ids(most: int) -> Any:
+    """One id, or a list of up to so many."""
+    one = {"type": "string", "pattern": NETWORK_ID}
+    schema = {"anyOf": [one, {"type": "array", "items": one, "maxItems": most}, {"type": "null"}]}
+    return Annotated[
+        tuple[_NetworkId, ...], BeforeValidator(_one_or_more), Field(max_length=most), WithJsonSchema(schema)
+    ]
+
+
+if TYPE_CHECKING:
+    _Subnets = _SecurityGroups = tuple[str, ...]
+else:
+    _Subnets, _SecurityGroups = _network_ids(MAX_SUBNETS), _network_ids(MAX_SECURITY_GROUPS)
 
 
 class SageMakerSettings(Part):
@@ -74,10 +88,10 @@ class SageMakerSettings(Part):
         examples=["my-training-bucket"],
         json_schema_extra={"pattern": BUCKET},
     )
-    subnets: Annotated[_NetworkIds, Field(max_length=MAX_SUBNETS)] = Field(
+    subnets: _Subnets = Field(
         default=(), description="Subnets of your VPC to run in.", examples=[["subnet-0123456789abcdef0"]]
     )
-    security_groups: Annotated[_NetworkIds, Field(max_length=MAX_SECURITY_GROUPS)] = Field(
+    security_groups: _SecurityGroups = Field(
         default=(), description="Security groups of the job in your VPC.", examples=[["sg-0123456789abcdef0"]]
     )
     volume_kms_key: _KmsKey | None = Field(default=None, description="KMS key of the hosts' volumes.")
