@@ -109,7 +109,7 @@ def test_a_dropped_upload_is_tried_again_by_boto3(aws: Account) -> None:
 def test_a_slow_start_keeps_the_job_starting(aws: Account) -> None:
     aws.emulator.faults("slow-start,seconds=30,count=1")
     name = aws.train("true")
-    time.sleep(0.3)
+    time.sleep(0.3)  # long enough for any job that is not held
     assert aws.job(name)["SecondaryStatus"] == "Starting"
     aws.client("sagemaker").stop_training_job(TrainingJobName=name)
     assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
@@ -146,10 +146,10 @@ def test_a_role_that_may_not_be_passed_is_named(aws: Account) -> None:
 
 
 def test_an_interrupted_spot_job_starts_again_with_its_checkpoint(aws: Account) -> None:
-    aws.emulator.faults("interruption,after=0.3,count=1")
+    aws.emulator.faults("interruption,line=saved *,count=1")
     job = aws.trained(
         "if [ -e /opt/ml/checkpoints/step ]; then echo again from $(cat /opt/ml/checkpoints/step); exit 0; fi;"
-        " echo 7 > /opt/ml/checkpoints/step; touch /opt/ml/model/lost; sleep 60",
+        " echo 7 > /opt/ml/checkpoints/step; echo saved 7; touch /opt/ml/model/lost; sleep 60",
         CheckpointConfig={"S3Uri": f"s3://{aws.bucket}/checkpoints"},
         **SPOT,
     )
@@ -168,6 +168,11 @@ def test_an_interrupted_spot_job_starts_again_with_its_checkpoint(aws: Account) 
     ]
     assert aws.log(name)[-1] == "again from 7"
     assert aws.archive(f"out/{name}/output/model.tar.gz") == {}
+
+
+def test_an_interruption_can_come_after_some_seconds(aws: Account) -> None:
+    aws.emulator.faults("interruption,after=0.1,count=1,final=yes")
+    assert aws.trained("sleep 60", **SPOT)["SecondaryStatus"] == "Interrupted"
 
 
 def test_a_final_interruption_stops_the_job(aws: Account) -> None:

@@ -58,7 +58,10 @@ def test_every_host_has_a_stream_that_sagemaker_would_name_so(aws: Account) -> N
         logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=f"{name}/"
     )
     names = [item["logStreamName"] for item in found["logStreams"]]
-    assert [bool(re.fullmatch(rf"{name}/algo-{number}-\d{{10}}", stream)) for number, stream in enumerate(names, 1)] == [
+    assert [
+        bool(re.fullmatch(rf"{name}/algo-{number}-\d{{10}}", stream))
+        for number, stream in enumerate(names, 1)
+    ] == [
         True,
         True,
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_an_operation_that_the_emulator_does_not_have_is_an_aws_error(aws: Accou
 
 
 def test_a_service_that_nobody_offers_is_an_aws_error(aws: Account) -> None:
-    code, _ = refused(aws.client("pricing").describe_services)
+    code, _ = refused(aws.client("cost-optimization-hub").list_enrollment_statuses)
     assert code == "NotImplemented"
 
 
@@ -267,3 +268,51 @@ def _raw(aws: Account, operation: str, request: dict[str, Any]) -> tuple[str, st
     answer = json.loads(caught.value.read())
     caught.value.close()
     return answer["__type"], answer["message"]
+
+
+def test_training_jobs_are_found_by_member_and_tag(aws: Account) -> None:
+    good = aws.trained("true", Tags=[{"Key": "team", "Value": aws.prefix}])
+    aws.trained("exit 1", Tags=[{"Key": "team", "Value": aws.prefix}])
+    found = aws.client("sagemaker").search(
+        Resource="TrainingJob",
+        SearchExpression={
+            "Filters": [
+                {"Name": "Tags.team", "Operator": "Equals", "Value": aws.prefix},
+                {"Name": "TrainingJobStatus", "Operator": "Equals", "Value": "Completed"},
+                {"Name": "ResourceConfig.InstanceType", "Operator": "Contains", "Value": "g5"},
+            ]
+        },
+    )
+    assert [item["TrainingJob"]["TrainingJobName"] for item in found["Results"]] == [good["TrainingJobName"]]
+
+
+def test_prices_are_the_catalogues(aws: Account) -> None:
+    filters = {"regionCode": "us-east-1", "instanceName": "ml.g5.xlarge", "usagetype": "Train:ml.g5.xlarge"}
+    found = aws.client("pricing").get_products(
+        ServiceCode="AmazonSageMaker",
+        Filters=[{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in filters.items()],
+    )
+    (product,) = (json.loads(text) for text in found["PriceList"])
+    assert product["product"]["attributes"]["instanceType"] == "ml.g5.xlarge"
+    assert "Hrs" in json.dumps(product["terms"])
+
+
+@pytest.mark.parametrize("header", ["Origin", "Host"])
+def test_a_web_page_of_somebody_elses_starts_nothing(aws: Account, header: str) -> None:
+    value = {"Origin": "https://example.com", "Host": "example.com"}[header]
+    sent = urllib.request.Request(
+        aws.emulator.url, b"{}", {"X-Amz-Target": "SageMaker.ListModels", header: value}
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(sent, timeout=30)
+    assert caught.value.code == 403
+    caught.value.close()
+
+
+def test_a_presigned_address_needs_no_credentials(aws: Account) -> None:
+    aws.put("a.txt", "hello")
+    address = aws.client("s3").generate_presigned_url(
+        "get_object", Params={"Bucket": aws.bucket, "Key": "a.txt"}
+    )
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        assert answer.read() == b"hello"

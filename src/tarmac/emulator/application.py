@@ -25,6 +25,7 @@ from tarmac.emulator.side_services import side_answer
 from tarmac.emulator.wire import Answer, AwsError, AwsRequest, json_answer, json_error, xml_error
 
 _REMEMBERED = 100_000
+_DOCTYPE = len("<!doctype html>")
 _SDK_MARKS = ("sagemaker-python-sdk", "md/sagemaker", "sagemaker/")
 _WAITER = "B"  # botocore's mark of a waiter among a user agent's features: botocore/useragent.py
 
@@ -43,6 +44,9 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer one request."""
+        if not control.from_this_machine(environ):
+            start_response("403 Forbidden", [("Content-Length", "0")])
+            return []
         if environ.get("PATH_INFO", "").startswith(control.PREFIX):
             answer = control.answer(self._emulator, AwsRequest.read(environ), self._requests)
         else:
@@ -102,10 +106,8 @@ class Application:
             answer = self._emulator.journal.answer(request, only_reads=what.only_reads)
         except Exception as error:
             raise _not_offered(what, f" ({type(error).__name__}: {error})") from error
-        failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        if failed and any(
-            name.lower() == "content-type" and "html" in value for name, value in answer.headers
-        ):
+        page = next(iter(answer.body), b"")[:_DOCTYPE].lower()
+        if answer.status >= HTTPStatus.BAD_REQUEST and page == b"<!doctype html>":
             raise _not_offered(what)
         return answer
 
@@ -130,9 +132,9 @@ class Application:
     def _refused(self, request: AwsRequest, what: Named, error: AwsError) -> Answer:
         if is_s3(what.service):
             return xml_error(request, error, s3=True)
-        if request.target[1] or what.service == "sagemaker-runtime":
-            return json_error(request, error)
-        return xml_error(request, error, s3=False)
+        if request.form:
+            return xml_error(request, error, s3=False)
+        return json_error(request, error)
 
     def _remember(self, request: AwsRequest, what: Named) -> dict[str, Any]:
         note: dict[str, Any] = {
@@ -145,6 +147,7 @@ class Application:
             "size": request.size,
             "user_agent": request.user_agent,
             "time": time.time(),
+            "status": None,
         }
         with self._lock:
             self._requests.append(note)

@@ -14,13 +14,29 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from tarmac.emulator.emulator import Emulator
 from tarmac.emulator.faults import BadFault, Fault
 from tarmac.emulator.wire import Answer, AwsError, AwsRequest, json_answer, json_error
 
 PREFIX = "/_tarmac/"
+
+
+def from_this_machine(environ: Mapping[str, Any]) -> bool:
+    """Whether a request may be answered: a web page in the user's browser must not start containers here.
+
+    No SDK sends `Origin`, and a page that has its own name point at loopback is known by the `Host` that it sends.
+    """
+    host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
+    origin = urlsplit(environ.get("HTTP_ORIGIN", "")).hostname
+    return _is_local(host) and (origin is None or _is_local(origin)) and environ.get("HTTP_ORIGIN") != "null"
+
+
+def _is_local(host: str) -> bool:
+    return host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost")
 
 
 def answer(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, Any]]) -> Answer:

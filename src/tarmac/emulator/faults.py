@@ -14,7 +14,7 @@
 | `access-denied` | `AccessDeniedException` (`AccessDenied` for S3, IAM and STS); `action=iam:PassRole` names another action |
 | `clock-skew` | the signature is refused because the client's clock is wrong |
 | `internal-error` | `InternalFailure`, HTTP 500 |
-| `interruption` | the spot instance is taken `after` seconds of training; `final=yes` leaves the job `Stopped` |
+| `interruption` | the spot instance is taken `after` seconds of training, or once it prints a `line` (a pattern); `final=yes` leaves the job `Stopped` |
 | `no-image` | the job fails because its image cannot be pulled |
 
 Limits: `service`, `operation`, `name` (a job's name, or bucket/key), `instance` (shell patterns), `skip` (so many times
@@ -53,6 +53,7 @@ class Fault:
         count: how often it strikes; None is always.
         seconds: of `slow` and `slow-start`.
         after: seconds of training before an `interruption`.
+        line: pattern of a line of the script's at which an `interruption` strikes; empty for `after`.
         final: whether an `interruption` ends the job.
         when: `before` or `after` the operation was carried out, of `drop`.
         at: `creation` has `capacity` refuse the call itself.
@@ -68,6 +69,7 @@ class Fault:
     count: int | None = None
     seconds: float = 10.0
     after: float = 0.0
+    line: str = ""
     final: bool = False
     when: str = "before"
     at: str = "job"
@@ -167,7 +169,7 @@ class Faults:
 
 
 _READERS = {"skip": int, "count": int, "seconds": float, "after": float}
-_TEXTS = ("service", "operation", "name", "instance", "when", "at", "action")
+_TEXTS = ("service", "operation", "name", "instance", "when", "at", "action", "line")
 
 
 def _read(name: str, value: Any) -> Any:

@@ -71,13 +71,17 @@ def quota_for(instance_type: str, use: str, market: str = "on-demand") -> Quota:
     name = f"{instance_type} for {_USES[use, market]}"
     # Codes that no source tells are made up here, the same each time.
     made_up = f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"
-    return Quota(name, _known_codes().get(name, made_up))
+    return Quota(name, _known_codes("sagemaker").get(name, made_up))
 
 
-def known_quotas() -> tuple[Quota, ...]:
-    """The quotas of every instance type that an API accepts, by name."""
+def known_quotas(service: str) -> tuple[Quota, ...]:
+    """The quotas of a service: SageMaker's of every type that an API accepts, EC2's of the catalogue."""
     from tarmac.catalogue.api_types import accepted_types  # a file, read where quotas are listed
 
+    if service == "ec2":
+        return tuple(sorted(Quota(name, code) for name, code in _known_codes("ec2").items()))
+    if service != "sagemaker":
+        return ()
     found = {
         quota_for(kind, use, market)
         for use, market in _USES
@@ -112,7 +116,7 @@ def _instances(resource: Resource) -> list[tuple[str, str, str, int]]:
 
 
 @cache
-def _known_codes() -> dict[str, str]:
+def _known_codes(service: str) -> dict[str, str]:
     from tarmac.catalogue.tables import Tables  # files, read where quotas matter
 
-    return {row.name: row.code for row in Tables().quotas if row.code}
+    return {row.name: row.code for row in Tables().quotas if row.code and row.service == service}

@@ -17,33 +17,37 @@ OPERATIONS = (
     "ListAWSDefaultServiceQuotas",
     "RequestServiceQuotaIncrease",
 )
-_SERVICE = "sagemaker"
+_NAMES = {"sagemaker": "Amazon SageMaker", "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)"}
 
 
 def answer(emulator: Emulator, request: AwsRequest) -> Answer:
     """Answer one of the operations."""
     operation, document = request.target[1], request.document()
     service = document.get("ServiceCode", "")
-    own = known_quotas() if service == _SERVICE else ()
+    own = known_quotas(service)
     if operation.startswith("List"):
-        quotas = [_described(emulator, request, quota, default="Default" in operation) for quota in own]
+        quotas = [
+            _described(emulator, request, service, quota, default="Default" in operation) for quota in own
+        ]
         return json_answer(request, page("Quotas", quotas, {"MaxResults": 100, **document}))
     code = document.get("QuotaCode", "")
     quota = next((item for item in own if item.code == code), None)
     if quota is None:
         raise AwsError("NoSuchResourceException", f"There is no quota {code} of {service}.")
     if operation == "RequestServiceQuotaIncrease":
-        return json_answer(request, {"RequestedQuota": _request(quota, document["DesiredValue"])})
-    described = _described(emulator, request, quota, default="Default" in operation)
+        return json_answer(request, {"RequestedQuota": _request(service, quota, document["DesiredValue"])})
+    described = _described(emulator, request, service, quota, default="Default" in operation)
     return json_answer(request, {"Quota": described})
 
 
-def _described(emulator: Emulator, request: AwsRequest, quota: Quota, *, default: bool) -> dict[str, Any]:
+def _described(
+    emulator: Emulator, request: AwsRequest, service: str, quota: Quota, *, default: bool
+) -> dict[str, Any]:
     region = request.region
     return {
-        "ServiceCode": _SERVICE,
-        "ServiceName": "Amazon SageMaker",
-        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{_SERVICE}/{quota.code}",
+        "ServiceCode": service,
+        "ServiceName": _NAMES.get(service, service),
+        "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{service}/{quota.code}",
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
         "Value": ENOUGH if default else emulator.quotas.limit(region, quota),
@@ -53,10 +57,10 @@ def _described(emulator: Emulator, request: AwsRequest, quota: Quota, *, default
     }
 
 
-def _request(quota: Quota, value: float) -> dict[str, Any]:
+def _request(service: str, quota: Quota, value: float) -> dict[str, Any]:
     return {
         "Id": uuid.uuid4().hex,
-        "ServiceCode": _SERVICE,
+        "ServiceCode": service,
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
         "DesiredValue": value,

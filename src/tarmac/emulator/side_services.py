@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.emulator import service_quotas, simulate
+from tarmac.emulator import pricing, service_quotas, simulate
 from tarmac.emulator.emulator import Emulator
 from tarmac.emulator.naming import Named
 from tarmac.emulator.wire import Answer, AwsRequest
@@ -14,6 +14,7 @@ Side = Callable[[Emulator, AwsRequest], Answer]
 _SIDES: dict[tuple[str, str], Side] = {
     ("iam", "SimulatePrincipalPolicy"): simulate.answer,
     **{("servicequotas", name): service_quotas.answer for name in service_quotas.OPERATIONS},
+    **{("pricing", name): pricing.answer for name in pricing.OPERATIONS},
 }
 
 

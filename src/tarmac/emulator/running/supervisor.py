@@ -48,10 +48,16 @@ class Supervisor:
 
     def stop(self, job: Resource) -> None:
         """Have a job stopped; it says so at once."""
+        moment = now()
         with self._emulator.store.changing(job):
             job.document[_status(job)] = "Stopping"
             if job.kind == TRAINING:
                 job.document["SecondaryStatus"] = "Stopping"
+                transitions = job.document["SecondaryStatusTransitions"]
+                transitions[-1].setdefault("EndTime", moment)
+                transitions.append(
+                    {"Status": "Stopping", "StartTime": moment, "StatusMessage": "Stopping the training job"}
+                )
         control = self._controls.get((job.kind, job.region, job.name))
         if control is not None:
             control.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,6 @@ _SAID = {
     "Downloading": "Downloading input data",
     "Training": "Training image download completed. Training in progress.",
     "Uploading": "Uploading generated training model",
-    "Stopping": "Stopping the training job",
     "Stopped": "Training job stopped",
     "Completed": "Training job completed",
     "Failed": "Training job failed",
@@ -50,6 +50,9 @@ _SAID = {
     "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
     "MaxWaitTimeExceeded": "Training job runtime exceeded MaxWaitTimeInSeconds provided",
 }
+
+
+_BEFORE_THE_END = ("Starting", "Downloading", "Training")
 
 
 class JobFailed(Exception):
@@ -139,12 +142,15 @@ class TrainingRun:
             self._document.setdefault("TrainingStartTime", now())
         variables = self._environment(instances)
         image = self._document["AlgorithmSpecification"]["TrainingImage"]
-        instances.start(image, command, lambda _: variables, GROUP, self._metrics.look_at)
+        self._control.interrupted = False
+        instances.start(
+            image, command, lambda _: variables, GROUP, lambda line: self._see(line, interruption)
+        )
         why = watch(
             instances.hosts,
             self._control,
             deadline=deadline,
-            interruption=None if interruption is None else started + interruption.after,
+            interruption=None if interruption is None or interruption.line else started + interruption.after,
             grace=self._emulator.options.stop_grace,
             tick=lambda: _send_all(mirrors),
             interval=self._emulator.options.checkpoint_interval,
@@ -153,6 +159,11 @@ class TrainingRun:
             host.join()
         _send_all(mirrors)
         return why, instances
+
+    def _see(self, line: str, interruption: Fault | None) -> None:
+        self._metrics.look_at(line)
+        if interruption is not None and interruption.line and fnmatchcase(line, interruption.line):
+            self._control.interrupt()
 
     def _interruption(self) -> Fault | None:
         if not self._document.get("EnableManagedSpotTraining"):
@@ -271,7 +282,7 @@ class TrainingRun:
     def _secondary(self, status: str) -> None:
         moment = now()
         with self._emulator.store.changing(self._job):
-            stopping = self._document["TrainingJobStatus"] == "Stopping" and status == "Training"
+            stopping = self._document["TrainingJobStatus"] == "Stopping" and status in _BEFORE_THE_END
             if stopping or self._document["SecondaryStatusTransitions"][-1]["Status"] == status:
                 return
             self._document["SecondaryStatus"] = status

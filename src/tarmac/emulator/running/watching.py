@@ -28,6 +28,7 @@ class Control:
         self._wake = threading.Event()
         self.stop_asked = False
         self.shut_down = False
+        self.interrupted = False
 
     def wake(self) -> None:
         """Have the job's thread look again."""
@@ -36,6 +37,11 @@ class Control:
     def stop(self) -> None:
         """Ask for the job to be stopped."""
         self.stop_asked = True
+        self._wake.set()
+
+    def interrupt(self) -> None:
+        """Take the spot instances."""
+        self.interrupted = True
         self._wake.set()
 
     def shutdown(self) -> None:
@@ -87,7 +93,7 @@ def watch(
         moment = time.monotonic()
         if control.stop_asked:
             why = Why.STOPPED
-        elif interruption is not None and moment >= interruption:
+        elif control.interrupted or (interruption is not None and moment >= interruption):
             why = Why.INTERRUPTED
         elif moment >= deadline:
             why = Why.TIME

@@ -1,0 +1,203 @@
+"""What the emulator decides without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.emulator.faults import BadFault, Fault, Faults
+from tarmac.emulator.naming import named
+from tarmac.emulator.running.host import Outcome
+from tarmac.emulator.running.metrics import Metrics
+from tarmac.emulator.running.objects import Location, share
+from tarmac.emulator.running.training import failure_reason
+from tarmac.emulator.running.training_layout import checkpoint_folder, instance_groups
+from tarmac.emulator.running.warm_pools import with_pool
+from tarmac.emulator.shapes import fitted, operation_model
+from tarmac.emulator.store import Resource, Store
+from tarmac.emulator.wire import AwsRequest
+
+
+def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
+    fault = Fault.parse("interruption,after=2.5,final=yes,name=train-*,count=3")
+    assert (fault.kind, fault.after, fault.final, fault.name, fault.count) == (
+        "interruption",
+        2.5,
+        True,
+        "train-*",
+        3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("earthquake", "there is no fault 'earthquake'"),
+        ("throttling,where=there", "a fault has no 'where'"),
+        ("throttling,count=many", "count=many is no number"),
+    ],
+)
+def test_a_fault_that_cannot_be_meant_says_why(text: str, said: str) -> None:
+    with pytest.raises(BadFault, match=said):
+        Fault.parse(text)
+
+
+def test_the_second_fault_strikes_when_the_first_is_used_up() -> None:
+    faults = Faults([Fault("slow", count=1, seconds=1), Fault("slow", seconds=2)])
+    assert [fault.seconds for _ in range(3) if (fault := faults.strike(("slow",)))] == [1, 2, 2]
+
+
+def test_a_fault_meets_its_own_type_alone() -> None:
+    faults = Faults([Fault("capacity", instance="ml.p5.*")])
+    assert faults.strike(("capacity",), instance="ml.g5.xlarge") is None
+    assert faults.strike(("capacity",), instance="ml.p5.48xlarge") is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "headers", "service", "operation"),
+    [
+        ("PUT", "/b/k", "", {}, "s3", "PutObject"),
+        ("PUT", "/b/k", "", {"HTTP_X_AMZ_COPY_SOURCE": "b/other"}, "s3", "CopyObject"),
+        ("PUT", "/b/k", "partNumber=1&uploadId=u", {}, "s3", "UploadPart"),
+        ("POST", "/b/k", "uploads", {}, "s3", "CreateMultipartUpload"),
+        ("GET", "/b", "list-type=2&prefix=a", {}, "s3", "ListObjectsV2"),
+        ("HEAD", "/b", "", {}, "s3", "HeadBucket"),
+        ("GET", "/", "", {}, "s3", "ListBuckets"),
+        ("PUT", "/k", "", {"HTTP_HOST": "b.localhost:4599"}, "s3", "PutObject"),
+        ("POST", "/", "Action=GetCallerIdentity", {}, "s3", "GetCallerIdentity"),
+        ("POST", "/", "", {"HTTP_X_AMZ_TARGET": "SageMaker.ListModels"}, "sagemaker", "ListModels"),
+        ("POST", "/endpoints/e/invocations", "", {}, "sagemaker-runtime", "InvokeEndpoint"),
+        ("POST", "/endpoints/e/async-invocations", "", {}, "sagemaker-runtime", "InvokeEndpointAsync"),
+    ],
+)
+def test_requests_are_called_by_their_operations(
+    method: str, path: str, query: str, headers: dict[str, str], service: str, operation: str
+) -> None:
+    import io
+
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "wsgi.input": io.BytesIO(),
+        **headers,
+    }
+    assert named(AwsRequest.read(environ)) == (service, operation)
+
+
+def test_only_what_reads_leaves_no_trace_in_the_journal() -> None:
+    from tarmac.emulator.naming import Named
+
+    reading = ("GetObject", "ListBuckets", "DescribeLogStreams", "HeadObject", "BatchGetImage")
+    changing = ("PutObject", "CreateBucket", "AssumeRole", "PutLogEvents", "RunInstances", "DeleteObject")
+    assert all(Named("x", name).only_reads for name in reading)
+    assert not any(Named("x", name).only_reads for name in changing)
+
+
+def test_an_answer_has_only_members_that_the_model_knows() -> None:
+    model = operation_model("DescribeTrainingJob")
+    assert model is not None
+    document = {
+        "TrainingJobName": "a",
+        "FailureReason": None,
+        "Secret": 1,
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "Other": 1},
+        "HyperParameters": {"any": "thing"},
+    }
+    assert fitted(model.output_shape, document) == {
+        "TrainingJobName": "a",
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge"},
+        "HyperParameters": {"any": "thing"},
+    }
+
+
+def test_every_operation_offered_is_sagemakers_own() -> None:
+    from tarmac.emulator.operations import OPERATIONS
+
+    assert [name for name in OPERATIONS if operation_model(name) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("passed", "status", "billed"), [(0.0, "Available", 0), (59.0, "Available", 59), (90.0, "Terminated", 60)]
+)
+def test_a_warm_pool_ends_when_its_time_is_over(passed: float, status: str, billed: int) -> None:
+    job = Resource(
+        "training-job",
+        "us-east-1",
+        "a",
+        {
+            "ResourceConfig": {"KeepAlivePeriodInSeconds": 60},
+            "TrainingJobStatus": "Completed",
+            "TrainingEndTime": 1000.0,
+        },
+    )
+    assert with_pool(job, 1000.0 + passed)["WarmPoolStatus"] == {
+        "Status": status,
+        "ResourceRetainedBillableTimeInSeconds": billed,
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said", "reason"),
+    [
+        (Outcome(1), "boom", "AlgorithmError: boom, exit code: 1"),
+        (Outcome(137), "", "AlgorithmError: , exit code: 137"),
+        (
+            Outcome(None, "x: No such file"),
+            "",
+            "AlgorithmError: CannotStartContainerError. Please make sure the container can be run: x: No such file",
+        ),
+        (Outcome(None, "no /opt/ml", ours=True), "", "InternalServerError: no /opt/ml"),
+    ],
+)
+def test_failure_reasons_have_sagemakers_form(outcome: Outcome, said: str, reason: str) -> None:
+    assert failure_reason(outcome, said) == reason
+
+
+def test_hosts_share_keys_by_turns() -> None:
+    keys = {key: key for key in "dbac"}
+    assert [sorted(share(keys, host, 2)) for host in range(2)] == [["a", "c"], ["b", "d"]]
+
+
+def test_places_in_s3_are_joined_without_double_slashes() -> None:
+    assert str(Location.parse("s3://b/out/").below("job", "output")) == "s3://b/out/job/output"
+    assert str(Location.parse("s3://b").below("job")) == "s3://b/job"
+
+
+def test_groups_of_instances_get_their_own_hosts() -> None:
+    groups = [
+        {"InstanceGroupName": "gpu", "InstanceType": "ml.g5.xlarge", "InstanceCount": 1},
+        {"InstanceGroupName": "cpu", "InstanceType": "ml.c5.xlarge", "InstanceCount": 2},
+    ]
+    found = instance_groups({"ResourceConfig": {"InstanceGroups": groups}}, ["algo-1", "algo-2", "algo-3"])
+    assert [(group["instance_group_name"], group["hosts"]) for group in found] == [
+        ("gpu", ["algo-1"]),
+        ("cpu", ["algo-2", "algo-3"]),
+    ]
+
+
+def test_checkpoints_outside_of_the_contract_have_no_place(tmp_path: Path) -> None:
+    assert checkpoint_folder(tmp_path, {"LocalPath": "/opt/ml/my/checkpoints"}) == tmp_path / "my/checkpoints"
+    assert checkpoint_folder(tmp_path, {}) == tmp_path / "checkpoints"
+    assert checkpoint_folder(tmp_path, {"LocalPath": "/data"}) is None
+
+
+def test_a_metric_whose_expression_cannot_be_read_finds_nothing() -> None:
+    metrics = Metrics([{"Name": "bad", "Regex": "("}, {"Name": "good", "Regex": "v=(\\S+)"}])
+    for line in ("v=1", "v=later"):
+        metrics.look_at(line)
+    assert [(item["MetricName"], item["Value"]) for item in metrics.final()] == [("good", 1.0)]
+
+
+def test_documents_survive_and_removed_ones_do_not(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    kept, gone = (Resource("model", "us-east-1", name, {"ModelName": name}) for name in ("kept", "gone"))
+    assert store.add(kept)
+    assert store.add(gone)
+    assert not store.add(Resource("model", "us-east-1", "kept", {}))
+    with store.changing(kept):
+        kept.document["More"] = 1
+    store.remove(gone)
+    assert [item.document for item in Store(tmp_path).all()] == [{"ModelName": "kept", "More": 1}]
