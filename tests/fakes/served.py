@@ -31,10 +31,10 @@ from tarmac.serve.http import Limits
 from tarmac.serve.main import serve
 from tarmac.serve.settings import read_settings
 
-settings, folder, options = read_arguments(sys.argv[2:], read_settings(os.environ))
+settings, folder, options = read_arguments(sys.argv[3:], read_settings(os.environ))
 sys.exit(serve(settings, folder, replace(options, limits=Limits(**json.loads(sys.argv[1])))))
 """
-"""The server with other patience than the command line gives."""
+"""The server with other patience than the command line gives. Words: the limits, `serve`, what `serve` takes."""
 HEAD = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 

@@ -1,0 +1,333 @@
+"""Every error has its status, a short JSON message and, where there is one, the place; the rest is for the log."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from desk import until
+from served import post, raw, served
+from serving import ECHO, Answer, Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-errors")]
+
+DEFAULTS = """
+import numpy as np
+
+def model_fn(model_dir):
+    def model(rows):
+        if rows.shape[-1] == 13:
+            raise RuntimeError("/opt/ml/model/secret.bin: token=hunter2")
+        return rows.sum(-1)
+    return model
+"""
+"""A model in numpy; decoding and encoding are the server's."""
+
+SHAPED = """
+import torch
+
+def model_fn(model_dir):
+    return torch.nn.Linear(3, 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("errors"), DEFAULTS, SAGEMAKER_MAX_PAYLOAD_IN_MB="1") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shaped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("shaped"), SHAPED) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def raising(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Raises what it is told, where it is told."""
+    text = """
+        import json, sys
+
+        def fail(data, place):
+            if isinstance(data, dict) and data.get("in") == place:
+                raise eval(data["raise"])
+
+        def model_fn(model_dir):
+            return "model"
+
+        def input_fn(body, content_type):
+            data = json.loads(body)
+            fail(data, "input_fn")
+            return data
+
+        def predict_fn(data, model):
+            fail(data, "predict_fn")
+            return data
+
+        def output_fn(prediction, accept):
+            fail(prediction, "output_fn")
+            return json.dumps(prediction)
+    """
+    with served(tmp_path_factory.mktemp("raising"), text) as server:
+        yield server
+
+
+def ask(server: Server, body: bytes, kind: str = "application/json", **headers: str) -> Answer:
+    return server.ask("POST", "/invocations", body, {"Content-Type": kind, **headers})
+
+
+def test_an_error_is_json_with_one_message(server: Server) -> None:
+    answer = ask(server, b"[1,")
+    assert answer.headers["content-type"] == "application/json"
+    assert list(answer.json) == ["error"]
+    assert answer.json["error"].isprintable()
+
+
+# 400
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"[[1, 2], [3, oops]]", "13"),
+        (b"[[1, 2],\n[3, 4,]]", "line 2"),
+        (b"[1, 2", ""),
+        (b"", ""),
+        (b"\xff\xfe", "byte 0"),
+        (b"[1, 2] [3]", ""),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_json_that_cannot_be_decoded_is_400_with_the_place(server: Server, body: bytes, place: str) -> None:
+    answer = ask(server, body)
+    assert answer.status == 400
+    assert place in answer.json["error"]
+
+
+def test_csv_whose_rows_differ_in_length_is_400_with_the_row(server: Server) -> None:
+    answer = ask(server, b"1,2\n3,4\n5\n", "text/csv")
+    assert answer.status == 400
+    assert "row 3" in answer.json["error"]
+
+
+def test_json_rows_of_different_lengths_are_400(server: Server) -> None:
+    assert ask(server, b"[[1, 2], [3]]").status == 400
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 60, 127])
+def test_an_array_that_is_cut_short_is_400(server: Server, cut: int) -> None:
+    import numpy as np
+
+    stream = io.BytesIO()
+    np.save(stream, np.zeros((4, 4), np.float32))
+    assert ask(server, stream.getvalue()[:cut], "application/x-npy").status == 400
+
+
+def test_a_pickle_in_an_array_is_400_and_not_executed(server: Server, tmp_path: Path) -> None:
+    import numpy as np
+
+    mark = tmp_path / "executed"
+
+    class Touches:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (mark,)
+
+    stream = io.BytesIO()
+    np.save(stream, np.array([Touches()], object), allow_pickle=True)
+    assert ask(server, stream.getvalue(), "application/x-npy").status == 400
+    assert not mark.exists()
+
+
+def test_an_array_that_announces_terabytes_is_400(server: Server) -> None:
+    import numpy as np
+
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
+    )
+    assert ask(server, stream.getvalue() + b"1234", "application/x-npy").status == 400
+
+
+def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> None:
+    answer = ask(raising, b'{"a": }')
+    assert answer.status == 400
+    assert "7" in answer.json["error"] or "column" in answer.json["error"]
+
+
+# 404, 405
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/invocations/", "/PING", "/ping/..", "/models", "//ping"])
+def test_a_path_that_is_not_there_is_404(server: Server, path: str) -> None:
+    assert server.ask("GET", path).status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/invocations", "POST"),
+        ("PUT", "/invocations", "POST"),
+        ("DELETE", "/invocations", "POST"),
+        ("OPTIONS", "/invocations", "POST"),
+        ("POST", "/ping", "GET"),
+        ("POST", "/metrics", "GET"),
+        ("TRACE", "/ping", "GET"),
+        ("BREW", "/invocations", "POST"),
+    ],
+)
+def test_a_method_that_is_not_taken_is_405_and_says_which_is(
+    server: Server, method: str, path: str, allowed: str
+) -> None:
+    answer = server.ask(method, path)
+    assert answer.status == 405
+    assert allowed in answer.headers["allow"].split(", ")
+
+
+# 406, 415
+
+
+def test_a_form_of_answer_that_cannot_be_made_is_406_and_says_what_can(server: Server) -> None:
+    answer = ask(server, b"[[1, 2]]", Accept="image/png")
+    assert answer.status == 406
+    assert "application/json" in answer.json["error"]
+
+
+def test_accept_is_negotiated_by_quality(server: Server) -> None:
+    wish = "image/png, application/json;q=0.1, text/csv;q=0.9"
+    assert ask(server, b"[[1, 2]]", Accept=wish).headers["content-type"].startswith("text/csv")
+
+
+@pytest.mark.parametrize("kind", ["application/x-pickle", "nonsense", "application/xml"])
+def test_a_content_type_that_is_not_read_is_415_and_says_what_is(server: Server, kind: str) -> None:
+    answer = ask(server, b"[[1, 2]]", kind)
+    assert answer.status == 415
+    assert "application/json" in answer.json["error"]
+
+
+def test_an_image_is_415_where_the_model_takes_numbers(shaped: Server) -> None:
+    assert ask(shaped, b"\x89PNG", "image/png").status == 415
+
+
+def test_a_handler_that_refuses_a_content_type_in_words_is_415(raising: Server) -> None:
+    said = "ValueError('Unsupported content type: ' + 'application/json')"
+    assert raising.predict({"in": "input_fn", "raise": said}).status == 415
+
+
+def test_a_handler_that_refuses_an_accept_in_words_is_406(raising: Server) -> None:
+    said = "ValueError('Unsupported accept type: x')"
+    assert raising.predict({"in": "output_fn", "raise": said}).status == 406
+
+
+# 408, 413
+
+
+def test_a_head_and_a_body_that_do_not_come_are_408(tmp_path: Path) -> None:
+    with served(tmp_path, ECHO, limits={"head_s": 0.3, "stall_s": 0.3}) as server:
+        assert raw(server, b"GET /ping HT").status == 408
+        assert raw(server, post(b"[1, 2, 3]")[:-4]).status == 408
+
+
+def test_a_body_that_is_too_long_is_413_and_says_how_long_it_may_be(server: Server) -> None:
+    answer = ask(server, b" " * ((1 << 20) + 1))
+    assert answer.status == 413
+    assert str(1 << 20) in answer.json["error"]
+
+
+# 422
+
+
+def test_a_shape_that_the_model_refuses_is_422_with_both_shapes(shaped: Server) -> None:
+    answer = shaped.predict([[1.0, 2.0]])
+    assert answer.status == 422
+    assert "expected 3" in answer.json["error"]
+    assert "given 2" in answer.json["error"]
+
+
+def test_texts_where_the_model_takes_numbers_are_422(shaped: Server) -> None:
+    assert ask(shaped, b"1,2,3\n4,5,x\n", "text/csv").status == 422
+
+
+# 429, 503
+
+
+def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(tmp_path: Path) -> None:
+    sleeps = ECHO.replace("    return data", "    time.sleep(0.2)\n    return data")
+    with served(tmp_path, sleeps, TARMAC_SERVE_MAX_QUEUE="3") as server, ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(server.predict, range(16)))
+    refused = [answer for answer in answers if answer.status == 429]
+    assert 16 - len(refused) >= 3
+    assert refused
+    assert all(1 <= int(answer.headers["retry-after"]) <= 60 for answer in refused)
+    assert {answer.status for answer in answers} == {200, 429}
+
+
+def test_what_is_asked_before_the_model_is_loaded_is_503_with_retry_after(tmp_path: Path) -> None:
+    loads = ECHO.replace('return "model"', "time.sleep(3)")
+    with served(tmp_path, loads, healthy=False) as server:
+        answer = server.predict(1)
+    assert answer.status == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "loading" in answer.json["error"]
+
+
+# 500
+
+
+@pytest.mark.parametrize("place", ["input_fn", "predict_fn", "output_fn"])
+def test_what_a_function_raises_is_500_with_its_traceback_in_the_log_alone(
+    raising: Server, place: str
+) -> None:
+    said = f"KeyError('/opt/ml/model/{place}.bin')"
+    answer = raising.predict({"in": place, "raise": said})
+    assert answer.status == 500
+    assert answer.json["error"] == "the handler raised KeyError; the log holds its traceback"
+    until(lambda: f"{place}.bin" in raising.said, "the traceback in the log", 5)
+    assert f"in {place}" in raising.said
+
+
+def test_a_500_tells_the_client_neither_paths_nor_secrets(server: Server) -> None:
+    answer = ask(server, b"[[1,2,3,4,5,6,7,8,9,10,11,12,13]]")
+    assert answer.status == 500
+    for secret in (b"hunter2", b"/opt", b"Traceback", b".py", b"line "):
+        assert secret not in answer.body
+
+
+def test_an_answer_that_has_no_form_is_500_to_a_client_without_a_wish(tmp_path: Path) -> None:
+    with served(tmp_path, ECHO.replace("return json.dumps(prediction)", "return object()")) as server:
+        assert server.predict(1).status == 500
+        assert server.predict(1, Accept="text/csv").status == 406
+
+
+# 504
+
+
+def test_a_request_that_takes_too_long_is_504_and_the_next_is_answered(tmp_path: Path) -> None:
+    sleeps = ECHO.replace("    return data", "    time.sleep(data)\n    return data")
+    with served(tmp_path, sleeps, "--timeout", "1") as server:
+        answer = server.predict(60)
+        assert (answer.status, "1 s" in answer.json["error"] or "longer" in answer.json["error"]) == (
+            504,
+            True,
+        )
+        assert server.predict(0).json == 0
+
+
+def test_a_client_may_wait_less_than_the_server_would(tmp_path: Path) -> None:
+    sleeps = ECHO.replace("    return data", "    time.sleep(data)\n    return data")
+    with served(tmp_path, sleeps) as server:
+        assert server.predict(3, X_Tarmac_Timeout="0.2").status == 504
+        assert server.predict(0, X_Tarmac_Timeout="nonsense").status == 200
+
+
+def test_what_waits_behind_a_slow_request_gets_its_504_in_its_own_time(tmp_path: Path) -> None:
+    sleeps = ECHO.replace("    return data", "    time.sleep(data)\n    return data")
+    with served(tmp_path, sleeps) as server, ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(server.predict, 2)
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the slow request to be at work")
+        assert server.predict(0, X_Tarmac_Timeout="0.2").status == 504
+        assert not slow.done()
+        assert slow.result().status == 200

@@ -1,0 +1,146 @@
+"""Slow clients, clients that leave, and clients that ask for much: nobody else waits for them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from desk import until
+from served import HEAD, post, served, wire
+from serving import ECHO, Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-patience")]
+
+HANDLER = ECHO.replace(
+    "    return data",
+    "    if 'sleep' in data:\n        time.sleep(data['sleep'])\n"
+    "    return 'x' * data['large'] if 'large' in data else data",
+)
+PATIENCE = {"head_s": 0.5, "stall_s": 0.5, "body_s": 2.0, "idle_s": 1.0, "linger_s": 0.5}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("patience"), HANDLER, limits=PATIENCE) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_waits(server: Server) -> Iterator[None]:
+    """Whatever a client did, its connection is let go of and the next client is answered."""
+    before = descriptors(server)
+    yield
+    assert server.predict({"next": 1}).json == {"next": 1}
+    until(lambda: descriptors(server) <= before + 1, "the connections to be closed", 10)
+
+
+def descriptors(server: Server) -> int:
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def test_a_connection_on_which_nothing_is_said_is_closed(server: Server) -> None:
+    with wire(server) as client:
+        assert client.is_closed()
+
+
+def test_a_kept_connection_on_which_nothing_more_is_said_is_closed(server: Server) -> None:
+    with wire(server) as client:
+        assert client.send(post(b'{"a": 1}')).answer().json == {"a": 1}
+        assert client.is_closed()
+
+
+def test_a_head_that_comes_byte_by_byte_for_ever_is_408(server: Server) -> None:
+    with wire(server) as client, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.answer)
+        client.send(b"GET /ping HTTP/1.1\r\n")
+        until(lambda: client.send(b"X: y\r\n") and answer.done(), "the server to lose its patience", 10)
+        assert answer.result().status == 408
+
+
+def test_a_body_that_trickles_for_ever_is_408(server: Server) -> None:
+    with wire(server) as client, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.answer)
+        client.send(HEAD + b"Content-Length: 1000000\r\n\r\n")
+        until(lambda: client.send(b" ") and answer.done(), "the server to lose its patience", 10)
+        assert answer.result().status == 408
+
+
+def test_chunks_that_trickle_for_ever_are_408(server: Server) -> None:
+    with wire(server) as client, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(client.answer)
+        client.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        until(lambda: client.send(b"1\r\n \r\n") and answer.done(), "the server to lose its patience", 10)
+        assert answer.result().status == 408
+
+
+def test_a_client_that_never_reads_its_large_answers_is_cut_off(server: Server) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(post(b'{"large": 8000000}') * 4)
+        before = descriptors(server)
+        assert server.predict({"a": 1}).json == {"a": 1}
+        until(lambda: descriptors(server) < before, "the reader that does not read to be cut off", 20)
+
+
+def test_two_hundred_clients_that_say_nothing_leave_room_for_one_that_does(server: Server) -> None:
+    with ExitStack() as all_of_them:
+        for _ in range(200):
+            client = all_of_them.enter_context(wire(server))
+            client.send(HEAD + b"Content-Length: 10\r\n\r\n12")
+        assert server.predict({"a": 1}).json == {"a": 1}
+
+
+def test_a_client_that_closes_its_half_after_asking_is_taken_to_be_gone(server: Server) -> None:
+    with wire(server) as client:
+        client.send(post(b'{"sleep": 0.3}'))
+        client.socket.shutdown(socket.SHUT_WR)
+        client.rest()
+    until(lambda: server.metric("tarmac_in_flight", model="model") == 0, "its place to be free", 10)
+
+
+def test_a_client_that_closes_its_half_in_the_middle_of_a_body_is_let_go(server: Server) -> None:
+    with wire(server) as client:
+        client.send(HEAD + b"Content-Length: 100\r\n\r\n1234")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+
+
+def test_a_ping_with_a_closed_half_is_answered(server: Server) -> None:
+    with wire(server) as client:
+        client.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.answer().status == 200
+
+
+def test_a_reset_connection_cancels_what_it_asked_for(server: Server) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(server.predict, {"sleep": 0.6})
+        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the slow one to be at work")
+        for _ in range(5):
+            with wire(server) as client:
+                client.send(post(b'{"sleep": 20}'))
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert slow.result().status == 200
+    # Five times 20 s were asked for.
+    assert (
+        server.ask("POST", "/invocations", b'{"a": 1}', {"Content-Type": "application/json"}, 15).status
+        == 200
+    )
+
+
+def test_a_client_that_sends_on_after_a_refusal_can_still_read_it(server: Server) -> None:
+    with wire(server) as client:
+        client.send(HEAD + b"Content-Length: 10737418240\r\n\r\n", *[b"x" * 65536] * 8)
+        assert client.answer().status == 413
+
+
+def test_large_bodies_of_many_clients_at_once_come_back_whole(server: Server) -> None:
+    bodies = [{"n": n, "text": chr(97 + n) * 2_000_000} for n in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(server.predict, bodies))
+    assert [answer.json for answer in answers] == bodies
