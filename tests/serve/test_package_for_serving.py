@@ -81,6 +81,7 @@ def test_a_bare_saved_model_goes_into_a_numbered_folder(tmp_path: Path) -> None:
         ((1, 1), "expected 3D (unbatched) or 4D (batched) input, given shape [1, 1]", (1, 32, 32, 32)),
         ((1, 32, 32, 32), "expected 3 channels, given 32 (shape [1, 32, 32, 32])", (1, 3, 32, 32)),
         ((1, 1), "expected size 784 in dimension 1, given shape (1, 1)", (1, 784)),
+        ((1, 1, 32, 32), "expected 1024 values in the last dimension, given 16384", (1, 1, 8, 8)),
         ((1, 784), "expected 784 values in the last dimension, given 1", None),
         ((1, 1), "The handler failed.", None),
     ],

@@ -229,10 +229,12 @@ def _guess(port: int, timeout_s: float) -> dict[str, Any]:
         if found["message"] == "":
             return {**found, "request": f"zeros of shape {shape}"}
         shape = next_shape(shape, str(found.get("answer", "")))
+    said = " ".join(str(found.get("answer", "")).split())[:200]
     return {
         **found,
         "ok": found.get("status") is not None,
-        "message": "It is healthy. Which request it takes could not be guessed: give one with --request FILE.",
+        "message": f"Which request it takes could not be guessed (the last guess: {found.get('status')} {said}). Give one "
+        "with --request FILE.",
     }
 
 
@@ -246,6 +248,8 @@ def next_shape(shape: tuple[int, ...], refusal: str) -> tuple[int, ...] | None:
     last = re.search(r"expected (\d+) values in", refusal) or re.search(
         r"expected size (\d+) in dimension 1\b", refusal
     )
+    if last and len(shape) == 4:
+        return _scaled(shape, int(last[1]), refusal)
     if last:
         asked = (*shape[:-1], int(last[1]))
         return asked if asked != shape else None
@@ -258,6 +262,16 @@ def next_shape(shape: tuple[int, ...], refusal: str) -> tuple[int, ...] | None:
         asked = (shape[0], int(channels[1]), *shape[2:])
         return asked if asked != shape else None
     return None
+
+
+def _scaled(shape: tuple[int, ...], expected: int, refusal: str) -> tuple[int, ...] | None:
+    """Pictures of another size, where a layer behind the convolutions counts other values than it got."""
+    given = re.search(r"given (\d+)", refusal)
+    if given is None:
+        return None
+    factor = (expected / int(given[1])) ** 0.5
+    asked = (*shape[:2], *(round(size * factor) for size in shape[2:]))
+    return asked if asked != shape and min(asked) > 0 else None
 
 
 def zeros(shape: Sequence[int]) -> Any:
