@@ -94,7 +94,7 @@ CASES = [
     ("sagemaker", "CreateTrainingJob", "CapacityError", "Unable to provision", "--fallback"),
     ("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have", "--fallback"),
     ("logs", "GetLogEvents", "ThrottlingException", "Rate exceeded", "AWS_MAX_ATTEMPTS"),
-    ("sagemaker", "CreateTrainingJob", "ResourceInUse", "Training job names must be unique", "--name"),
+    ("sagemaker", "CreateTrainingJob", "ResourceInUse", "Training job names must be unique", "run it again"),
     ("sagemaker", "DescribeTrainingJob", "ResourceNotFound", "gone", "tarmac ps"),
     ("sagemaker", "DescribeTrainingJob", "ValidationException", "Requested resource not found.", "tarmac ps"),
     ("sagemaker", "StopProcessingJob", "ValidationException", "Could not find requested job", "tarmac ps"),
