@@ -28,6 +28,8 @@ _PORT = 4599
 
 def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac emulator`."""
+    from tarmac.emulator.faults import KINDS, LIMITS
+
     parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
     parser.add_argument(
         "--port", type=int, default=_PORT, help=f"on loopback; 0 takes a free one (default {_PORT})"
@@ -45,7 +47,11 @@ def add_parser(verbs: Verbs) -> None:
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for every container"
     )
     parser.add_argument(
-        "--fault", action="append", default=[], metavar="KIND[,LIMIT=VALUE…]", help="make something go wrong"
+        "--fault",
+        action="append",
+        default=[],
+        metavar="KIND[,LIMIT=VALUE…]",
+        help=f"make something go wrong: {', '.join(KINDS)}; limits: {', '.join(LIMITS)}",
     )
     parser.add_argument(
         "--quota", action="append", default=[], metavar="NAME=VALUE", help="a service quota, by name or code"

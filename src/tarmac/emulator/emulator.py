@@ -11,7 +11,7 @@ from tarmac.emulator.journal import Journal
 from tarmac.emulator.options import Options
 from tarmac.emulator.quotas import Quotas
 from tarmac.emulator.running.supervisor import Supervisor
-from tarmac.emulator.serving import Endpoints
+from tarmac.emulator.serving import Endpoints, model_server
 from tarmac.emulator.store import Store
 
 
@@ -36,7 +36,7 @@ class Emulator:
         self.quotas = Quotas(self.store, quotas or {})
         self.clients = Clients(url)
         self.supervisor = Supervisor(self)
-        self.endpoints = Endpoints(self)
+        self.endpoints = Endpoints(self, model_server())
 
     def restore(self) -> None:
         """Bring back what was there when the emulator last ended; call it before the first request."""

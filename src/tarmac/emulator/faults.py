@@ -35,6 +35,23 @@ IN_JOB = ("capacity", "slow-start", "interruption", "no-image")
 KINDS = (*AT_REQUEST, *AT_CREATION, *IN_JOB)
 
 
+LIMITS = (
+    "service",
+    "operation",
+    "name",
+    "instance",
+    "skip",
+    "count",
+    "seconds",
+    "after",
+    "line",
+    "final",
+    "when",
+    "at",
+    "action",
+)
+
+
 class BadFault(ValueError):
     """A fault that cannot be meant; the message says why."""
 
@@ -169,7 +186,6 @@ class Faults:
 
 
 _READERS = {"skip": int, "count": int, "seconds": float, "after": float}
-_TEXTS = ("service", "operation", "name", "instance", "when", "at", "action", "line")
 
 
 def _read(name: str, value: Any) -> Any:
@@ -180,6 +196,6 @@ def _read(name: str, value: Any) -> Any:
         raise BadFault(f"{name}={value} is no number") from error
     if name == "final":
         return value is True or str(value).lower() in ("yes", "true", "1")
-    if name not in _TEXTS:
-        raise BadFault(f"a fault has no '{name}'; it has {', '.join((*_TEXTS, *_READERS, 'final'))}")
+    if name not in LIMITS:
+        raise BadFault(f"a fault has no '{name}'; it has {', '.join(LIMITS)}")
     return str(value)

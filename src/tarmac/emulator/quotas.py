@@ -11,7 +11,7 @@ from tarmac.emulator.arns import ENDPOINT, PROCESSING, TRAINING
 from tarmac.emulator.store import Resource, Store
 from tarmac.emulator.wire import AwsError
 
-ENOUGH = 20.0
+ENOUGH = 500.0
 """What every quota is until it is set: nobody's emulator should have to ask for an increase first."""
 
 _USES = {

@@ -1,6 +1,6 @@
 """Endpoints: how a model's container is started, kept and asked.
 
-A `ModelServer` starts containers; which one there is decides `model_server`. Everything else here is what SageMaker does
+A `ModelServer` starts containers; which one there is says `model_server`. Everything else here is what SageMaker does
 around it: status, updates without a gap, and the runtime's errors.
 """
 
@@ -79,9 +79,8 @@ class NoServer:
         raise ServingFailed(f"The image {container.image} cannot be served by this emulator.")
 
 
-def model_server(emulator: Emulator) -> ModelServer:
-    """The server that this installation has."""
-    del emulator
+def model_server() -> ModelServer:
+    """The server that this version has."""
     return NoServer()
 
 
@@ -90,10 +89,12 @@ class Endpoints:
 
     Args:
         emulator: everything there is.
+        server: starts the containers.
     """
 
-    def __init__(self, emulator: Emulator) -> None:
+    def __init__(self, emulator: Emulator, server: ModelServer) -> None:
         self._emulator = emulator
+        self._server = server
         self._models: dict[tuple[str, str], dict[str, RunningModel]] = {}
         self._lock = threading.Lock()
 
@@ -152,9 +153,8 @@ class Endpoints:
     def _start(self, endpoint: Resource, config: Resource) -> None:
         started: dict[str, RunningModel] = {}
         try:
-            server = model_server(self._emulator)
             for variant in config.document["ProductionVariants"]:
-                started[variant["VariantName"]] = server.start(self._container(endpoint, variant))
+                started[variant["VariantName"]] = self._server.start(self._container(endpoint, variant))
         except Exception as error:  # noqa: BLE001 - whatever it is, the endpoint must not be Creating for ever
             for model in started.values():
                 model.stop()
