@@ -15,7 +15,7 @@ from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
 from tarmac.places.aws import Aws
 from tarmac.places.sagemaker.place import SageMakerPlace
 
-SCRIPT = "import sys\nprint('it runs', *sys.argv[1:])\n"
+SCRIPT = "import sys\nprint('it runs', *sys.argv[1:])\nopen('/opt/ml/model/w', 'w').write('w')\n"
 
 
 class Desk:

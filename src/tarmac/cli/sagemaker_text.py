@@ -50,12 +50,12 @@ def dry_run_document(plan: SageMakerPlan) -> dict[str, Any]:
         "instance_types": [
             {
                 "name": target.name,
+                "most_usd": plan.most_usd(target),
                 "usd_per_hour": target.candidate.price.usd_per_hour if target.candidate.price else None,
                 "image": target.image.uri,
             }
             for target in plan.targets
         ],
-        "most_usd": plan.most_usd,
         "order": plan.document(plan.target),
         "notes": list(plan.notes),
         "calls": [to_json(call) for call in plan_calls(plan)],
@@ -122,9 +122,15 @@ def _to(address: str, wanted: str | None) -> str:
 
 def _limit(plan: SageMakerPlan) -> str:
     runtime = Duration(max_runtime(plan.job))
-    most = plan.most_usd
-    cost = "" if most is None else f"; at most {usd(most)} on demand"
-    return f"stopped after {runtime}{cost}"
+    costs = [(most, target.name) for target in plan.targets if (most := plan.most_usd(target)) is not None]
+    if not costs:
+        return f"stopped after {runtime}"
+    first, dearest = plan.most_usd(plan.target), max(costs)
+    text = f"stopped after {runtime}; at most "
+    if first is None or dearest[0] > first:
+        dear = f"{usd(dearest[0])} on {dearest[1]}"
+        return text + (dear if first is None else f"{usd(first)} on {plan.target.name}, {dear}")
+    return f"{text}{usd(first)} on demand"
 
 
 def _spot(job: TrainingJob) -> str:

@@ -130,7 +130,7 @@ def test_what_the_script_left_here_before_is_no_source(desk: Desk) -> None:
 
 def test_a_day_is_the_limit_that_is_said_with_its_cost(desk: Desk) -> None:
     plan = desk.place().plan(desk.training(max_duration=None, instance_type="ml.g5.xlarge"))
-    assert plan.most_usd == pytest.approx(24 * 1.4084)
+    assert plan.most_usd(plan.target) == pytest.approx(24 * 1.4084)
     assert any("may cost $33.80" in note for note in plan.notes)
 
 
@@ -239,3 +239,9 @@ def test_no_region_is_said_with_what_to_type(desk: Desk, monkeypatch: pytest.Mon
     place = SageMakerPlace(Aws(session=lambda: boto3.Session("a", "b")), cache=desk.folder.parent)
     with pytest.raises(UsageError, match="region"):
         place.plan(desk.training())
+
+
+def test_the_most_that_it_may_cost_counts_time_limit_and_instances(desk: Desk) -> None:
+    job = desk.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
+    plan = desk.place().plan(job)
+    assert plan.most_usd(plan.target) == pytest.approx(1.4084)

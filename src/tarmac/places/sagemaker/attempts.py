@@ -20,8 +20,15 @@ def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = N
     """
     tried: tuple[Tried, ...] = ()
     while True:
-        started = place.submit(plan, watch, before=tried)
-        yield started
+        started = None
+        try:
+            started = place.submit(plan, watch, before=tried)
+            yield started
+        except KeyboardInterrupt:
+            # It came when the job was made and nobody had it yet.
+            if started is not None:
+                started.run.stop()
+            raise
         record = started.run.record
         code = failed_for_capacity(record)
         if code is None:

@@ -96,10 +96,9 @@ class SageMakerPlan:
             code=uri(bucket, layout.code), inputs=inputs, outputs=outputs, verdict=uri(bucket, layout.verdict)
         )
 
-    @property
-    def most_usd(self) -> float | None:
-        """The most that the first type may cost within the time limit, on demand; None where its price is unknown."""
-        price = self.target.candidate.price
+    def most_usd(self, target: Target) -> float | None:
+        """The most that a type may cost within the time limit, on demand; None where its price is unknown."""
+        price = target.candidate.price
         if price is None:
             return None
         return price.usd_per_hour * max_runtime(self.job) / 3600 * self.job.instance_count
