@@ -365,3 +365,42 @@ def _refused(port: int) -> bool:
     except OSError:
         return True
     return False
+
+
+def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orphans(tmp_path: Path) -> None:
+    text = handler(
+        "import subprocess\n    subprocess.run(['sh', '-c', 'sleep 0.1 & true'])\n    return os.getpid()"
+    )
+    folder = model_folder(tmp_path / "model", text)
+    unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        pytest.skip("no process namespaces here")
+    readable, writable = os.pipe()
+    process = subprocess.Popen(
+        [
+            *unshare,
+            *(sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder)),
+            *("--host", "127.0.0.1", "--port", "0", "--ready-fd", str(writable)),
+        ],
+        pass_fds=[writable],
+        stdout=subprocess.DEVNULL,
+    )
+    os.close(writable)
+    with open(readable) as told:
+        server = Server(process, int(told.readline()), tmp_path / "none", tmp_path / "none")
+    try:
+        server.until_healthy()
+        assert server.predict(1).json < 100
+        first = below(process.pid)[0]
+        assert Path(f"/proc/{first}/status").read_text().split("NSpid:")[1].split()[1] == "1"
+        until(lambda: not _zombies(first), "the orphans to be collected")
+        os.kill(first, signal.SIGTERM)
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _zombies(pid: int) -> list[int]:
+    states = {one: Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0] for one in below(pid)}
+    return [one for one, state in states.items() if state == "Z"]

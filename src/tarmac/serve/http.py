@@ -11,19 +11,16 @@ import asyncio
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import Protocol
 
 from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
+from tarmac.serve.http_exchange import HttpExchange, head_of_answer
 from tarmac.serve.http_head import MAX_HEAD, ChunkedBody, Head, HttpError, read_head
 from tarmac.serve.wire import Headers
 
 _SWEEP_S = 0.25
 _LINGER = 1024 * 1024
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
-}
 
 
 class Front(Protocol):
@@ -207,6 +204,8 @@ class Connection(asyncio.Protocol):
             return
         if not keep or self._server.closing:
             self._state = _LINGERING
+            # For a client that reads slowly; the rest is sent meanwhile.
+            self.due = time.monotonic() + self._server.limits.idle_s
             self._transport.close()
             return
         self._state = _HEAD
@@ -313,7 +312,11 @@ class Connection(asyncio.Protocol):
         self._state = _ANSWERING
         self.due = _NEVER
         self._exchange = HttpExchange(self, self._server, head, body)
-        self._server.front.handle(self._exchange)
+        try:
+            self._server.front.handle(self._exchange)
+        except Exception:
+            self.cut()
+            raise
 
     def _refuse_politely(self, head: Head, rest: bytes, status: int, message: str, headers: Headers) -> None:
         """Refuse what needs no body; the connection stays where there is none to read."""
@@ -334,108 +337,9 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         body = error_body(message)
         fields = (*JSON, *headers, ("content-length", str(len(body))), ("connection", "close"))
-        self._transport.write(_head_of_answer(status, fields, self._server.date) + body)
+        self._transport.write(head_of_answer(status, fields, self._server.date) + body)
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._state = _LINGERING
         self._received = 0
         self.due = time.monotonic() + self._server.limits.linger_s
-
-
-class HttpExchange(Exchange):
-    """One request on a connection."""
-
-    def __init__(self, connection: Connection, server: HttpServer, head: Head, body: bytes) -> None:
-        super().__init__(head.method, head.path, head.query, head.headers, body)
-        self.paused = False
-        self._connection: Connection | None = connection
-        self._server = server
-        self._keep = head.keep_alive
-        self._minor = head.minor_version
-        self._chunked = False
-        self._unread = 0
-
-    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
-        connection = self._leave()
-        if connection is None:
-            return
-        self.status = status
-        self.sent = len(body)
-        fields = [*headers, ("content-length", str(len(body)))]
-        if not self._keep or self._server.closing:
-            fields.append(("connection", "close"))
-        elif not self._minor:
-            fields.append(("connection", "keep-alive"))
-        head = _head_of_answer(status, fields, self._server.date)
-        connection.write(head if self.method == "HEAD" else b"".join((head, body)))
-        connection.answered(keep=self._keep)
-
-    def begin(self, status: int, headers: Headers) -> None:
-        if self._connection is None:
-            return
-        self.status = status
-        # HTTP/1.0 knows no chunks: there the end of the connection ends the answer.
-        self._chunked = self._minor == 1
-        self._keep = self._keep and self._chunked
-        fields = [pair for pair in headers if pair[0] != "content-length"]
-        fields += [("transfer-encoding", "chunked")] if self._chunked else [("connection", "close")]
-        self._connection.write(_head_of_answer(status, fields, self._server.date))
-
-    def piece(self, piece: bytes | memoryview) -> None:
-        if self._connection is None:
-            return
-        if len(piece) and self.method != "HEAD":
-            self.sent += len(piece)
-            framed = (b"%x\r\n" % len(piece), piece, b"\r\n") if self._chunked else (piece,)
-            self._connection.write(b"".join(framed))
-        self._unread += 1
-        if not self.paused:
-            self.resumed()
-
-    def end(self) -> None:
-        connection = self._leave()
-        if connection is None:
-            return
-        if self._chunked:
-            connection.write(b"0\r\n\r\n")
-        connection.answered(keep=self._keep)
-
-    def abort(self) -> None:
-        connection = self._leave()
-        if connection is not None:
-            connection.cut()
-
-    def resumed(self) -> None:
-        """The client has taken what was sent."""
-        self.paused = False
-        unread, self._unread = self._unread, 0
-        if unread and self.on_read is not None:
-            self.on_read(unread)
-
-    def lost(self) -> None:
-        """The client has gone."""
-        self._connection = None
-        gone, self.on_gone = self.on_gone, None
-        if gone is not None:
-            gone()
-
-    def _leave(self) -> Connection | None:
-        connection, self._connection = self._connection, None
-        return connection
-
-
-def _head_of_answer(status: int, fields: Headers, date: bytes) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in fields])
-    if _unsafe(lines, len(fields)):
-        # A handler's header with a line break would write headers of its own.
-        lines = "".join([f"{_one_line(name)}: {_one_line(value)}\r\n" for name, value in fields])
-    start = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n".encode()
-    return b"".join((start, date, lines.encode("latin-1", "replace"), b"\r\n"))
-
-
-def _unsafe(lines: str, fields: int) -> bool:
-    return lines.count("\n") != fields or lines.count("\r") != fields or "\0" in lines
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\r", " ").replace("\n", " ").replace("\0", " ")

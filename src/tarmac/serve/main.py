@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import sys
 import time
@@ -30,6 +32,8 @@ from tarmac.serve.supervisor import GRACE_S, Events, Slot, Supervisor
 from tarmac.serve.tracing import span_writer
 
 EXIT_PORT = 2
+INFO = 20
+"""The level of the access log, as Python's logging counts."""
 _END_S = 3.0
 
 
@@ -83,6 +87,7 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     chosen = options or Options()
     if chosen.with_parent:
         die_with_parent()
+    _allow_many_connections()
     # First of all: a fork must find one thread and little memory.
     keeper = Keeper.start()
     front = Front(settings, model_dir, chosen, keeper, os.environ)
@@ -111,7 +116,8 @@ class Front:
         self._environ = environ
         self._began = time.monotonic()
         self._totals = Totals()
-        self._log = AccessLog(open_stream() if options.access_log else None, span_writer(environ, say))
+        wanted = options.access_log and settings.log_level <= INFO
+        self._log = AccessLog(open_stream() if wanted else None, span_writer(environ, say))
         self._core = InferenceCore(settings, self._observe)
         self._asked = 0
         self._answered = 0
@@ -226,6 +232,8 @@ class Front:
             say(f"warning: {told['placement']}")
             if self._settings.require_gpu:
                 self._core.trouble = told["placement"]
+        elif told["placement"]:
+            say(told["placement"])
         if self._models is not None:
             self._models.loaded(slot)
         health = slot.served.health
@@ -253,6 +261,14 @@ def predictor_command() -> list[str]:
     if archive.is_file():
         return [sys.executable, str(archive), "predictor"]
     return [sys.executable, "-m", "tarmac.serve", "predictor"]
+
+
+def _allow_many_connections() -> None:
+    """As many open files as this process may have: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def say(words: str) -> None:

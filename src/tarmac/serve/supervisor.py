@@ -157,7 +157,15 @@ class Supervisor:
         board = Board.make()
         settings = self._core.settings
         worker = Worker(
-            number, slot.index, board, settings.timeout_s, self._loaded, self._load_failed, self._answered
+            number,
+            slot.index,
+            board,
+            settings.timeout_s,
+            self._loaded,
+            self._load_failed,
+            self._answered,
+            # A process without its socket is of no use, even if it lives on.
+            lambda lost: self._keeper.signal(lost.number, signal.SIGKILL),
         )
         slot.worker = worker
         slot.reason = ""

@@ -30,6 +30,7 @@ class Worker(asyncio.Protocol):
         on_loaded: told what the predictor said of its model.
         on_failed: told why it cannot be loaded.
         on_answer: called after answers have come and there may be room for more.
+        on_lost: called when its socket is closed at the other end, however alive the process is.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Worker(asyncio.Protocol):
         on_loaded: Callable[[Worker, dict[str, Any]], None],
         on_failed: Callable[[Worker, dict[str, Any]], None],
         on_answer: Callable[[Worker], None],
+        on_lost: Callable[[Worker], None],
     ) -> None:
         self.number = number
         self.slot = slot
@@ -61,6 +63,7 @@ class Worker(asyncio.Protocol):
         self._on_loaded = on_loaded
         self._on_failed = on_failed
         self._on_answer = on_answer
+        self._on_lost = on_lost
 
     @property
     def window(self) -> int:
@@ -106,6 +109,9 @@ class Worker(asyncio.Protocol):
         assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
         transport.set_write_buffer_limits(high=1 << 62)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
+        self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
         before = self.answered

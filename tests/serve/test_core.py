@@ -1,0 +1,262 @@
+"""The core without sockets: who is taken in, who waits, who is refused, and when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tarmac.serve.board import Board
+from tarmac.serve.core import Health, InferenceCore, Served
+from tarmac.serve.exchange import Exchange
+from tarmac.serve.pool import Pool
+from tarmac.serve.records import Record
+from tarmac.serve.settings import Settings
+from tarmac.serve.wire import Headers
+from tarmac.serve.worker import Worker
+
+
+class Client(Exchange):
+    """Remembers what it is told."""
+
+    def __init__(self, body: bytes = b"x", **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        super().__init__("POST", "/invocations", "", named, body)
+        self.told: list[Any] = []
+        self.told_headers: dict[str, str] = {}
+
+    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
+        self.status = status
+        self.told.append((status, bytes(body)))
+        self.told_headers = dict(headers)
+
+    def begin(self, status: int, headers: Headers) -> None:
+        self.told.append("begin")
+
+    def piece(self, piece: bytes | memoryview) -> None:
+        self.told.append(bytes(piece))
+
+    def end(self) -> None:
+        self.told.append("end")
+
+    def abort(self) -> None:
+        self.told.append("abort")
+
+
+class Bench:
+    """A core with one model and workers that write nowhere."""
+
+    def __init__(self, max_queue: int = 4, max_bytes: int = 1000, timeout_s: float = 60) -> None:
+        self.records: list[Record] = []
+        self.late: list[Worker] = []
+        self.hung: list[Worker] = []
+        self.core = InferenceCore(Settings(timeout_s=timeout_s), self.records.append)
+        pool = Pool(max_queue, max_bytes, timeout_s, 0.2, self.late.append, self.hung.append)
+        self.served = Served("model", "/model", pool, Health(1))
+        self.core.models["model"] = self.served
+        self.boards: list[Board] = []
+
+    def worker(self, number: int = 1) -> Worker:
+        board = Board.make()
+        self.boards.append(board)
+
+        def ignore(*_: object) -> None: ...
+
+        worker = Worker(number, 0, board, 60, ignore, ignore, ignore, ignore)
+        worker.ready = True
+        worker.seconds = 1.0
+        self.served.health.loaded.add(0)
+        self.served.pool.add(worker)
+        return worker
+
+    def ask(self, *clients: Client) -> None:
+        for client in clients:
+            self.core.infer(client, self.served)
+
+    def close(self) -> None:
+        for board in self.boards:
+            board.close()
+
+
+def on_a_loop(test: Callable[[Bench], Coroutine[Any, Any, None]], **options: Any) -> None:
+    async def run() -> None:
+        bench = Bench(**options)
+        try:
+            await test(bench)
+        finally:
+            bench.close()
+
+    asyncio.run(run())
+
+
+async def turn() -> None:
+    """One turn of the loop, in which what waits is handed out."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def test_nothing_is_taken_in_before_the_model_is_loaded() -> None:
+    async def test(bench: Bench) -> None:
+        client = Client()
+        bench.ask(client)
+        assert client.told[0][0] == 503
+        assert int(client.told_headers["retry-after"]) >= 1
+
+    on_a_loop(test)
+
+
+def test_it_is_unhealthy_until_all_predictors_loaded_and_after_one_is_lost() -> None:
+    async def test(bench: Bench) -> None:
+        assert "0 of 1" in str(bench.core.unhealthy)
+        bench.worker()
+        assert bench.core.unhealthy is None
+        bench.served.health.lost.append("lost for good")
+        assert bench.core.unhealthy == "lost for good"
+
+    on_a_loop(test)
+
+
+def test_a_slow_worker_gets_one_at_a_time_and_the_rest_waits_in_order() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        bench.ask(*(Client(b"%d" % n) for n in range(3)))
+        await turn()
+        assert [call.exchange.body for call in worker.calls.values()] == [b"0"]
+        assert [call.exchange.body for call in bench.served.pool.queue] == [b"1", b"2"]
+
+    on_a_loop(test)
+
+
+def test_a_quick_worker_gets_one_ahead() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        worker.seconds = 0.0001
+        bench.ask(*(Client() for _ in range(3)))
+        await turn()
+        assert len(worker.calls) == 2
+
+    on_a_loop(test)
+
+
+def test_two_workers_share_what_arrives() -> None:
+    async def test(bench: Bench) -> None:
+        first, second = bench.worker(1), bench.worker(2)
+        first.most = second.most = 8
+        bench.ask(*(Client() for _ in range(4)))
+        await turn()
+        assert (len(first.calls), len(second.calls)) == (2, 2)
+
+    on_a_loop(test, max_queue=10)
+
+
+@pytest.mark.parametrize(("options", "taken"), [({"max_queue": 2}, 2), ({"max_bytes": 15}, 2)])
+def test_what_the_queue_does_not_hold_is_refused(options: dict[str, int], taken: int) -> None:
+    async def test(bench: Bench) -> None:
+        bench.served.health.loaded.add(0)
+        clients = [Client(b"0123456789") for _ in range(4)]
+        bench.ask(*clients)
+        assert [bool(client.told) for client in clients] == [False] * taken + [True] * (4 - taken)
+        assert clients[-1].told[0][0] == 429
+
+    on_a_loop(test, **options)
+
+
+def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
+    async def test(bench: Bench) -> None:
+        bench.served.health.loaded.add(0)
+        client = Client(x_tarmac_timeout="0.05")
+        bench.ask(client)
+        await asyncio.sleep(0.3)
+        assert client.told[0][0] == 504
+        assert not bench.served.pool.queue
+        assert bench.served.pool.waiting_bytes == 0
+
+    on_a_loop(test)
+
+
+@pytest.mark.parametrize("asked", ["nonsense", "-1", "0", "nan", "1e99"])
+def test_a_client_cannot_ask_for_more_time_than_the_server_has(asked: str) -> None:
+    async def test(bench: Bench) -> None:
+        bench.served.health.loaded.add(0)
+        bench.ask(Client(x_tarmac_timeout=asked))
+        (call,) = bench.served.pool.queue
+        assert call.deadline - call.accepted == pytest.approx(60)
+
+    on_a_loop(test)
+
+
+def test_a_client_that_leaves_makes_room() -> None:
+    async def test(bench: Bench) -> None:
+        bench.served.health.loaded.add(0)
+        client = Client()
+        bench.ask(client)
+        assert client.on_gone is not None
+        client.on_gone()
+        assert not bench.served.pool.queue
+        assert bench.records[0].status == 499
+
+    on_a_loop(test)
+
+
+def test_what_a_dead_worker_was_at_fails_and_what_waited_goes_on() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        worker.most = 4
+        clients = [Client(b"%d" % n) for n in range(3)]
+        bench.ask(*clients)
+        await turn()
+        worker.board.show(1, time.monotonic())
+        bench.served.pool.lose(worker, "it died")
+        assert [client.told[0][0] if client.told else None for client in clients] == [500, None, None]
+        assert [call.exchange.body for call in bench.served.pool.queue] == [b"1", b"2"]
+        # Twice is enough: it may be they that kill.
+        second = bench.worker(2)
+        second.most = 4
+        await turn()
+        bench.served.pool.lose(second, "it died")
+        assert [client.told[0][0] for client in clients] == [500, 500, 500]
+
+    on_a_loop(test)
+
+
+def test_a_worker_that_is_at_it_for_too_long_is_asked_then_killed() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        bench.ask(Client())
+        await turn()
+        worker.board.show(1, time.monotonic())
+        await asyncio.sleep(0.25)
+        assert (bench.late, bench.hung) == ([worker], [])
+        await asyncio.sleep(0.3)
+        assert worker in bench.hung
+
+    on_a_loop(test, timeout_s=0.1)
+
+
+def test_every_end_is_recorded_once() -> None:
+    async def test(bench: Bench) -> None:
+        bench.worker()
+        client = Client()
+        bench.ask(client)
+        await turn()
+        (call,) = next(iter(bench.served.pool.workers.values())).calls.values()
+        call.answer(200, (), b"yes")
+        call.refuse(504, "late")
+        assert client.told == [(200, b"yes")]
+        assert [record.status for record in bench.records] == [200]
+
+    on_a_loop(test)
+
+
+def test_a_draining_server_takes_nothing_in() -> None:
+    async def test(bench: Bench) -> None:
+        bench.worker()
+        bench.core.draining = True
+        client = Client()
+        bench.ask(client)
+        assert client.told[0][0] == 503
+
+    on_a_loop(test)
