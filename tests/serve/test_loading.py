@@ -101,7 +101,7 @@ def test_a_missing_module_names_what_to_install(tmp_path: Path) -> None:
     write(tmp_path, "import no_such_module_here.deeper")
     write(tmp_path, "no-such-module", "code/requirements.txt")
     with pytest.raises(LoadError, match="'no_such_module_here'") as caught:
-        load(tmp_path)
+        load(tmp_path, install=False)
     assert caught.value.remedy is not None
     assert "pip install -r" in caught.value.remedy
 

@@ -25,6 +25,7 @@ def test_empty_variables_count_as_unset() -> None:
     [
         ("SAGEMAKER_PROGRAM", "serve_me.py", "program", "serve_me.py"),
         ("SAGEMAKER_SUBMIT_DIRECTORY", "/opt/ml/model/code", "submit_directory", "/opt/ml/model/code"),
+        ("TARMAC_SERVE_INSTALL", "off", "install", False),
         ("SAGEMAKER_BASE_DIR", "/srv/ml", "base_dir", "/srv/ml"),
         ("SAGEMAKER_MULTI_MODEL", "true", "multi_model", True),
         ("SAGEMAKER_BIND_TO_PORT", "9001", "port", 9001),

@@ -28,6 +28,8 @@ class Settings:
     """`SAGEMAKER_PROGRAM`: the handler's file or module, below `code/`."""
     submit_directory: str = ""
     """`SAGEMAKER_SUBMIT_DIRECTORY`: a folder with the handler, beside the model's own `code/`."""
+    install: bool = True
+    """`TARMAC_SERVE_INSTALL`: whether what the handler's `requirements.txt` lacks is installed, apart, before loading."""
     base_dir: str = "/opt/ml"
     """`SAGEMAKER_BASE_DIR`: the models are in its `model` folder, or in `models` with `multi_model`."""
     multi_model: bool = False
@@ -109,6 +111,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     return Settings(
         program=first(_text, plain.program, "SAGEMAKER_PROGRAM"),
         submit_directory=first(_text, "", "SAGEMAKER_SUBMIT_DIRECTORY"),
+        install=first(_flag, plain.install, "TARMAC_SERVE_INSTALL"),
         base_dir=first(_text, plain.base_dir, "SAGEMAKER_BASE_DIR"),
         multi_model=first(_flag, plain.multi_model, "SAGEMAKER_MULTI_MODEL"),
         host=first(_text, plain.host, "TARMAC_SERVE_HOST"),

@@ -17,6 +17,7 @@ from tarmac.serve.loading.context import Context
 from tarmac.serve.loading.finding import Found, find_handler
 from tarmac.serve.loading.hooks import Hook, Hooks, has_tensorflow_handlers, read_hooks
 from tarmac.serve.loading.importing import Home, import_handler
+from tarmac.serve.loading.packages import provide
 from tarmac.serve.loading.served import ServedModel
 from tarmac.serve.placement import is_of_keras, judge, judge_keras, memory_used, parts_of, place_of
 from tarmac.serve.settings import Settings
@@ -28,7 +29,8 @@ def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
     if not folder.is_dir():
         raise LoadError(f"{folder} is no folder: there is no model.")
     found = find_handler(folder, settings)
-    home = Home(found.paths)
+    packages = provide(found.requirements) if found.requirements is not None and settings.install else None
+    home = Home(found.paths if packages is None else (*found.paths, packages))
     try:
         module = import_handler(found, home)
         hooks = read_hooks(module)

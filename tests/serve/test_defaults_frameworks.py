@@ -1,0 +1,215 @@
+"""What PyTorch and TensorFlow models do where their handler leaves it to the defaults."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving_handlers import example
+
+from tarmac.serve.errors import LoadError, RequestError
+from tarmac.serve.handler import Device, Model, Request, load_model
+from tarmac.serve.loading.importing import Home
+from tarmac.serve.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+HANDLER = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 1)
+        torch.nn.init.ones_(self.fc.weight)
+        torch.nn.init.zeros_(self.fc.bias)
+        self.told = []
+
+    def forward(self, x):
+        self.told.append((x.dtype, self.training, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")))
+        return self.fc(x)
+
+def model_fn(model_dir):
+    return Net()
+"""
+
+
+@pytest.fixture(autouse=True)
+def leave_no_modules() -> Iterator[None]:
+    """Handlers of other tests are called `inference` too."""
+    yield
+    if Home._present is not None:
+        Home._present.leave()
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    pytest.importorskip("torch")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "inference.py").write_text(HANDLER)
+    return tmp_path
+
+
+def ask(model: Model, body: bytes, kind: str = "application/json", accept: str = "") -> Any:
+    request = Request(body, kind, accept)
+    return model.encode(model.predict(model.decode(request), request), request)
+
+
+def npy(array: Any) -> bytes:
+    import numpy as np
+
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def told(model: Model) -> Any:
+    return model._model.told[-1]  # type: ignore[attr-defined]
+
+
+def test_a_default_prediction_is_in_evaluation_mode_without_gradients(net: Path) -> None:
+    import torch
+
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
+    assert told(model) == (torch.float32, False, False, False)
+
+
+def test_float64_arrays_become_what_the_weights_are(net: Path) -> None:
+    import numpy as np
+    import torch
+
+    model = load_model(net, Settings(), Device())
+    response = ask(model, npy(np.array([[1.0, 2.0]])), "application/x-npy", "application/x-npy")
+    assert told(model)[0] == torch.float32
+    assert np.load(io.BytesIO(response.body)).dtype == np.float32
+
+
+def test_an_array_that_pytorch_has_no_type_for_is_422(net: Path) -> None:
+    import numpy as np
+
+    with pytest.raises(RequestError, match="no tensors of type <U1") as caught:
+        ask(load_model(net, Settings(), Device()), npy(np.array([["a"]])), "application/x-npy")
+    assert caught.value.status == 422
+
+
+def test_autocast_computes_in_bfloat16_and_answers_in_numbers(net: Path) -> None:
+    model = load_model(net, Settings(autocast="bf16"), Device())
+    assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
+    assert told(model)[3]
+
+
+def test_a_half_precision_model_takes_json(net: Path) -> None:
+    (net / "code" / "inference.py").write_text(HANDLER.replace("return Net()", "return Net().bfloat16()"))
+    assert json.loads(ask(load_model(net, Settings(), Device()), b"[[1, 2]]").body) == [[3]]
+
+
+def test_compilation_keeps_the_answers(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    modes: list[Any] = []
+
+    def compile_eagerly(model: Any, mode: str | None) -> Any:
+        modes.append(mode)
+        return torch._dynamo.optimize("eager")(model)
+
+    # The real compiler takes half a minute on a CPU; that it is asked, and how, is what is tested.
+    monkeypatch.setattr(torch, "compile", compile_eagerly)
+    model = load_model(net, Settings(compile=True, cuda_graphs=True), Device())
+    assert modes == ["reduce-overhead"]
+    assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
+
+
+def test_a_handlers_own_predict_fn_finds_the_model_as_model_fn_left_it(net: Path) -> None:
+    own = "\ndef predict_fn(data, model):\n    return model(data)\n"
+    (net / "code" / "inference.py").write_text(HANDLER + own)
+    model = load_model(net, Settings(), Device())
+    ask(model, b"[[1, 2]]")
+    assert told(model)[1:3] == (True, True)
+
+
+def test_words_for_a_model_that_takes_numbers_are_400(net: Path) -> None:
+    with pytest.raises(RequestError) as caught:
+        ask(load_model(net, Settings(), Device()), b'["a"]')
+    assert caught.value.status == 400
+
+
+def test_a_state_dict_without_a_handler_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"weight": torch.zeros(1)}, tmp_path / "model.pth")
+    with pytest.raises(LoadError, match="a state dict, or a whole model") as caught:
+        load_model(tmp_path, Settings(), Device())
+    assert caught.value.remedy is not None
+    assert "load_state_dict" in caught.value.remedy
+
+
+def test_a_pickled_model_is_never_unpickled_by_default(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save(Trap(), tmp_path / "model.pt")
+    with pytest.raises(LoadError):
+        load_model(tmp_path, Settings(), Device())
+    assert Trap.sprung == 0
+
+
+class Trap:
+    sprung = 0
+
+    def __reduce__(self) -> Any:
+        return (spring, ())
+
+
+def spring() -> None:
+    Trap.sprung += 1
+
+
+def test_several_programs_need_a_name(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    for name in ("a.pt", "b.pt"):
+        torch.jit.trace(torch.nn.Linear(1, 1), torch.zeros(1, 1)).save(str(tmp_path / name))
+    with pytest.raises(LoadError, match=r"a\.pt, b\.pt"):
+        load_model(tmp_path, Settings(), Device())
+
+
+def test_a_truncated_program_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = example("torchscript_default").build(tmp_path)
+    content = (folder / "model.pth").read_bytes()
+    (folder / "model.pth").write_bytes(content[:-100])
+    with pytest.raises(LoadError, match=r"model\.pth"):
+        load_model(folder, Settings(), Device())
+
+
+def test_tensors_of_saved_models_are_batched_by_signature(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    model = load_model(example("tf_saved_model").build(tmp_path), Settings(), Device())
+    rows = [Request(json.dumps({"instances": [[n, 0, 0]]}).encode(), "application/json") for n in range(3)]
+    other = Request(b'{"instances": [[1, 0, 0]], "signature_name": "total"}', "application/json")
+    data = [model.decode(row) for row in rows]
+    assert len({model.batch_key(item) for item in data}) == 1
+    assert model.batch_key(model.decode(other)) != model.batch_key(data[0])
+    for _ in range(2):
+        answers = [model.encode(p, r).body for p, r in zip(model.predict_batch(data), rows, strict=True)]
+        assert [json.loads(answer) for answer in answers] == [
+            {"predictions": [[2.0 * n, 0, 0]]} for n in range(3)
+        ]
+    assert model.batch.enabled
+
+
+def test_a_broken_saved_model_is_a_load_error(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"broken")
+    with pytest.raises(LoadError, match="cannot be loaded by TensorFlow"):
+        load_model(tmp_path, Settings(), Device())
+
+
+def test_a_framework_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tensorflow", None)
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(LoadError, match="needs tensorflow") as caught:
+        load_model(tmp_path, Settings(), Device())
+    assert caught.value.remedy == "pip install tensorflow"
