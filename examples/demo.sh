@@ -1,15 +1,31 @@
 #!/usr/bin/env bash
-# Trains a small CNN through `tarmac run`, fetches the model and checks it on digits that it has not seen.
+# Trains a small CNN through `tarmac run`, fetches the model, checks it on digits that it has not seen, then serves it as
+# a SageMaker endpoint would and asks it for the same digits over HTTP.
 # `examples/demo.sh pytorch-digits` does the same with PyTorch.
 set -euo pipefail
 job="${1:-keras-digits}"
 cd "$(dirname "${BASH_SOURCE[0]}")/$job"
-pulled="$(mktemp -d)"
-trap 'rm -rf "$pulled"' EXIT
+scratch="$(mktemp -d)"
+server=
+tidy_up() {
+  if [ -n "$server" ]; then kill "$server" && wait "$server" || true; fi
+  rm -rf "$scratch"
+}
+trap tidy_up EXIT
 
 printf '$ tarmac run\n'
 tarmac run
 printf '\n$ tarmac pull %s --to pulled\n' "$job"
-tarmac pull "$job" --to "$pulled"
+tarmac pull "$job" --to "$scratch/pulled"
 printf '\n$ python evaluate.py pulled/model.tar.gz\n'
-PYTHONDONTWRITEBYTECODE=1 python evaluate.py "$pulled/model.tar.gz"
+PYTHONDONTWRITEBYTECODE=1 python evaluate.py "$scratch/pulled/model.tar.gz"
+
+port="$(python -c 'import socket; free = socket.create_server(("127.0.0.1", 0)); print(free.getsockname()[1])')"
+printf '\n$ tarmac serve %s --port %s &\n' "$job" "$port"
+tarmac serve "$job" --port "$port" >"$scratch/serve.log" 2>&1 &
+server=$!
+printf '$ python ../predict.py http://127.0.0.1:%s\n' "$port"
+if ! PYTHONDONTWRITEBYTECODE=1 python ../predict.py "http://127.0.0.1:$port"; then
+  cat "$scratch/serve.log"
+  exit 1
+fi

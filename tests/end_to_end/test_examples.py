@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,27 @@ def test_an_example_trains_pulls_and_reaches_its_accuracy(desk: Desk, name: str)
     assert checked.returncode == 0, checked.stderr
     accuracy = float(checked.stdout.rsplit(" ", 1)[1])
     assert 0.95 <= accuracy <= 1
+    asked = _asked_over_http(desk, name)
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+    # The same digits, the same model: HTTP must not change a single answer.
+    assert f"accuracy over HTTP on 360 held-back digits: {accuracy:.3f}" in asked.stdout
+
+
+def _asked_over_http(desk: Desk, name: str) -> subprocess.CompletedProcess[str]:
+    """What `predict.py` says of the run's model, served as the demo does it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = desk.start("serve", desk.newest().name, "--port", str(port), "--no-access-log")
+    try:
+        return subprocess.run(
+            [sys.executable, EXAMPLES / "predict.py", f"http://127.0.0.1:{port}"],
+            cwd=desk.project / name,
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
 
 
 def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resumes(desk: Desk) -> None:
