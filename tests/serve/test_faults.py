@@ -389,7 +389,7 @@ def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orp
     with open(readable) as told:
         server = Server(process, int(told.readline()), tmp_path / "none", tmp_path / "none")
     try:
-        server.until_healthy()
+        until(lambda: server.ping() == 200, "healthy")
         assert server.predict(1).json < 100
         first = below(process.pid)[0]
         assert Path(f"/proc/{first}/status").read_text().split("NSpid:")[1].split()[1] == "1"
