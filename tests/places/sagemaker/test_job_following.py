@@ -35,6 +35,7 @@ class World:
         self.looks: list[float] = []
         self.states: list[tuple[float, str, str]] = [(0.0, "InProgress", "Training")]
         self.events: list[tuple[float, Callable[[], None]]] = []
+        self.hosts = 1
         self.faults: dict[int, Exception] = {}
 
     def clock(self) -> float:
@@ -64,6 +65,7 @@ class World:
             "created": 0.0,
             "script_started": 10.0 if began else None,
             "ended": ended,
+            "instance_count": self.hosts,
             "status_since": [state[0] for state in self.states if state[0] <= self.now][-1],
         }
         live = {"seconds": self.now, "cost": self.now / 100, "message": "Training in progress."}
@@ -73,9 +75,9 @@ class World:
         """The host prints at that time."""
         self.events.append((seconds, lambda: self.streams.say(host, *lines, at=seconds)))
 
-    def follow(self, *, logs: bool = True, hosts: int = 1, live: bool = False) -> Iterator[Event]:
-        reader = LogReader(self.streams, "training", "job", several=hosts > 1) if logs else None  # type: ignore[arg-type]
-        return follow(self, reader, hosts=hosts, live=live, clock=self.clock, sleep=self.sleep)
+    def follow(self, *, logs: bool = True, live: bool = False) -> Iterator[Event]:
+        reader = LogReader(self.streams, "training", "job") if logs else None  # type: ignore[arg-type]
+        return follow(self, reader, live=live, clock=self.clock, sleep=self.sleep)
 
 
 @pytest.fixture
@@ -135,7 +137,8 @@ def test_many_hosts_do_not_hammer_the_log(world: World) -> None:
     world.states.append((100, "Stopped", "Stopped"))
     for host in range(50):
         world.at(1, f"algo-{host + 1}", VERDICT)
-    list(world.follow(hosts=50))
+    world.hosts = 50
+    list(world.follow())
     assert len(world.streams.asked) / world.now < 25  # GetLogEvents a second and account
 
 

@@ -80,7 +80,6 @@ def follow(
     job: Watched,
     reader: LogReader | None,
     *,
-    hosts: int = 1,
     live: bool = False,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -89,7 +88,6 @@ def follow(
 
     Args:
         reader: reads its log, from where it stands; nothing is read if `None`.
-        hosts: how many verdicts the end of the log has.
         live: whether `Live` is wanted too.
         clock: seconds, from any beginning.
 
@@ -104,10 +102,14 @@ def follow(
     looked = streams_looked = changed = -1e9
     log_due = 0.0
     heard: float | None = None
+    hosts = 1
     while True:
         if look is None or clock() - looked >= pause(clock() - changed):
             look = yield from patience.tried(job.look)
             looked = clock()
+            hosts = look.record.instance_count
+            if reader is not None:
+                reader.several = hosts > 1
             if (state := _state(look.record)) != shown:
                 changed = looked if shown is not None else looked - (look.now - _since(look.record))
                 shown = state

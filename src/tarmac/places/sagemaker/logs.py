@@ -65,7 +65,7 @@ class LogReader:
         self._aws = aws
         self._group = _GROUPS[kind]
         self._name = name
-        self._several = several
+        self.several = several
         self._host = host
         self._state = _State()
 
@@ -148,7 +148,7 @@ class LogReader:
             lines, piece, verdict = _without_verdict(stream.pending[:count], stream.piece)
             if verdict is not None:
                 verdicts[stream.host] = verdict
-            prefix = f"{stream.host} | " if self._several else ""
+            prefix = f"{stream.host} | " if self.several else ""
             parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in lines])
             streams[name] = replace(stream, pending=stream.pending[count:], piece=piece)
         merged = heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0]

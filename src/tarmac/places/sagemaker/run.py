@@ -141,12 +141,11 @@ class SageMakerRun:
 
         Following goes on where an earlier one was interrupted, without reading the log again.
         """
-        hosts = self.look().record.instance_count
         skip = 0
         if self._reader is None or self._reader.given != offset:
-            self._reader = LogReader(self._aws, self.kind, self.id, several=hosts > 1)
+            self._reader = LogReader(self._aws, self.kind, self.id)
             skip = offset
-        events = follow(self, self._reader, hosts=hosts, live=live, clock=self._clock, sleep=self._sleep)
+        events = follow(self, self._reader, live=live, clock=self._clock, sleep=self._sleep)
         for event in events:
             if isinstance(event, Output) and skip:
                 skipped = min(skip, len(event.content))

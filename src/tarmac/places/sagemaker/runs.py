@@ -34,7 +34,7 @@ _Found = tuple[SageMakerKind, dict[str, Any]]
 _JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
 _DAY = 86_400.0
 _DETAILED = 10
-"""Runs that go on are described one by one, so many at most."""
+"""Runs that are described one by one, at most: no list tells the times of one that goes on, or of processing."""
 
 
 class SageMakerRuns:
@@ -57,7 +57,7 @@ class SageMakerRuns:
         """All runs that Tarmac made here, newest first.
 
         The tags say which jobs are Tarmac's, the lists how they stand, a search what they ran on and cost: some calls
-        for a hundred runs. Only runs that go on are described one by one.
+        for a hundred runs. Only the newest that go on, or that process, are described one by one.
         """
         tagged = self._tagged()
         found: list[_Found] = []
@@ -170,7 +170,7 @@ class SageMakerRuns:
             name = summary[_word(kind) + "JobName"]
             tags = tagged[kind, name]
             record = listed_record(kind, summary, tags, self._aws.region)
-            if not record.has_ended and left > 0:
+            if left > 0 and (not record.has_ended or kind == "processing"):
                 left -= 1
                 with contextlib.suppress(RunNotFound):
                     record = self._run(kind, name).look().record

@@ -24,21 +24,14 @@ def runs(aws: Any) -> SageMakerRuns:
     return SageMakerRuns(aws.aws)
 
 
-class Searched(Aws):
-    """The emulator has no Search: this one answers it as SageMaker does."""
-
-    def __init__(self, found: list[dict[str, Any]]) -> None:
-        super().__init__()
-        self.found = found
-        self.asked: list[dict[str, Any]] = []
+class Behind(Aws):
+    """Its Search knows an older state than its lists, as SageMaker's may for some seconds."""
 
     def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        if operation != "search":
-            return super().call(service, operation, **request)
-        self.asked.append(request)
-        at = int(request.get("NextToken", 0))
-        page = {"Results": [{"TrainingJob": one} for one in self.found[at : at + 1]]}
-        return page | ({"NextToken": str(at + 1)} if at + 1 < len(self.found) else {})
+        answer = super().call(service, operation, **request)
+        for result in answer["Results"] if operation == "search" else ():
+            result["TrainingJob"] |= {"TrainingJobStatus": "InProgress", "BillableTimeInSeconds": 99_999}
+        return answer
 
 
 class TestFinding:
@@ -105,20 +98,28 @@ class TestListing:
         assert (record.secondary_status, record.cost is not None) == ("Training", True)
         run.stop()
 
-    def test_a_search_tells_what_training_jobs_cost(self, aws: Any) -> None:
-        ended = [aws.ended("", name="searched") for _ in range(2)]
-        found = [aws.aws.describe_job("training", run.id) for run in ended]
-        searched = Searched(found)
-        listed = [one for one in SageMakerRuns(searched).records() if one.job_name == "searched"]
-        assert all(one.cost is not None and one.billed_seconds for one in listed)
-        assert len(searched.asked) == 2
-        assert searched.asked[0]["SearchExpression"]["Filters"][0]["Name"] == "Tags.tarmac:run"
+    def test_training_jobs_that_have_ended_have_their_bill(self, aws: Any, runs: SageMakerRuns) -> None:
+        aws.ended("", name="billed")
+        (record,) = [one for one in runs.records() if one.job_name == "billed"]
+        assert record.billed_seconds
+        assert record.cost
+        assert record.seconds(0.0) is not None
+
+    def test_processing_jobs_too(self, aws: Any, runs: SageMakerRuns) -> None:
+        aws.ended("", name="processed", kind="processing")
+        (record,) = [one for one in runs.records() if one.job_name == "processed"]
+        assert (record.billed_seconds is not None, record.cost is not None) == (True, True)
+
+    def test_without_leave_to_search_they_are_listed_without_it(self, aws: Any, runs: SageMakerRuns) -> None:
+        run = aws.ended("", name="unbilled")
+        aws.emulator.faults("access-denied,operation=Search")
+        (record,) = [one for one in runs.records() if one.id == run.id]
+        assert (record.status, record.cost, record.instance_type) == ("Completed", None, "ml.g5.xlarge")
 
     def test_a_search_that_is_behind_the_list_is_not_believed(self, aws: Any) -> None:
         run = aws.ended("", name="behind")
-        stale = {**aws.aws.describe_job("training", run.id), "TrainingJobStatus": "InProgress"}
-        (record,) = [one for one in SageMakerRuns(Searched([stale])).records() if one.id == run.id]
-        assert record.status == "Completed"
+        (record,) = [one for one in SageMakerRuns(Behind()).records() if one.id == run.id]
+        assert (record.status, record.billed_seconds) == ("Completed", None)
 
     def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRuns) -> None:
         run = aws.ended("", name="removed")
