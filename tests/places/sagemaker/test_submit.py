@@ -11,10 +11,10 @@ import pytest
 from sagemaker_desk import Desk, Watched, struck
 
 from tarmac.errors import ExitCode, TarmacError
-from tarmac.places.aws import Aws, AwsRefused
+from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
 from tarmac.places.sagemaker.attempts import attempts
 from tarmac.places.sagemaker.plan import plan_calls
-from tarmac.places.sagemaker.submit import NotToBeHad
+from tarmac.places.sagemaker.tried import NotToBeHad
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ def test_an_interrupt_after_any_request_leaves_nothing(desk: Desk) -> None:
         except KeyboardInterrupt:
             interrupted += 1
             assert desk.objects() == set(), f"after request {number}"
-            assert desk.jobs("InProgress") == [], f"after request {number}"
+            assert plan.run_id not in desk.jobs("InProgress"), f"after request {number}"
             continue
         aws.left = 0
         started.run.stop()
@@ -123,10 +123,11 @@ def test_an_interrupt_at_any_step_leaves_nothing_of_it_beside_what_was_there(des
 
     for number in range(1, 6):
         watched = Watched(at(number))
+        plan = place.plan(job)
         with pytest.raises(KeyboardInterrupt):
-            place.submit(place.plan(job), watched)
+            place.submit(plan, watched)
         assert desk.objects() == before, watched.steps
-        assert desk.jobs("InProgress") == []
+        assert plan.run_id not in desk.jobs("InProgress")
 
 
 class WithoutBucketPolicy(Interrupted):
@@ -187,6 +188,35 @@ def test_a_connection_lost_while_creating_makes_one_job(desk: Desk, when: str) -
         started = place.submit(plan)
     assert started.run.wait().status == "Completed"
     assert [name for name in desk.jobs() if name.startswith("small-")].count(plan.run_id) == 1
+
+
+@pytest.mark.parametrize("operation", ["HeadObject", "ListObjectsV2", "PutObject", "CopyObject"])
+def test_a_connection_lost_on_the_way_is_mended(desk: Desk, operation: str) -> None:
+    place = desk.place()
+    plan = place.plan(desk.training(inputs={"training": "data"}))
+    with struck(desk.emulator, f"drop,operation={operation},count=2"):
+        started = place.submit(plan)
+    assert started.run.wait().status == "Completed"
+
+
+def test_what_was_sent_stays_when_the_connection_is_lost_for_good(desk: Desk) -> None:
+    place, watched = desk.place(), Watched()
+    plan = place.plan(desk.training(inputs={"training": "data"}))
+    with struck(desk.emulator, "drop,operation=CopyObject"), pytest.raises(AwsUnreachable):
+        place.submit(plan, watched)
+    assert "what was sent stays in the bucket, and is not sent again" in watched.notes
+    assert desk.objects("tarmac/inputs/") != set()
+    assert desk.objects("tarmac/runs/") == set()
+
+
+def test_what_cannot_be_taken_back_is_said(desk: Desk) -> None:
+    place, watched = desk.place(), Watched()
+    plan = place.plan(desk.training())
+    faults = ("access-denied,operation=CreateTrainingJob", "access-denied,operation=DeleteObjects")
+    with struck(desk.emulator, *faults), pytest.raises(AwsRefused) as raised:
+        place.submit(plan, watched)
+    assert raised.value.operation == "CreateTrainingJob"
+    assert any("could not be taken back" in note and plan.run_id in note for note in watched.notes)
 
 
 def test_a_job_of_the_same_name_that_is_not_ours_is_not_taken_for_ours(desk: Desk) -> None:

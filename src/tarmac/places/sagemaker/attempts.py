@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from tarmac.places.sagemaker.place import SageMakerPlace
 from tarmac.places.sagemaker.plan import SageMakerPlan
-from tarmac.places.sagemaker.submit import Started, Watch, failed_for_capacity, not_to_be_had
-from tarmac.places.sagemaker.tried import Tried, told_of
+from tarmac.places.sagemaker.submit import Started
+from tarmac.places.sagemaker.tried import Tried, failed_for_capacity, not_to_be_had, told_of
+from tarmac.places.sagemaker.watch import Watch
 
 
 def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = None) -> Iterator[Started]:
@@ -38,7 +39,7 @@ def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = N
         _tidy(place, started)
         following = plan.next(started.target.name)
         if following is None:
-            raise not_to_be_had(list(tried))
+            raise not_to_be_had(tried)
         if watch is not None:
             watch.note(f"AWS has no {started.target.name} free; trying {following.target.name}")
         plan = following

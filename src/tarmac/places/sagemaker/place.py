@@ -25,8 +25,9 @@ from tarmac.places.sagemaker.parts import Target
 from tarmac.places.sagemaker.plan import SageMakerPlan, create_request, first_checkpoints, new_run_id
 from tarmac.places.sagemaker.processing import CODE, VERDICT
 from tarmac.places.sagemaker.role import find_role
-from tarmac.places.sagemaker.submit import Started, Watch, submit
+from tarmac.places.sagemaker.submit import Started, submit
 from tarmac.places.sagemaker.tried import Tried
+from tarmac.places.sagemaker.watch import Watch
 from tarmac.settings import cache_dir, own_folders
 
 

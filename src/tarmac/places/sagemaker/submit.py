@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from tarmac.agent.state import ENDED, FAILED
+from tarmac.agent.state import ENDED
 from tarmac.catalogue import Catalogue
-from tarmac.errors import ExitCode, TarmacError
+from tarmac.errors import TarmacError
 from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
-from tarmac.places.aws.errors import CAPACITIES
-from tarmac.places.record import RunRecord
 from tarmac.places.sagemaker.calls import HIDDEN, Call
 from tarmac.places.sagemaker.execute import Undo, perform
 from tarmac.places.sagemaker.layout import input_prefix, manifest_key, object_key
@@ -20,7 +17,8 @@ from tarmac.places.sagemaker.parts import Target
 from tarmac.places.sagemaker.plan import SageMakerPlan, code_calls, create_calls
 from tarmac.places.sagemaker.run import SageMakerRun
 from tarmac.places.sagemaker.transfer import Folder, Parcel, send, send_folder
-from tarmac.places.sagemaker.tried import Tried, told_of
+from tarmac.places.sagemaker.tried import NotToBeHad, Tried, not_to_be_had, told_of
+from tarmac.places.sagemaker.watch import Unwatched, Watch
 
 _ATTEMPTS = 3
 _LOOKS = (0.0, 2.0, 5.0)
@@ -29,41 +27,6 @@ _LOOKS = (0.0, 2.0, 5.0)
 _STOP_SECONDS = 300.0
 _STOP_LOOKS = 3.0
 _SHORTEST_SECRET = 4
-
-
-class Watch(Protocol):
-    """Is told how it goes."""
-
-    def step(self, what: str) -> None:
-        """Something begins."""
-        ...
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """So many of the bytes of what is sent have gone out; told in several threads, one at a time."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Something that a person should know."""
-        ...
-
-
-class Unwatched:
-    """Nobody is told."""
-
-    def step(self, what: str) -> None:
-        """As `Watch`."""
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """As `Watch`."""
-
-    def note(self, text: str) -> None:
-        """As `Watch`."""
-
-
-class NotToBeHad(TarmacError):
-    """None of the instance types could be had; the message says what was tried, and what each would have needed."""
-
-    exit_code = ExitCode.AWS_REFUSED
 
 
 @dataclass(frozen=True)
@@ -105,13 +68,6 @@ def submit(
         TarmacError: something was refused; what was made is gone again.
     """
     return _Submission(plan, aws, catalogue, watch or Unwatched(), sleep).carry_out(before)
-
-
-def failed_for_capacity(record: RunRecord) -> str | None:
-    """The error code of a run that never started since AWS had no such machine free; None for any other run."""
-    if record.status != FAILED or record.started is not None or not record.failure_reason:
-        return None
-    return next((code for code in CAPACITIES if code in record.failure_reason), None)
 
 
 class _Submission:
@@ -314,16 +270,6 @@ class _Submission:
     @property
     def _kms_key(self) -> str | None:
         return self._plan.job.sagemaker.output_kms_key
-
-
-def not_to_be_had(tried: list[Tried]) -> NotToBeHad:
-    """The error that names every type that was asked for in vain."""
-    lines = "\n".join(f"  {one.in_short}" for one in tried)
-    needs = "\n".join(dict.fromkeys(one.needs for one in tried if one.needs))
-    return NotToBeHad(
-        f"No instance type could be had:\n{lines}",
-        remedy=needs or "Try other types (--fallback), another region (--region), or later.",
-    )
 
 
 def _worth_another_try(error: BaseException) -> bool:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tarmac.agent.state import FAILED
 from tarmac.catalogue import Catalogue
-from tarmac.places.aws.errors import QUOTAS
+from tarmac.errors import ExitCode, TarmacError
+from tarmac.places.aws.errors import CAPACITIES, QUOTAS
+from tarmac.places.record import RunRecord
 from tarmac.places.sagemaker.parts import Target
 from tarmac.places.sagemaker.plan import SageMakerPlan
+
+
+class NotToBeHad(TarmacError):
+    """None of the instance types could be had; the message says what was tried, and what each would have needed."""
+
+    exit_code = ExitCode.AWS_REFUSED
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,23 @@ class Tried:
 def told_of(plan: SageMakerPlan, target: Target, code: str, said: str, catalogue: Catalogue) -> Tried:
     """What AWS's refusal of a type means."""
     return Tried(target.name, code, said, _needs(plan, target, catalogue) if code in QUOTAS else "")
+
+
+def failed_for_capacity(record: RunRecord) -> str | None:
+    """The error code of a run that never started since AWS had no such machine free; None for any other run."""
+    if record.status != FAILED or record.started is not None or not record.failure_reason:
+        return None
+    return next((code for code in CAPACITIES if code in record.failure_reason), None)
+
+
+def not_to_be_had(tried: Sequence[Tried]) -> NotToBeHad:
+    """The error that names every type that was asked for in vain."""
+    lines = "\n".join(f"  {one.in_short}" for one in tried)
+    needs = "\n".join(dict.fromkeys(one.needs for one in tried if one.needs))
+    return NotToBeHad(
+        f"No instance type could be had:\n{lines}",
+        remedy=needs or "Try other types (--fallback), another region (--region), or later.",
+    )
 
 
 def _needs(plan: SageMakerPlan, target: Target, catalogue: Catalogue) -> str:
