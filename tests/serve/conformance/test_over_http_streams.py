@@ -128,7 +128,7 @@ def test_a_process_that_dies_in_a_stream_cuts_it_short_and_is_replaced(server: S
 def test_a_client_that_leaves_ends_the_generator(server: Server, folder: Path) -> None:
     with asked(server, pieces=1_000_000_000, times=1000) as answer:
         assert answer.readline()
-    until(lambda: (folder / "closed").exists(), "the generator's finally", 10)
+    until((folder / "closed").exists, "the generator's finally", 10)
     assert server.predict({"plain": 1}).json == {"plain": 1}
 
 
@@ -140,7 +140,7 @@ def test_a_client_that_reads_slowly_holds_the_generator_back_and_nobody_else_up(
         until(lambda: _steady(folder / "made"), "the generator to wait", 10)
         assert int((folder / "made").read_text()) < 100
         assert server.predict({"plain": 1}).json == {"plain": 1}
-    until(lambda: (folder / "closed").exists(), "the generator's finally", 10)
+    until((folder / "closed").exists, "the generator's finally", 10)
 
 
 def test_two_streams_go_on_side_by_side(server: Server) -> None:
