@@ -271,7 +271,9 @@ def test_what_is_not_loaded_is_404(several: tuple[Server, Path]) -> None:
 def test_what_cannot_be_loaded_says_so_and_leaves_nothing(several: tuple[Server, Path]) -> None:
     server, models = several
     assert load(server, "broken", models / "broken") == 500
-    assert load(server, "missing", models / "missing") == 400
+    assert load(server, "missing", models / "missing") == 404
+    assert load(server, "relative", Path("models")) == 404
+    assert load(server, "root", Path("/")) in (500, 507)
     assert server.ask("POST", "/models", "{").status == 400
     assert server.ask("POST", "/models", '{"model_name": 1, "url": 2}').status == 400
     assert server.ask("GET", "/models").json == {"models": []}

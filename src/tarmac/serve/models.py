@@ -7,6 +7,8 @@ memory, and buys that one model's crash, leak or library is no other model's.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ _LOOK_S = 0.02
 _PRESSURE = 0.05
 """Less than this share of the memory free is pressure."""
 _PRESSURE_EVERY_S = 1.0
+_MOST_FILES = 10_000
 _CONTEXT = 256 * 1024 * 1024
 """What a framework needs beside the model's own bytes."""
 
@@ -56,20 +59,29 @@ class Models:
         self._memory = memory
         self._say = say
         self._loading: dict[str, _Loading] = {}
+        self._measured: set[str] = set()
 
     def load(self, name: str, url: str, done: Done) -> None:
-        """Load a model: 200, 400 where there is none, 507 where it does not fit, 500 where its handler fails."""
+        """Load a model: 200, 404 where there is none, 507 where it does not fit, 500 where its handler fails."""
         folder = Path(url)
-        if not folder.is_dir():
-            done(400, "url is no folder")
+        if not folder.is_absolute() or not folder.is_dir():
+            done(404, "url is no folder's absolute path")
             return
-        needed = _bytes_of(folder) + _CONTEXT
-        if self._memory()[0] < needed:
-            if not self._evict(lambda: self.load(name, url, done)):
-                done(507, "there is not enough memory for the model")
+        if name in self._measured:
+            done(409, f"{name} is being loaded already")
             return
-        served = self._supervisor.serve(name, folder, url, self._place())
-        self._loading[name] = _Loading(served, done)
+        # In a thread: a folder may be large, and its disk slow.
+        self._measured.add(name)
+        measuring = asyncio.get_running_loop().run_in_executor(None, bytes_of, folder)
+        measuring.add_done_callback(lambda found: self._start(name, url, found.result() + _CONTEXT, done))
+
+    def _start(self, name: str, url: str, needed: int, done: Done) -> None:
+        self._measured.discard(name)
+        if self._memory()[0] >= needed:
+            served = self._supervisor.serve(name, Path(url), url, self._place())
+            self._loading[name] = _Loading(served, done)
+        elif not self._evict(lambda: self._start(name, url, needed, done)):
+            done(507, "there is not enough memory for the model")
 
     def unload(self, name: str, done: Done) -> None:
         """Unload a model; what it is at is answered first."""
@@ -130,5 +142,14 @@ class Models:
             asyncio.get_running_loop().call_later(_LOOK_S, self._when_gone, served, then)
 
 
-def _bytes_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def bytes_of(folder: Path) -> int:
+    """The size of a model's files, of the first few thousand that can be read."""
+    total = seen = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 - thousands of them
+        seen += len(names)
+        if seen > _MOST_FILES:
+            break
+    return total

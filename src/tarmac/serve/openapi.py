@@ -30,6 +30,10 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
         "/openapi.json": {"get": _plain("This description", {})},
     }
     if multi_model:
+        target = {"name": "X-Amzn-SageMaker-Target-Model", "in": "header", "required": True}
+        paths["/invocations"]["post"]["parameters"].append(
+            {**target, "schema": {"type": "string", "minLength": 1}}
+        )
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         missing = {"404": "there is no such model"}
         paths["/models"] = {
@@ -37,7 +41,12 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
             "post": {
                 **_plain(
                     "Load a model",
-                    {"400": "no model_name or url", "409": "it is loaded already", "507": "it does not fit"},
+                    {
+                        "400": "no model_name or url",
+                        "404": "url is no folder",
+                        "409": "it is loaded already",
+                        "507": "it does not fit",
+                    },
                 ),
                 "requestBody": {
                     "required": True,
@@ -68,7 +77,10 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
                 "Load": {
                     "type": "object",
                     "required": ["model_name", "url"],
-                    "properties": {"model_name": {"type": "string"}, "url": {"type": "string"}},
+                    "properties": {
+                        "model_name": {"type": "string", "minLength": 1},
+                        "url": {"type": "string", "pattern": "^/", "description": "the model's folder"},
+                    },
                 },
             }
         },
@@ -97,7 +109,8 @@ def _text(summary: str) -> dict[str, Any]:
 
 
 def _inference(summary: str, settings: Settings, errors: dict[str, str] | None = None) -> dict[str, Any]:
-    any_bytes = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+    # Whatever the handler gives: JSON, text or bytes.
+    anything: dict[str, Any] = {"*/*": {"schema": {}}}
     headers = [
         ("Accept", f"the form of the answer; {settings.default_accept} where it is left out"),
         ("X-Amzn-SageMaker-Custom-Attributes", "handed to the handler"),
@@ -116,12 +129,12 @@ def _inference(summary: str, settings: Settings, errors: dict[str, str] | None =
             "description": f"At most {settings.max_payload} bytes, of a content type that the handler reads.",
             "content": {
                 "application/json": {"schema": {}},
-                "text/csv": {"schema": {"type": "string"}},
+                "text/csv": {"schema": {"minLength": 1}},
                 "application/x-npy": {"schema": {"type": "string", "format": "binary"}},
             },
         },
         "responses": {
-            "200": {"description": "the prediction", "content": any_bytes},
+            "200": {"description": "the prediction", "content": anything},
             **{
                 status: {"description": words, "content": {"application/json": {"schema": _ERROR}}}
                 for status, words in {**_ERRORS, **(errors or {})}.items()
