@@ -1,10 +1,10 @@
-"""Small parts of other services that moto does not have and that clients of SageMaker ask for."""
+"""Small parts of other services that moto does not have, or has wrong, and that clients of SageMaker ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.emulator import pricing, service_quotas, simulate
+from tarmac.emulator import bucket_policies, pricing, service_quotas, simulate
 from tarmac.emulator.emulator import Emulator
 from tarmac.emulator.naming import Named
 from tarmac.emulator.wire import Answer, AwsRequest
@@ -13,6 +13,7 @@ Side = Callable[[Emulator, AwsRequest], Answer]
 
 _SIDES: dict[tuple[str, str], Side] = {
     ("iam", "SimulatePrincipalPolicy"): simulate.answer,
+    **{("s3", name): bucket_policies.answer for name in bucket_policies.OPERATIONS},
     **{("servicequotas", name): service_quotas.answer for name in service_quotas.OPERATIONS},
     **{("pricing", name): pricing.answer for name in pricing.OPERATIONS},
 }
