@@ -130,6 +130,7 @@ def test_two_channels_of_one_name_are_refused(aws: Account) -> None:
     assert (code, "train" in message) == ("ValidationException", True)
 
 
+@pytest.mark.slow
 def test_jobs_are_listed_in_pages_and_in_order(aws: Account) -> None:
     names = [aws.train("true") for _ in range(5)]
     pages = list(

@@ -89,6 +89,7 @@ def test_boto3s_waiter_need_not_wait_for_its_next_look(holding: Account) -> None
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.slow
 def test_interpreters_are_chosen_by_the_framework_in_the_images_name(tmp_path: Path) -> None:
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho tensorflow says $*\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from emulator_jobs import IMAGE, Account, channel, metric, secondary
 
 
@@ -192,6 +193,7 @@ def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account
     assert "FailureReason" not in job
 
 
+@pytest.mark.slow
 def test_a_job_that_does_not_listen_is_killed(aws: Account) -> None:
     name = aws.train("trap '' TERM; echo ready; while true; do sleep 0.05; done")
     _until_it_says(aws, name, "ready")
@@ -199,6 +201,7 @@ def test_a_job_that_does_not_listen_is_killed(aws: Account) -> None:
     assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_too_long_is_stopped(aws: Account) -> None:
     job = aws.trained("sleep 60", StoppingCondition={"MaxRuntimeInSeconds": 1})
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
@@ -214,6 +217,7 @@ def test_checkpoints_come_from_s3_and_go_there(aws: Account) -> None:
     assert aws.get("checkpoints/new.txt") == "2\n"
 
 
+@pytest.mark.slow
 def test_checkpoints_go_to_s3_while_the_job_runs(aws: Account) -> None:
     from desk import until
 
@@ -241,6 +245,7 @@ def test_an_output_bucket_that_is_not_there_fails_the_job(aws: Account) -> None:
     assert "NoSuchBucket" in job["FailureReason"]
 
 
+@pytest.mark.slow
 def test_spot_training_is_billed_at_less(aws: Account) -> None:
     job = aws.trained(
         "sleep 1.2",

@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from tarmac.emulator.faults import Fault
     from tarmac.emulator.options import Options
 
-_PORT = 4599
-
 
 def add_parser(verbs: Verbs) -> None:
     """Describe `tarmac emulator`."""
     from tarmac.emulator.faults import KINDS, LIMITS
+    from tarmac.emulator.server import DEFAULT_PORT
 
     parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
     parser.add_argument(
-        "--port", type=int, default=_PORT, help=f"on loopback; 0 takes a free one (default {_PORT})"
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        help=f"on loopback; 0 takes a free one (default {DEFAULT_PORT})",
     )
     parser.add_argument("--state", metavar="FOLDER", help="where everything is kept (default: with the runs)")
     parser.add_argument("--fresh", action="store_true", help="forget what was there before")

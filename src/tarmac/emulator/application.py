@@ -68,6 +68,7 @@ class Application:
         except AwsError as error:
             answer = self._refused(request, what, error)
         note["status"] = answer.status
+        note["seconds"] = round(time.time() - note["time"], 3)
         return answer
 
     def _struck(self, request: AwsRequest, what: Named, fault: Fault | None) -> Answer:

@@ -87,14 +87,6 @@ class Journal:
             file.truncate(whole)
         return entries
 
-    def forget(self) -> None:
-        """Begin with an empty journal. What moto has in memory is not touched."""
-        with self._lock:
-            self._file.close()
-            shutil.rmtree(self._folder)
-            self._blobs.mkdir(parents=True)
-            self._file = self._open()
-
     def close(self) -> None:
         """Let the file go."""
         with self._lock:

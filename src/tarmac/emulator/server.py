@@ -22,8 +22,6 @@ DEFAULT_PORT = 4599
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "emulator", "AWS_SECRET_ACCESS_KEY": "emulator"}
 """Anything will do; these make it plain to whom they belong."""
 
-ROLE = "TarmacEmulatorRole"
-
 
 def serve(
     options: Options,

@@ -97,11 +97,6 @@ class Store:
         with self._changed:
             return self._changed.wait_for(condition, seconds)
 
-    def wake(self) -> None:
-        """Have everybody who waits look again."""
-        with self._changed:
-            self._changed.notify_all()
-
     def _write(self, resource: Resource) -> None:
         path = self._path(resource)
         path.parent.mkdir(parents=True, exist_ok=True)
