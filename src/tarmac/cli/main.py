@@ -116,5 +116,5 @@ def _say(error: TarmacError) -> int:
     sys.stdout.flush()
     print(f"tarmac: {error.message}", file=sys.stderr)
     if error.remedy:
-        print(f"        {error.remedy}", file=sys.stderr)
+        print("        " + error.remedy.replace("\n", "\n        "), file=sys.stderr)
     return error.exit_code
