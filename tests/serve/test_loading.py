@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.serve.codecs.tensorflow_json import TensorRequest
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.handler import Device, Model, Request, load_model
 from tarmac.serve.loading import batches
@@ -317,6 +318,16 @@ def test_only_equal_types_and_trailing_shapes_go_together() -> None:
     assert keys[0] == keys[1]
     assert len(set(keys)) == 4
     assert [batches.key_of(value) for value in (np.float32(1), np.zeros((0, 2)), 3, "text", [])] == [None] * 5
+
+
+def test_rows_and_columns_of_tensorflows_json_are_not_mixed() -> None:
+    np = pytest.importorskip("numpy")
+    keys = {
+        batches.key_of(TensorRequest({"x": np.zeros((1, 2))}, by_row, signature))
+        for by_row in (True, False)
+        for signature in ("", "total")
+    }
+    assert len(keys) == 4
 
 
 def test_texts_are_joined_as_one_list() -> None:

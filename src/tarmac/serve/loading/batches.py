@@ -18,7 +18,7 @@ def key_of(data: Any) -> Hashable | None:
     """What data of equal shape but for its first dimension has in common; `None` where it must go alone."""
     if isinstance(data, TensorRequest):
         key = key_of(data.inputs)
-        return None if key is None else (data.signature, key)
+        return None if key is None else (data.signature, data.by_row, key)
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         shape = tuple(data.shape)
         return None if not shape or not shape[0] else ("array", data.dtype, shape[1:])
