@@ -91,7 +91,15 @@ def _uv(words: list[str], environment: Mapping[str, str]) -> None:
 
 
 def _tarmac(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -> Start:
-    command = [str(python), "-m", "tarmac.serve", "serve", "--model-dir", str(model), "--port", str(port)]
+    command = [
+        str(python.with_name("tarmac")),
+        "serve",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     return Start(command, {}, "/invocations", "/ping")
 
 

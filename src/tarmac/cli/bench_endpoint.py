@@ -300,7 +300,9 @@ def _show(
     lag = _milliseconds(result.lag.percentile(99))
     console.label("generator", f"late by {lag} at p99, {100 * result.cpu_share:.0f} % of a core")
     if result.generator_limited:
-        console.label("", "It was the limit itself: take the figures as what it could do, not the server.")
+        console.label(
+            "", "That is too late: these figures tell of it, or of a busy machine, more than of the server."
+        )
     if cost:
         each = cost["usd_per_million_requests"]
         console.label(
@@ -312,7 +314,7 @@ def _show(
 
 def _highest(found: Found, goal: float) -> str:
     target = f"p99 under {_milliseconds(goal)}"
-    why = "; the generator was the limit" if found.generator_limited else ""
+    why = "; the generator, or a busy machine, was the limit" if found.generator_limited else ""
     if found.best is None:
         return (
             f"interrupted before any rate met {target}" if found.interrupted else f"no rate met {target}{why}"
