@@ -97,7 +97,7 @@ def as_folder(tmp_path: Path, handler: str | Path) -> Path:
 
 def front_of(process: subprocess.Popen[bytes]) -> int:
     """The process id of the server's front, also where another command started it."""
-    if isinstance(process.args, list) and process.args[0] == sys.executable:
+    if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(f"{sys.executable}\0".encode()):
         return process.pid
     return next(iter(below(process.pid)), process.pid)
 
