@@ -143,7 +143,8 @@ def test_every_python_runs_it_apart_from_what_is_around(agent: Path, tmp_path: P
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (2, "usage: tarmac-agent RUN_FOLDER [--lock-fd N]\n")
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: tarmac-agent RUN_FOLDER [--lock-fd N]")
 
 
 @pytest.mark.slow

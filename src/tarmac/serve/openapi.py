@@ -31,9 +31,9 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
     }
     if multi_model:
         target = {"name": "X-Amzn-SageMaker-Target-Model", "in": "header", "required": True}
-        paths["/invocations"]["post"]["parameters"].append(
-            {**target, "schema": {"type": "string", "minLength": 1}}
-        )
+        invocations = _inference("A prediction of one model", settings, {"404": "there is no such model"})
+        paths["/invocations"] = {"post": invocations}
+        invocations["parameters"].append({**target, "schema": {"type": "string", "minLength": 1}})
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         missing = {"404": "there is no such model"}
         paths["/models"] = {
@@ -45,6 +45,7 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
                         "400": "no model_name or url",
                         "404": "url is no folder",
                         "409": "it is loaded already",
+                        "500": "its handler fails",
                         "507": "it does not fit",
                     },
                 ),
@@ -126,6 +127,7 @@ def _inference(summary: str, settings: Settings, errors: dict[str, str] | None =
             if name != "Accept"
         ],
         "requestBody": {
+            "required": True,
             "description": f"At most {settings.max_payload} bytes, of a content type that the handler reads.",
             "content": {
                 "application/json": {"schema": {}},

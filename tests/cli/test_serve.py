@@ -1,0 +1,125 @@
+"""`tarmac serve`: what becomes of its flags, and a model served from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from desk import gone, until
+from serving import ECHO, Server, below, model_folder
+
+from tarmac.cli import serve
+from tarmac.cli.reloading import folders
+
+
+def flags(*words: str) -> list[str]:
+    parser = argparse.ArgumentParser()
+    serve.add_parser(parser.add_subparsers())
+    return serve.server_flags(parser.parse_args(["serve", "model", *words]))
+
+
+@contextmanager
+def typed(tmp_path: Path, *words: str | Path) -> Iterator[Server]:
+    """`tarmac serve`, as a person types it."""
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tarmac", "serve", *map(str, words), "--port", "0"],
+            env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        server = Server(process, 0, log, log)
+        said = until(
+            lambda: re.search(r"ready after", server.said) or process.poll() is not None, "the server"
+        )
+        assert process.poll() is None, (said, server.said)
+        yield server
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+
+
+def test_a_handler_on_a_laptop_is_served_to_that_laptop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TARMAC_SERVE_HOST", raising=False)
+    assert flags()[-2:] == ["--host", "127.0.0.1"]
+    assert flags("--host", "0.0.0.0").count("--host") == 1
+    monkeypatch.setenv("TARMAC_SERVE_HOST", "10.0.0.1")
+    assert "--host" not in flags()
+
+
+def test_flags_reach_the_server() -> None:
+    words = flags("--port", "9000", "--workers-per-gpu", "2", "--timeout", "1.5", "--require-gpu")
+    assert words[words.index("--port") + 1] == "9000"
+    assert words[words.index("--workers-per-gpu") + 1] == "2"
+    assert words[words.index("--timeout") + 1] == "1.5"
+    assert "--require-gpu" in words
+    assert "--compile" not in words
+
+
+def test_what_holds_no_code_is_not_watched(tmp_path: Path) -> None:
+    for name in ("code/inner", "code/__pycache__", ".git/objects"):
+        (tmp_path / name).mkdir(parents=True)
+    assert [str(p.relative_to(tmp_path)) for p in folders([tmp_path])] == [".", "code", "code/inner"]
+
+
+def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tarmac", "serve", str(tmp_path / "none.tar.gz")],
+        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path), "TARMAC_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "none.tar.gz" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_an_archive_is_served_and_a_killed_command_leaves_nothing(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model", ECHO)
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(folder, ".")
+    with typed(tmp_path, tmp_path / "model.tar.gz") as server:
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+        assert server.predict({"a": 1}).json == {"a": 1}
+        everything = below(server.process.pid)
+        server.process.kill()
+        assert all(gone(pid) for pid in everything)
+
+
+@pytest.mark.slow
+def test_a_handler_that_cannot_be_loaded_ends_the_command(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model", "raise ValueError('no weights')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0"],
+        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "no weights" in done.stderr
+
+
+@pytest.mark.slow
+def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
+    versions = ECHO.replace("    return data", "    return {'version': 1}")
+    folder = model_folder(tmp_path / "model", versions)
+    with typed(tmp_path, folder, "--dev") as server:
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+        assert server.predict(1).json == {"version": 1}
+        model_folder(folder, versions.replace("1}", "2}"))
+        until(lambda: server.predict(1).json == {"version": 2}, "the new version")
+        assert json.loads(server.ask("GET", "/ping").body)["status"] == "healthy"
