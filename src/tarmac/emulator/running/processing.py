@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarmac.emulator.arns import arn_of
-from tarmac.emulator.operations.creation import CAPACITY
+from tarmac.emulator.running.beginnings import ENDED_WITH_EMULATOR, JobFailed, begin
 from tarmac.emulator.running.instances import (
     CANNOT_START,
     Instances,
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
 GROUP = "/aws/sagemaker/ProcessingJobs"
 _ROOT = "/opt/ml/"
-
-
-class JobFailed(Exception):
-    """The job has failed; the message is its FailureReason."""
 
 
 class ProcessingRun:
@@ -103,7 +99,7 @@ class ProcessingRun:
         for host in instances.hosts:
             host.join()
         if why is Why.SHUTDOWN:
-            raise JobFailed("InternalServerError: the emulator ended while the job ran. Please try again.")
+            raise JobFailed(ENDED_WITH_EMULATOR)
         self._send(continuous)
         reason = self._failure(instances)
         if why is Why.OVER and reason is None:
@@ -114,18 +110,9 @@ class ProcessingRun:
         return "Stopped"
 
     def _starting(self) -> None:
-        name = self._job.name
         kind = self._document["ProcessingResources"]["ClusterConfig"]["InstanceType"]
-        faults = self._emulator.faults
-        if slow := faults.strike(("slow-start",), name=name, instance=kind):
-            self._control.pause(slow.seconds)
-        if faults.strike(("capacity",), name=name, instance=kind, at="job"):
-            raise JobFailed(f"CapacityError: {CAPACITY}")
-        if faults.strike(("no-image",), name=name, instance=kind):
-            raise JobFailed(
-                f"ClientError: Cannot pull the image {self._document['AppSpecification']['ImageUri']}. Please check that"
-                " the repository and the tag exist and that the role has permission to pull from it."
-            )
+        image = self._document["AppSpecification"]["ImageUri"]
+        begin(self._emulator, self._control, self._job.name, kind, image)
 
     def _prepare(self, instances: Instances) -> tuple[list[FolderMirror], list[FolderMirror]]:
         continuous: list[FolderMirror] = []

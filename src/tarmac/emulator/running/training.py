@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from tarmac.agent.artifacts import pack
 from tarmac.emulator.arns import arn_of
 from tarmac.emulator.faults import Fault
-from tarmac.emulator.operations.creation import CAPACITY
 from tarmac.emulator.running import training_layout
+from tarmac.emulator.running.beginnings import ENDED_WITH_EMULATOR, JobFailed, begin
 from tarmac.emulator.running.host import Host, Outcome
 from tarmac.emulator.running.instances import CANNOT_START, Instances, region_environment, text_of
 from tarmac.emulator.running.metrics import Metrics
@@ -55,10 +55,6 @@ _SAID = {
 _BEFORE_THE_END = ("Starting", "Downloading", "Training")
 
 
-class JobFailed(Exception):
-    """The job has failed; the message is its FailureReason."""
-
-
 class TrainingRun:
     """Carries one training job out.
 
@@ -98,9 +94,7 @@ class TrainingRun:
             interruption = self._interruption()
             why, instances = self._attempt(attempt, interruption, min(self._deadline, patience))
             if why is Why.SHUTDOWN:
-                raise JobFailed(
-                    "InternalServerError: the emulator ended while the job ran. Please try again."
-                )
+                raise JobFailed(ENDED_WITH_EMULATOR)
             if why is Why.INTERRUPTED and interruption is not None:
                 self._secondary("Interrupted")
                 if interruption.final:
@@ -175,18 +169,9 @@ class TrainingRun:
         return config.get("InstanceType") or config["InstanceGroups"][0]["InstanceType"]
 
     def _starting(self) -> None:
-        faults, name, kind = self._emulator.faults, self._job.name, self._type()
+        image = self._document["AlgorithmSpecification"]["TrainingImage"]
         warm = take_pool(self._emulator.store, self._job)
-        if not warm and (slow := faults.strike(("slow-start",), name=name, instance=kind)):
-            self._control.pause(slow.seconds)
-        if faults.strike(("capacity",), name=name, instance=kind, at="job"):
-            raise JobFailed(f"CapacityError: {CAPACITY}")
-        if faults.strike(("no-image",), name=name, instance=kind):
-            image = self._document["AlgorithmSpecification"]["TrainingImage"]
-            raise JobFailed(
-                f"ClientError: Cannot pull the image {image}. Please check that the repository and the tag exist and"
-                " that the role has permission to pull from it."
-            )
+        begin(self._emulator, self._control, self._job.name, self._type(), image, warm=warm)
 
     def _bring(self, instances: Instances) -> list[FolderMirror]:
         mirrors: list[FolderMirror] = []
