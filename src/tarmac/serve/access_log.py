@@ -6,6 +6,7 @@ import json
 import queue
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Callable, TextIO
@@ -13,6 +14,10 @@ from typing import Callable, TextIO
 from tarmac.serve.records import Record
 
 _EVERY_S = 0.25
+_IN_A_ROW = 32
+"""Lines made at a time: 0.2 ms of the interpreter's lock."""
+_BREATH_S = 0.0001
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _MOST_WAITING = 20_000
 
 
@@ -66,12 +71,17 @@ class AccessLog:
     def _write(self, records: Sequence[Record]) -> None:
         if self._stream is None:
             return
-        text = "".join([f"{json.dumps(line(record), separators=(',', ':'))}\n" for record in records])
+        lines: list[str] = []
+        for record in records:
+            lines.append(f"{_encode(line(record))}\n")
+            if not len(lines) % _IN_A_ROW:
+                # Else the loop's thread, whenever it wakes meanwhile, waits up to 5 ms for the interpreter's lock.
+                time.sleep(_BREATH_S)
         if self._dropped:
-            text += json.dumps({"dropped": self._dropped}) + "\n"
+            lines.append(f"{_encode({'dropped': self._dropped})}\n")
             self._dropped = 0
         try:
-            self._stream.write(text)
+            self._stream.write("".join(lines))
             self._stream.flush()
         except (OSError, ValueError):
             # A full disk, or nobody there to read: serving goes on.
