@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from runtime_script import Script
 
 import tarmac.runtime as rt
+from tarmac.runtime import torch_inference
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +83,10 @@ def test_a_torch_model_is_loaded_by_its_own_loader_where_nothing_else_is(
     about = json.loads((model / "model.json").read_text())
     assert (about["class"], about["arguments"]) == ("network:Net", {"width": 3, "depth": 2})
     assert serve(project, tmp_path) == "True"
+
+
+def test_its_model_fn_takes_the_folder_alone_for_a_second_parameter_would_get_the_toolkits_context() -> None:
+    assert list(inspect.signature(torch_inference.model_fn).parameters) == ["model_dir"]
 
 
 def test_an_example_makes_it_loadable_without_the_class(project: Script, tmp_path: Path) -> None:

@@ -9,24 +9,28 @@ from pathlib import Path
 from typing import Any
 
 
-def model_fn(model_dir: str, device: str | None = None) -> Any:
-    """The model with its weights, in evaluation mode, as SageMaker's containers ask for it.
+def model_fn(model_dir: str) -> Any:
+    """The model with its weights, in evaluation mode, on the GPU if there is one, as SageMaker's containers ask for it.
 
     Args:
         model_dir: the folder with `model.json`.
-        device: where to put it; by itself the GPU, if there is one.
     """
+    # One parameter and no more: AWS's toolkit passes its context as the second.
     torch: Any = importlib.import_module("torch")
-    folder = Path(model_dir)
+    return load_on("cuda" if torch.cuda.is_available() else "cpu", Path(model_dir))
+
+
+def load_on(device: str, folder: Path) -> Any:
+    """The model with its weights, in evaluation mode, on a device of PyTorch's."""
+    torch: Any = importlib.import_module("torch")
     about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if "class" in about:
         model = _class(about["class"])(**about["arguments"])
         weights = torch.load(folder / about["weights"], map_location="cpu", weights_only=True)
         model.load_state_dict(weights)
-        return model.to(chosen).eval()
+        return model.to(device).eval()
     if "exported" in about:
-        return torch.export.load(folder / about["exported"]).module().to(chosen)
+        return torch.export.load(folder / about["exported"]).module().to(device)
     raise RuntimeError(
         f"{folder / 'model.json'} names no class: build the model yourself and give it {about['weights']}"
     )

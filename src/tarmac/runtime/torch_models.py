@@ -49,7 +49,7 @@ def load(folder: Path) -> Any:
     code = str(folder / CODE)
     sys.path.insert(0, code)
     try:
-        return torch_inference.model_fn(str(folder), "cpu")
+        return torch_inference.load_on("cpu", folder)
     finally:
         sys.path.remove(code)
 
