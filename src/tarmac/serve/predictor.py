@@ -10,6 +10,7 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -28,7 +29,7 @@ from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
 from tarmac.serve.board import LATE_SIGNAL, Board
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
-from tarmac.serve.handler import Device, Model, Request, Response, load_model
+from tarmac.serve.handler import Device, Model, Request, Response, is_out_of_memory, load_model
 from tarmac.serve.settings import Settings
 from tarmac.serve.warmup import warm_up
 from tarmac.serve.wire import (
@@ -59,6 +60,8 @@ def main(words: list[str]) -> int:
     os.set_inheritable(told["channel"], False)
     os.set_inheritable(told["board"], False)
     settings = _settings(told["settings"])
+    # As in AWS's containers, where the server sets it up before the handler is imported.
+    logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
     predictor = Predictor(channel, board, settings.timeout_s)
     code = 0
     try:
@@ -112,10 +115,11 @@ class Predictor:
             _import_ahead()
             warm_up(model, settings.warmup)
         except LoadError as error:
-            self._fail(error.message, error.remedy, error.details)
+            self._fail(error.message, error.remedy, error.details, _ran_out_of_memory(error))
             return None
         except BaseException as error:  # noqa: BLE001 - `sys.exit` at a handler's import, too
-            self._fail(f"loading raised {type(error).__name__}: {error}", None, traceback.format_exc())
+            said = f"loading raised {type(error).__name__}: {error}"
+            self._fail(said, None, traceback.format_exc(), _ran_out_of_memory(error))
             return None
         if os.getpid() != self._pid:
             os._exit(0)
@@ -265,8 +269,8 @@ class Predictor:
         # The front says when to end; a Ctrl-C at the terminal is for the front.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _fail(self, message: str, remedy: str | None, details: str) -> None:
-        told = {"message": message, "remedy": remedy, "details": details}
+    def _fail(self, message: str, remedy: str | None, details: str, out_of_memory: bool) -> None:
+        told = {"message": message, "remedy": remedy, "details": details, "out_of_memory": out_of_memory}
         self._send(frames.FAILED, 0, json.dumps(told))
         self._flush()
 
@@ -339,6 +343,15 @@ def _headers(response: Response) -> list[tuple[str, str]]:
         headers.append((CUSTOM_ATTRIBUTES, response.custom_attributes))
     headers.extend((str(name).lower(), str(value)) for name, value in response.headers.items())
     return headers
+
+
+def _ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether that is what made loading fail, however it was wrapped."""
+    while error is not None:
+        if is_out_of_memory(error):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _settings(told: dict[str, Any]) -> Settings:
