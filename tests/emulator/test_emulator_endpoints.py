@@ -12,7 +12,7 @@ import pytest
 from desk import until
 
 from tarmac.emulator.options import Options
-from tarmac.emulator.serving import Endpoints, ModelContainer, ServingFailed
+from tarmac.emulator.serving import Endpoints, ModelContainer, ModelData, ServingFailed
 from tarmac.emulator.store import Resource, Store
 from tarmac.emulator.wire import Answer, AwsError, AwsRequest
 
@@ -46,6 +46,10 @@ class Server:
             raise ServingFailed("The primary container did not pass the ping health check.")
         self.started.append(Running(container.image))
         return self.started[-1]
+
+    def shutdown(self) -> None:
+        for running in self.started:
+            running.stop()
 
 
 @dataclass
@@ -87,7 +91,11 @@ def test_an_endpoint_serves_its_model(aws: Aws, server: Server, endpoints: Endpo
     assert endpoint.document["EndpointStatus"] == "InService"
     assert b"".join(endpoints.invoke(_request("e")).body) == b"first: hello"
     (asked,) = server.asked
-    assert (asked.model_data, asked.environment, asked.variant) == ("s3://b/model.tar.gz", {"A": "b"}, "all")
+    assert (asked.model_data, asked.environment, asked.variant) == (
+        ModelData("s3://b/model.tar.gz"),
+        {"A": "b"},
+        "all",
+    )
 
 
 def test_a_container_that_does_not_serve_fails_the_endpoint(aws: Aws, endpoints: Endpoints) -> None:

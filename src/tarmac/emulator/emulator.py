@@ -10,8 +10,9 @@ from tarmac.emulator.faults import Fault, Faults
 from tarmac.emulator.journal import Journal
 from tarmac.emulator.options import Options
 from tarmac.emulator.quotas import Quotas
+from tarmac.emulator.running.model_server import TarmacServer
 from tarmac.emulator.running.supervisor import Supervisor
-from tarmac.emulator.serving import Endpoints, model_server
+from tarmac.emulator.serving import Endpoints
 from tarmac.emulator.store import Store
 
 
@@ -36,7 +37,7 @@ class Emulator:
         self.quotas = Quotas(self.store, quotas or {})
         self.clients = Clients(url)
         self.supervisor = Supervisor(self)
-        self.endpoints = Endpoints(self, model_server())
+        self.endpoints = Endpoints(self, TarmacServer(self))
 
     def restore(self) -> None:
         """Bring back what was there when the emulator last ended; call it before the first request."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tarmac.emulator.clients import Clients
 from tarmac.emulator.running.host import Host
 from tarmac.emulator.running.interpreters import base_environment
 from tarmac.emulator.running.logs import LogStream
@@ -68,21 +69,29 @@ class Instances:
 
     def credentials(self, role: str) -> dict[str, str]:
         """What the containers need to call the emulator as the job's role."""
-        region = self._job.region
-        sts = self._emulator.clients.get("sts", region)
-        session = f"SageMaker-{self._job.name}"[:64]
-        given = sts.assume_role(RoleArn=role, RoleSessionName=session)["Credentials"]
-        return {
-            "AWS_ENDPOINT_URL": self._emulator.clients.url,
-            "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": given["SessionToken"],
-        }
+        clients, job = self._emulator.clients, self._job
+        return role_environment(clients, job.region, role, job.name)
 
     def failing_host(self) -> Host | None:
         """The host whose container was the first not to end well; the others were ended because of it."""
         failing = [host for host in self.hosts if host.outcome is not None and host.outcome.code != 0]
         return min(failing, key=lambda host: host.ended_at, default=None)
+
+
+def role_environment(clients: Clients, region: str, role: str, name: str) -> dict[str, str]:
+    """What a container needs to call the emulator as a role.
+
+    Args:
+        name: of the job or endpoint, for the role's session.
+    """
+    session = f"SageMaker-{name}"[:64]
+    given = clients.get("sts", region).assume_role(RoleArn=role, RoleSessionName=session)["Credentials"]
+    return {
+        "AWS_ENDPOINT_URL": clients.url,
+        "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": given["SessionToken"],
+    }
 
 
 def region_environment(region: str) -> dict[str, str]:

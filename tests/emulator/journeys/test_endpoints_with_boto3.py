@@ -1,0 +1,269 @@
+"""An endpoint really serves its model: plain boto3, small handlers, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from archives import archive
+from aws_emulator import end_emulator, running_emulator, start_emulator
+from botocore.exceptions import ClientError
+from desk import gone, until
+from emulator_jobs import Account
+from emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
+
+from tarmac.emulator.clients import Clients
+from tarmac.emulator.options import Options
+from tarmac.emulator.running.model_server import TarmacServer
+from tarmac.emulator.serving import ModelContainer, ModelData, ServingFailed
+
+pytestmark = pytest.mark.slow
+
+HANDLER = """
+import json, os
+
+def model_fn(model_dir):
+    print("loading from", model_dir)
+    with open(os.path.join(model_dir, "factor.txt")) as file:
+        return int(file.read())
+
+def input_fn(body, content_type):
+    assert content_type == "text/plain", content_type
+    return int(body)
+
+def predict_fn(value, model):
+    return value * model
+
+def output_fn(result, accept):
+    return json.dumps({"result": result, "accept": accept, "greeting": os.environ.get("GREETING")}), accept
+"""
+CONTEXT = """
+def model_fn(model_dir, context):
+    return True
+
+def transform_fn(model, body, content_type, accept, context):
+    headers = context.get_all_request_header(0)
+    said = headers.get("X-Amzn-SageMaker-Custom-Attributes", "")
+    context.set_response_header(0, "X-Amzn-SageMaker-Custom-Attributes", said + ";seen")
+    return "ok", "text/plain"
+"""
+PIECES = """
+def model_fn(model_dir):
+    return True
+
+def transform_fn(model, body, content_type, accept):
+    def pieces():
+        for number in range(3):
+            yield "piece %d\\n" % number
+    return pieces(), "text/plain"
+"""
+NAMED = """
+import os
+
+def model_fn(model_dir):
+    return open(os.path.join(model_dir, "name.txt")).read()
+
+def transform_fn(model, body, content_type, accept):
+    return model, "text/plain"
+"""
+
+
+def test_a_model_is_served_by_its_handler(aws: Account) -> None:
+    files = {"code/inference.py": HANDLER, "factor.txt": "7"}
+    name = served(aws, container(aws, files, GREETING="hello"))
+    answer = asked(aws, name, "6", ContentType="text/plain", Accept="application/json")
+    assert json.loads(answer["Body"]) == {"result": 42, "accept": "application/json", "greeting": "hello"}
+    assert answer["ContentType"] == "application/json"
+    assert answer["InvokedProductionVariant"] == "v1"
+    until(lambda: _says(aws, name, "loading from /opt/ml/model"), "the handler's line in the log")
+
+
+def test_source_on_s3_is_laid_out_and_its_program_found(aws: Account) -> None:
+    source = aws.put("source/sourcedir.tar.gz", archive(**{"serve_me.py": NAMED.encode()}))
+    environment = {"SAGEMAKER_PROGRAM": "serve_me.py", "SAGEMAKER_SUBMIT_DIRECTORY": source}
+    name = served(aws, container(aws, {"name.txt": "by source"}, **environment))
+    assert asked(aws, name)["Body"] == b"by source"
+
+
+def test_source_in_the_model_is_found_where_the_sdk_says(aws: Account) -> None:
+    environment = {"SAGEMAKER_PROGRAM": "mine.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
+    name = served(aws, container(aws, {"code/mine.py": NAMED, "name.txt": "by model"}, **environment))
+    assert asked(aws, name)["Body"] == b"by model"
+
+
+def test_a_model_that_lies_open_in_s3_is_served(aws: Account) -> None:
+    aws.put("open/code/inference.py", NAMED)
+    aws.put("open/name.txt", "open")
+    where = {"S3Uri": f"s3://{aws.bucket}/open/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    definition = {**container(aws, {}), "ModelDataSource": {"S3DataSource": where}}
+    del definition["ModelDataUrl"]
+    assert asked(aws, served(aws, definition))["Body"] == b"open"
+
+
+def test_custom_attributes_go_to_the_handler_and_back(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": CONTEXT}))
+    assert asked(aws, name, "x", CustomAttributes="trace=1")["CustomAttributes"] == "trace=1;seen"
+
+
+def test_an_answer_comes_in_pieces_as_an_event_stream(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": PIECES}))
+    answer = aws.client("sagemaker-runtime").invoke_endpoint_with_response_stream(
+        EndpointName=name, Body=b"x"
+    )
+    assert answer["ContentType"] == "text/plain"
+    assert answer["InvokedProductionVariant"] == "v1"
+    parts = [part["PayloadPart"]["Bytes"] for part in answer["Body"]]
+    assert b"".join(parts) == b"piece 0\npiece 1\npiece 2\n"
+
+
+def test_a_handlers_failure_is_a_model_error_with_its_message(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": HANDLER, "factor.txt": "7"}))
+    runtime = aws.client("sagemaker-runtime", retries={"total_max_attempts": 1})
+    with pytest.raises(runtime.exceptions.ModelError) as caught:
+        runtime.invoke_endpoint(EndpointName=name, Body=b"six", ContentType="text/plain")
+    told = caught.value.response
+    assert told["OriginalStatusCode"] in (400, 500)
+    assert told["OriginalMessage"]
+    assert told["LogStreamArn"].startswith("arn:aws:logs:us-east-1:")
+    assert f"/aws/sagemaker/Endpoints/{name}" in told["Error"]["Message"]
+
+
+def test_a_variant_can_be_chosen_and_else_weights_decide(aws: Account) -> None:
+    both = [container(aws, {"code/inference.py": NAMED, "name.txt": text}) for text in ("one", "two")]
+    name = served(aws, *both)
+    assert asked(aws, name, TargetVariant="v2")["Body"] == b"two"
+    assert asked(aws, name, TargetVariant="v1")["InvokedProductionVariant"] == "v1"
+    answers = Counter(asked(aws, name)["InvokedProductionVariant"] for _ in range(60))
+    assert set(answers) == {"v1", "v2"}
+    with pytest.raises(ClientError, match="Variant v3 not found"):
+        asked(aws, name, TargetVariant="v3")
+
+
+def test_a_model_that_cannot_be_loaded_fails_the_endpoint_and_logs_why(aws: Account) -> None:
+    handler = 'def model_fn(model_dir):\n    raise ValueError("weights are of another model")\n'
+    endpoint = deployed(aws, container(aws, {"code/inference.py": handler}))
+    assert endpoint["EndpointStatus"] == "Failed"
+    assert "production variant v1 did not pass the ping health check" in endpoint["FailureReason"]
+    until(
+        lambda: _says(aws, endpoint["EndpointName"], "weights are of another model"), "the reason in the log"
+    )
+    with pytest.raises(ClientError, match="not found"):
+        asked(aws, endpoint["EndpointName"])
+
+
+def test_a_container_that_takes_too_long_is_ended(aws: Account, tmp_path: Path) -> None:
+    handler = "import time\n\ndef model_fn(model_dir):\n    time.sleep(300)\n"
+    data = ModelData(container(aws, {"code/inference.py": handler})["ModelDataUrl"])
+    # An emulator of its own for the server alone: the API takes no less than 60 seconds.
+    parts = SimpleNamespace(options=Options(tmp_path), clients=Clients(aws.emulator.url))
+    wanted = ModelContainer(
+        aws.name(), "v1", "us-east-1", SERVING_IMAGE, data, {}, None, tmp_path / "disks", startup=3.0
+    )
+    with pytest.raises(ServingFailed, match="did not pass the ping health check"):
+        TarmacServer(parts).start(wanted)  # type: ignore[arg-type]
+    assert list((tmp_path / "disks").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [None, b"no archive"])
+def test_model_data_that_is_not_there_or_no_archive_fails_the_endpoint(
+    aws: Account, content: bytes | None
+) -> None:
+    definition = container(aws, {})
+    definition["ModelDataUrl"] = f"s3://{aws.bucket}/elsewhere/model.tar.gz"
+    if content is not None:
+        aws.put("elsewhere/model.tar.gz", content)
+    endpoint = deployed(aws, definition)
+    assert endpoint["EndpointStatus"] == "Failed"
+    what = "Failed to download model data" if content is None else "Failed to extract model data archive"
+    assert endpoint["FailureReason"].startswith(what)
+    assert definition["ModelDataUrl"] in endpoint["FailureReason"]
+
+
+def test_an_update_changes_the_model_without_a_gap(aws: Account) -> None:
+    old, new = (container(aws, {"code/inference.py": NAMED, "name.txt": text}) for text in ("old", "new"))
+    name = served(aws, old)
+    config = configured(aws, new)
+    aws.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=config)
+    answers = []
+
+    def look() -> bool:
+        answers.append(asked(aws, name)["Body"])
+        return answers[-1] == b"new"
+
+    until(look, "the new model")
+    assert set(answers) == {b"old", b"new"}
+    assert settled(aws, name)["EndpointConfigName"] == config
+    assert asked(aws, name)["Body"] == b"new"
+
+
+def test_a_deleted_endpoint_leaves_no_process(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": NAMED, "name.txt": "x"}))
+    processes = _processes(name)
+    assert processes
+    aws.client("sagemaker").delete_endpoint(EndpointName=name)
+    assert all(gone(pid) for pid in processes)
+    with pytest.raises(ClientError, match="Could not find endpoint"):
+        aws.client("sagemaker").describe_endpoint(EndpointName=name)
+    with pytest.raises(ClientError, match="not found"):
+        asked(aws, name)
+
+
+def test_a_container_that_dies_is_started_again(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": NAMED, "name.txt": "still here"}))
+    servers = [pid for pid in _processes(name) if b"\0serve\0" in _command(pid)]
+    assert servers
+    for pid in servers:
+        os.kill(pid, signal.SIGKILL)
+    assert all(gone(pid) for pid in servers)
+
+    def look() -> bool:
+        try:
+            return asked(aws, name)["Body"] == b"still here"
+        except ClientError:
+            return False
+
+    until(look, "the container's return")
+
+
+def test_endpoints_come_back_with_the_emulator_and_their_processes_go_with_it(tmp_path: Path) -> None:
+    emulator = start_emulator(tmp_path / "emulator")
+    try:
+        aws = Account(emulator, emulator.bucket("models"), "back")
+        name = served(aws, container(aws, {"code/inference.py": NAMED, "name.txt": "again"}))
+        processes = _processes(name)
+        assert processes
+    finally:
+        emulator.process.send_signal(signal.SIGKILL)
+        end_emulator(emulator)
+    assert all(gone(pid) for pid in processes)
+    with running_emulator(tmp_path) as emulator:
+        aws = Account(emulator, "models", "back")
+        assert settled(aws, name)["EndpointStatus"] == "InService"
+        assert asked(aws, name)["Body"] == b"again"
+        processes = _processes(name)
+    assert processes
+    assert all(gone(pid) for pid in processes)
+
+
+def _says(aws: Account, endpoint: str, words: str) -> bool:
+    found = aws.client("logs").filter_log_events(logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}")
+    return any(words in event["message"] for event in found["events"])
+
+
+def _processes(endpoint: str) -> list[int]:
+    """Processes whose command line names a file on one of the endpoint's disks."""
+    mark = f"/{endpoint}/v1/i-".encode()
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if mark in _command(pid)]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
