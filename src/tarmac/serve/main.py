@@ -146,6 +146,7 @@ class Front:
         self._tell_port(port)
         # In a thread: a driver may take seconds to wake up, and /ping is asked meanwhile.
         placed = await loop.run_in_executor(None, self._placements)
+        self._look_for_gpus(placed)
         self._log.start()
         supervisor.start()
         self._watch_gpus(placed)
@@ -212,6 +213,14 @@ class Front:
         count = self._settings.workers or 1
         first = sum(model.health.wanted for model in self._core.models.values())
         return [placed[(first + number) % len(placed)] for number in range(count)]
+
+    def _look_for_gpus(self, placed: list[Placement]) -> None:
+        """Without any GPU, the models of `--require-gpu` are on the CPU whatever they do."""
+        if self._settings.require_gpu and not any(one.device.kind == "cuda" for one in placed):
+            self._core.trouble = (
+                "a GPU is required, and there is no GPU here: nvidia-smi and CUDA_VISIBLE_DEVICES tell more"
+            )
+            say(f"never healthy: {self._core.trouble}")
 
     def _watch_gpus(self, placed: list[Placement]) -> None:
         indexes = {one.device.nvml_index for one in placed if one.device.nvml_index is not None}

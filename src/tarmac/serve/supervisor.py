@@ -146,7 +146,9 @@ class Supervisor:
         self._keeper.close()
 
     def _spawn(self, slot: Slot) -> None:
-        if self._stopping or slot.given_up:
+        # A model that was unloaded while one of its predictors was about to be started again stays unloaded.
+        unloaded = self._core.models.get(slot.served.name) is not slot.served
+        if self._stopping or slot.given_up or unloaded:
             return
         number = next(self._numbers)
         ours, theirs = socket.socketpair()

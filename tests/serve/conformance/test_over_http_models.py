@@ -110,8 +110,8 @@ def test_loading_without_name_and_folder_is_400(server: Server, body: str) -> No
     assert server.ask("POST", "/models", body).status == 400
 
 
-def test_a_folder_that_is_not_there_is_400(server: Server, tmp_path: Path) -> None:
-    assert load(server, "one", tmp_path / "nothing").status == 400
+def test_a_folder_that_is_not_there_is_404(server: Server, tmp_path: Path) -> None:
+    assert load(server, "one", tmp_path / "nothing").status == 404
     assert listed(server) == []
 
 
