@@ -80,6 +80,13 @@ class App:
             return
         self._models(exchange)
 
+    def route(self, path: str) -> str:
+        """A path as it is counted; one that no route has is `other`, so that clients make up no counters."""
+        allowed = self._methods(path)
+        if not allowed or path == "/invocations" or path in self._plain:
+            return path if allowed else "other"
+        return ("/models", "/models/{name}", "/models/{name}/invoke")[path.count("/") - 1]
+
     def _methods(self, path: str) -> tuple[str, ...]:
         if path == "/invocations":
             return ("POST",)

@@ -11,7 +11,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Protocol
+from typing import Callable, Optional, Protocol
 
 from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
@@ -33,6 +33,10 @@ class Front(Protocol):
     def handle(self, exchange: Exchange) -> None:
         """Answer a request, now or later."""
         ...
+
+
+Refused = Callable[[Optional[Head], int], None]
+"""Told of each request that was refused before it was whole: its head where that was read, and the status."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,17 @@ class HttpServer:
     Args:
         front: answers requests.
         limits: see there.
+        refused: see there.
     """
 
-    def __init__(self, front: Front, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        front: Front,
+        limits: Limits | None = None,
+        refused: Refused = lambda _head, _status: None,
+    ) -> None:
         self.front = front
+        self.refused = refused
         self.limits = limits or Limits()
         self.connections: set[Connection] = set()
         self.buffered = 0
@@ -200,6 +211,7 @@ class Connection(asyncio.Protocol):
     def answered(self, *, keep: bool) -> None:
         """The present answer is complete."""
         self._exchange = None
+        self._head = None
         if self._state == _CLOSED or self._transport is None:
             return
         if not keep or self._server.closing:
@@ -327,12 +339,14 @@ class Connection(asyncio.Protocol):
         self._state = _ANSWERING
         self.due = _NEVER
         self._exchange = HttpExchange(self, self._server, head, b"")
+        self._server.refused(head, status)
         self._exchange.answer(status, (*JSON, *headers), error_body(message))
 
     def _refuse(self, status: int, message: str, headers: Headers = ()) -> None:
         """Answer, and read on for a moment: a reset would keep the answer from a client that still sends."""
         if self._transport is None:
             return
+        self._server.refused(self._head, status)
         self._forget_body()
         self._buffer = b""
         body = error_body(message)

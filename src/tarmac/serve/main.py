@@ -23,6 +23,7 @@ from tarmac.serve.errors import LoadError
 from tarmac.serve.gauges import gauges
 from tarmac.serve.gpu_watch import GpuWatch
 from tarmac.serve.http import HttpServer, Limits
+from tarmac.serve.http_head import Head
 from tarmac.serve.keeper import Keeper
 from tarmac.serve.memory import read_memory
 from tarmac.serve.models import Models
@@ -141,7 +142,7 @@ class Front:
                 self._core, supervisor, lambda: self._for_one_more(placed), read_memory, say
             )
         app = App(self._core, self._metrics, self._models)
-        server = HttpServer(app, self._options.limits)
+        server = HttpServer(app, self._options.limits, lambda head, status: self._refused(app, head, status))
         port = await self._listen(server)
         self._tell_port(port)
         # In a thread: a driver may take seconds to wake up, and /ping is asked meanwhile.
@@ -202,6 +203,21 @@ class Front:
         self._totals.add(record)
         self._answered += 200 <= record.status < 300
         self._log.add(record)
+
+    def _refused(self, app: App, head: Head | None, status: int) -> None:
+        """A request that never reached a model is counted and logged too; its time is none."""
+        known = head is not None and head.method in (
+            "GET",
+            "HEAD",
+            "POST",
+            "PUT",
+            "PATCH",
+            "DELETE",
+            "OPTIONS",
+        )
+        method = head.method if head is not None and known else "other"
+        path = app.route(head.path) if head is not None else "other"
+        self._observe(Record(time.time(), method, path, status, 0.0, 0, 0))
 
     def _metrics(self) -> Iterator[str]:
         yield from self._totals.lines()

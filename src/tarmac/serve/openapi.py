@@ -79,8 +79,12 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
                     "type": "object",
                     "required": ["model_name", "url"],
                     "properties": {
-                        "model_name": {"type": "string", "minLength": 1},
-                        "url": {"type": "string", "pattern": "^/", "description": "the model's folder"},
+                        "model_name": {"type": "string", "pattern": r"^[^\u0000]+$"},
+                        "url": {
+                            "type": "string",
+                            "pattern": r"^/[^\u0000]*$",
+                            "description": "the model's folder",
+                        },
                     },
                 },
             }
