@@ -100,6 +100,18 @@ def test_a_journal_that_was_cut_off_is_read_up_to_there(tmp_path: Path) -> None:
         assert _buckets(emulator) == ["first", "third"]
 
 
+def test_a_new_emulator_has_a_role_for_jobs_and_one_that_was_deleted_stays_away(tmp_path: Path) -> None:
+    role = "arn:aws:iam::123456789012:role/emulator"
+    with running_emulator(tmp_path, role=True) as emulator:
+        assert _roles(emulator) == [role]
+        job = Account(emulator, emulator.bucket("data"), "first").trained("true", RoleArn=role)
+        assert job["TrainingJobStatus"] == "Completed", job.get("FailureReason")
+    with running_emulator(tmp_path, role=True) as emulator:
+        emulator.client("iam").delete_role(RoleName="emulator")
+    with running_emulator(tmp_path, role=True) as emulator:
+        assert role not in _roles(emulator)
+
+
 def test_a_fresh_start_forgets_everything(tmp_path: Path) -> None:
     with running_emulator(tmp_path) as emulator:
         emulator.bucket("old")
@@ -153,6 +165,10 @@ def _tarmac(folder: Path, *words: str, **more: str) -> subprocess.CompletedProce
 
 def _buckets(emulator: RunningEmulator) -> list[str]:
     return [item["Name"] for item in emulator.client("s3").list_buckets()["Buckets"]]
+
+
+def _roles(emulator: RunningEmulator) -> list[str]:
+    return [item["Arn"] for item in emulator.client("iam").list_roles()["Roles"]]
 
 
 def _below(pid: int, program: str) -> list[int]:

@@ -129,6 +129,7 @@ def running_emulator(
     pythons: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     faults: tuple[str, ...] = (),
+    role: bool = False,
     words: tuple[str, ...] = (),
 ) -> Iterator[RunningEmulator]:
     """An emulator on a free port; everything of it has ended afterwards.
@@ -142,6 +143,7 @@ def running_emulator(
         pythons: the same by framework.
         environment: variables for every container.
         faults: to strike from the start.
+        role: whether there is a role from the start; tests make their own.
         words: more arguments of `tarmac emulator`.
     """
     emulator = start_emulator(
@@ -155,6 +157,7 @@ def running_emulator(
         *(word for name, path in (pythons or {}).items() for word in ("--python", f"{name}={path}")),
         *(word for name, value in (environment or {}).items() for word in ("--env", f"{name}={value}")),
         *(word for fault in faults for word in ("--fault", fault)),
+        *(() if role else ("--no-role",)),
         *words,
     )
     try:

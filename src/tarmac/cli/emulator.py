@@ -39,6 +39,9 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument("--state", metavar="FOLDER", help="where everything is kept (default: with the runs)")
     parser.add_argument("--fresh", action="store_true", help="forget what was there before")
     parser.add_argument(
+        "--no-role", action="store_true", help="begin without the role that SageMaker may assume"
+    )
+    parser.add_argument(
         "--python",
         action="append",
         default=[],
@@ -76,12 +79,15 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac emulator` out."""
+    from tarmac.emulator.first_role import ROLE_ARN
     from tarmac.emulator.server import CREDENTIALS, serve
 
     def announce(url: str) -> None:
         lines = {"AWS_ENDPOINT_URL": url, **CREDENTIALS, "AWS_DEFAULT_REGION": "us-east-1"}
         for name, value in lines.items():
             print(f"export {name}={value}")
+        if not arguments.no_role:
+            print(f"# A role for jobs, unless you delete it: {ROLE_ARN}")
         print("# Ctrl-C ends it, with every job.", flush=True)
 
     serve(
@@ -90,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
         faults=_faults(arguments.fault),
         quotas=_numbers("--quota", arguments.quota),
         fresh=arguments.fresh,
+        role=not arguments.no_role,
     )
     print("tarmac: the emulator has ended.", file=sys.stderr)
     return ExitCode.OK

@@ -39,10 +39,14 @@ class Emulator:
         self.supervisor = Supervisor(self)
         self.endpoints = Endpoints(self, TarmacServer(self))
 
-    def restore(self) -> None:
-        """Bring back what was there when the emulator last ended; call it before the first request."""
-        self.journal.replay()
+    def restore(self) -> bool:
+        """Bring back what was there when the emulator last ended; whether there was anything.
+
+        Call it before the first request.
+        """
+        requests = self.journal.replay()
         self.supervisor.fail_lost()
+        return requests > 0
 
     def shutdown(self) -> None:
         """End everything that runs. The emulator still has to answer meanwhile: logs and artifacts go to itself."""

@@ -13,7 +13,9 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 from tarmac.emulator.faults import Fault
+from tarmac.emulator.first_role import make_first_role
 from tarmac.emulator.options import Options
+from tarmac.emulator.wire import DEFAULT_REGION
 from tarmac.errors import TarmacError
 
 LOOPBACK = "127.0.0.1"
@@ -30,12 +32,14 @@ def serve(
     faults: Iterable[Fault] = (),
     quotas: dict[str, float] | None = None,
     fresh: bool = False,
+    role: bool = True,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Args:
         announce: gets the URL when requests are answered.
         fresh: whether what was there before is forgotten first.
+        role: whether an emulator that begins empty gets a role that SageMaker may assume.
 
     Raises:
         TarmacError: the port or the folder is taken, or moto is not installed.
@@ -61,12 +65,14 @@ def serve(
             raise _taken(options.port, error) from error
         url = f"http://{LOOPBACK}:{server.server_port}"
         emulator = Emulator(options, url, faults, quotas)
-        emulator.restore()
+        is_old = emulator.restore()
         server.app = Application(emulator)
         ended = _on_signals()
         thread = threading.Thread(target=server.serve_forever, name="server", daemon=True)
         thread.start()
         try:
+            if role and not is_old:
+                make_first_role(emulator.clients.get("iam", DEFAULT_REGION))
             emulator.endpoints.restore()
             announce(url)
             ended.wait()
