@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_format, verb
 from tarmac.cli.model_argument import add_model, model_path
+from tarmac.cli.scratch import scratch_folder
 from tarmac.errors import ExitCode, TarmacError, UsageError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac package` out."""
     from tarmac.serve.errors import LoadError  # `tarmac package --help` needs nothing of it
 
-    with tempfile.TemporaryDirectory(prefix="tarmac-package-") as scratch:
+    with scratch_folder("tarmac-package-") as scratch:
         try:
-            return _package(arguments, Path(scratch))
+            return _package(arguments, scratch)
         except LoadError as error:
             raise TarmacError(error.message, remedy=error.remedy) from error
 

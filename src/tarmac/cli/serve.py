@@ -11,12 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import verb
 from tarmac.cli.model_argument import add_model, model_path
+from tarmac.cli.scratch import scratch_folder
 from tarmac.errors import ExitCode, TarmacError, UsageError
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     from tarmac.settings import cache_dir
 
     python = find_interpreter(arguments.python)
-    with tempfile.TemporaryDirectory(prefix="tarmac-serve-") as scratch:
+    with scratch_folder("tarmac-serve-") as scratch:
         try:
-            path = model_path(arguments, Path(scratch))
-            folder = prepare(path, Path(scratch) / "model", arguments.code)
+            path = model_path(arguments, scratch)
+            folder = prepare(path, scratch / "model", arguments.code)
         except LoadError as error:
             raise TarmacError(error.message, remedy=error.remedy) from error
         if arguments.dev and path.is_file() and arguments.code is None:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "--dev watches code, and MODEL is one file.", remedy="Give the folder with code/, or --code."
             )
         # The server imports from its file until the end: the cache's may be replaced meanwhile.
-        agent = Path(scratch) / "tarmac-agent.pyz"
+        agent = scratch / "tarmac-agent.pyz"
         agent.write_bytes(agent_file(cache_dir()).read_bytes())
         command = [python, str(agent), "serve", "--model-dir", str(folder), *server_flags(arguments)]
         return _serve(command, [path, arguments.code] if arguments.dev else [])
@@ -85,10 +85,13 @@ def _serve(command: list[str], watched: list[Path | None]) -> int:
     if watched:
         # Bytecode knows its source by the second: two edits within one would be one.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Held back, also from the server, until each of the two handles them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     process = subprocess.Popen(command, env=environment)
     signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
     # The terminal sends it to the server too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     if watched:
         from tarmac.cli.reloading import reload_on_change
 

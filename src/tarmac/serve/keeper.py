@@ -87,6 +87,9 @@ class Keeper:
             return
 
     def _send(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
+        if self.channel.fileno() < 0:
+            # Closed: everything below it has ended.
+            return
         packed = json.dumps(message).encode() + b"\n"
         blocking = self.channel.gettimeout()
         self.channel.settimeout(None)

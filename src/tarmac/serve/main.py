@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ EXIT_PORT = 2
 INFO = 20
 """The level of the access log, as Python's logging counts."""
 _END_S = 3.0
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,12 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
         options: see there.
     """
     chosen = options or Options()
+    # From here on: the first process of a container never gets a signal that nobody handles.
+    asked: list[int] = []
+    for number in _ENDING:
+        signal.signal(number, lambda number, _frame: asked.append(number))
+    # `tarmac serve` held them back until somebody handles them.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     if chosen.with_parent:
         die_with_parent()
     _allow_many_connections()
@@ -93,7 +100,7 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     keeper = Keeper.start()
     front = Front(settings, model_dir, chosen, keeper, os.environ)
     try:
-        return asyncio.run(front.run())
+        return asyncio.run(front.run(asked))
     except LoadError as error:
         keeper.close()
         return _refused(error)
@@ -127,12 +134,19 @@ class Front:
         self._over: asyncio.Event | None = None
         self._code = 0
 
-    async def run(self) -> int:
-        """Serve until it is over."""
+    async def run(self, asked: Sequence[int] = ()) -> int:
+        """Serve until it is over.
+
+        Args:
+            asked: signals to end that have come before.
+        """
         self._over = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ENDING:
             loop.add_signal_handler(number, self._ask_to_end)
+        if asked:
+            self._keeper.close()
+            return 0
         events = Events(say, self._model_loaded, self._model_failed)
         supervisor = Supervisor(
             self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s

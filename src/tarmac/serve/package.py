@@ -145,7 +145,7 @@ def _started(
     command = [*server, "--model-dir", str(folder), "--host", "127.0.0.1", "--port", "0", "--no-access-log"]
     try:
         process = subprocess.Popen(
-            [*command, "--leave-on-failure", "--ready-fd", str(told)],
+            [*command, "--leave-on-failure", "--with-parent", "--ready-fd", str(told)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

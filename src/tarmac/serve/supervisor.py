@@ -138,7 +138,11 @@ class Supervisor:
         """End all predictors: ask, and kill those that have not ended in time."""
         self._stopping = True
         for worker in self.running:
-            worker.stop()
+            if worker.ready:
+                worker.stop()
+            else:
+                # It reads nothing before it has loaded its model.
+                self._keeper.signal(worker.number, signal.SIGTERM)
         deadline = asyncio.get_running_loop().time() + patience_s
         while self.running and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)

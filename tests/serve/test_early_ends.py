@@ -1,0 +1,100 @@
+"""SIGTERM and Ctrl-C before the server is up: it ends without a word too many, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from desk import gone, until
+from serving import ECHO, below, model_folder, serving
+
+pytestmark = pytest.mark.slow
+
+FOREVER = ECHO.replace('    return "model"', "    time.sleep(600)")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_still_loads_ends_at_once_and_quietly(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path, FOREVER, healthy=False) as server:
+        until(lambda: server.predictors, "a predictor")
+        began = time.monotonic()
+        server.process.send_signal(number)
+        assert server.process.wait(20) == 0
+        assert time.monotonic() - began < 2.5, "a predictor that loads was waited for"
+        assert "Traceback" not in server.said
+
+
+def as_soon_as_it_starts(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
+    until(lambda: list(folder.glob("tarmac-serve-*")), "its folder")
+
+
+def with_the_servers_process(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
+    until(lambda: below(command.pid), "the server")
+
+
+def once_it_listens(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
+    until(lambda: "listening" in log.read_text(), "the port")
+
+
+def with_a_predictor(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
+    until(lambda: len(below(command.pid)) >= 3, "a predictor")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "when", [as_soon_as_it_starts, with_the_servers_process, once_it_listens, with_a_predictor]
+)
+def test_tarmac_serve_ends_quietly_at_any_time_and_leaves_no_folder(
+    tmp_path: Path, when: Callable[..., None], number: signal.Signals
+) -> None:
+    temporary, log = tmp_path / "tmp", tmp_path / "log"
+    temporary.mkdir()
+    folder = model_folder(tmp_path / "model", FOREVER)
+    with log.open("wb") as output:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0"],
+            env={**os.environ, "TMPDIR": str(temporary), "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        when(command, temporary, log)
+        started = below(command.pid)
+        # A terminal sends Ctrl-C to the whole group, `kill` to one.
+        os.killpg(command.pid, number) if number == signal.SIGINT else command.send_signal(number)
+        command.wait(20)
+    finally:
+        command.kill()
+        command.wait()
+    assert "Traceback" not in log.read_text()
+    assert list(temporary.glob("tarmac-*")) == []
+    assert all(gone(pid, 5) for pid in started)
+
+
+def test_tarmac_package_takes_its_server_and_its_folder_along(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    folder = model_folder(tmp_path / "model", FOREVER)
+    command = subprocess.Popen(
+        [sys.executable, "-m", "tarmac", "package", str(folder), "-o", str(tmp_path / "model.tar.gz")],
+        env={**os.environ, "TMPDIR": str(temporary), "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        until(lambda: len(below(command.pid)) >= 3, "a predictor")
+        started = below(command.pid)
+        command.send_signal(signal.SIGTERM)
+        assert command.wait(40) == 143
+    finally:
+        command.kill()
+        command.wait()
+    assert list(temporary.glob("tarmac-*")) == []
+    assert all(gone(pid, 5) for pid in started)
