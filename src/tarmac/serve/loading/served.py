@@ -8,6 +8,7 @@ from typing import Any
 
 from tarmac.serve import media, refusals
 from tarmac.serve.codecs import bodies
+from tarmac.serve.errors import RequestError
 from tarmac.serve.frameworks.framework import Framework
 from tarmac.serve.handler import BatchSettings, Device, Model, ModelPlacement, Request, Response
 from tarmac.serve.loading import batches
@@ -224,7 +225,16 @@ class ServedModel(Model):
         kind = media.choose(
             request.accept, bodies.WRITTEN, default if default in bodies.WRITTEN else media.JSON
         )
-        return Response(self._framework.write(prediction, kind), kind)
+        return Response(self._written(prediction, kind, request), kind)
+
+    def _written(self, prediction: Any, kind: str, request: Request) -> bytes:
+        try:
+            return self._framework.write(prediction, kind)
+        except RequestError as error:
+            # Whom any form suits could ask for no better one: it is the handler's failure, and the log's matter.
+            if error.__cause__ is not None and request.accept.strip() in ("", media.ANY):
+                raise error.__cause__ from None
+            raise
 
     def _answer(self, result: Any, accept: str, request: Request) -> Response:
         kind = accept
@@ -236,7 +246,7 @@ class ServedModel(Model):
         if isinstance(result, (str, bytes, bytearray, memoryview)) or is_stream(result):
             return self._finish(answer_of(result, kind), request)
         written = kind if kind in bodies.WRITTEN else media.JSON
-        return self._finish(Response(self._framework.write(result, written), kind), request)
+        return self._finish(Response(self._written(result, written, request), kind), request)
 
     def _finish(self, response: Response, request: Request) -> Response:
         context: Context | None = request.notes.get(_CONTEXT)
