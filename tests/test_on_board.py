@@ -12,7 +12,7 @@ import pytest
 import tarmac
 
 PACKAGE = Path(tarmac.__file__).parent
-ROOMS = ("agent", "gpu")
+ROOMS = ("agent", "gpu", "serve")
 MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
 # Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
 NOT_EVERYWHERE = {
@@ -37,13 +37,30 @@ NOT_EVERYWHERE = {
 ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
 PROBES = {"agent/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "tensorflow", "jax"}}
 """Programs that the script's own interpreter runs, and what of its packages they may ask; nothing imports them."""
+IMAGE = {
+    "serve/carried/": {"sagemaker_inference"},
+    "serve/codecs/": {"numpy", "orjson", "scipy"},
+    "serve/frameworks/": {"numpy"},
+    "serve/frameworks/signatures.py": {"keras"},
+    "serve/frameworks/tensorflow_models.py": {"keras", "tensorflow"},
+    "serve/frameworks/torch_models.py": {"torch"},
+    "serve/loading/batches.py": {"numpy"},
+    "serve/tracing.py": {"opentelemetry"},
+}
+"""What of the image's packages the server may ask for, where and when a model needs it."""
+OWN = ("tarmac.runtime", "tarmac.__version__", *(f"tarmac.{room}" for room in ROOMS))
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports, also in functions and under conditions, by its full name."""
+def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
+    """Every module that a file imports, also in functions and under conditions, by its full name.
+
+    Args:
+        at_once: those alone that are imported with the file itself.
+    """
     package = ["tarmac", *path.relative_to(PACKAGE).parent.parts]
-    for node in ast.walk(ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))):
+    tree = ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+    for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -69,16 +86,20 @@ def test_there_is_something_on_board() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Path) -> None:
-    own = tuple(f"tarmac.{room}" for room in ROOMS)
     name = path.relative_to(PACKAGE).as_posix()
-    allowed = ALLOWED.union(*(packages for probe, packages in PROBES.items() if name.startswith(probe)))
-    foreign = [
-        name
-        for name in imports(path)
-        if name.partition(".")[0] not in allowed
-        and not f"{name}.".startswith(tuple(f"{one}." for one in own))
-    ]
-    assert foreign == []
+    more = [packages for place, packages in {**PROBES, **IMAGE}.items() if name.startswith(place)]
+    assert list(_foreign(imports(path), ALLOWED.union(*more))) == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "serve" in path.parts])
+def test_the_server_starts_without_the_images_packages(path: Path) -> None:
+    carried = IMAGE["serve/carried/"] if "carried" in path.parts else set()
+    assert list(_foreign(imports(path, at_once=True), ALLOWED | carried)) == []
+
+
+def _foreign(names: Iterator[str], allowed: set[str]) -> Iterator[str]:
+    own = tuple(f"{one}." for one in OWN)
+    return (n for n in names if n.partition(".")[0] not in allowed and not f"{n}.".startswith(own))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
