@@ -64,13 +64,10 @@ def main() -> int:
         peer for peer in (TARMAC, *PEERS) if not words or any(word in peer.name.lower() for word in words)
     ]
     facts = {
-        "date": datetime.now(UTC).date().isoformat(),
         "machine": report.machine(),
         "python": platform.python_version(),
         "generator": generators.name(),
         "quick": options.quick,
-        "load_before": round(os.getloadavg()[0], 1),
-        "shared": options.shared,
     }
     cache = Path(os.environ.get("TARMAC_BENCH_CACHE") or Path(tempfile.gettempdir()) / "tarmac-bench")
     cache.mkdir(parents=True, exist_ok=True)
@@ -80,11 +77,14 @@ def main() -> int:
     text = "No case has that name."
     with tempfile.TemporaryDirectory(prefix="tarmac-bench-") as name:
         for case in cases:
-            tables.append(_measure(case, peers, pythons, Path(name)))
-            facts["load_after"] = round(os.getloadavg()[0], 1)
+            before = os.getloadavg()[0]
+            table = _measure(case, peers, pythons, Path(name))
+            today = datetime.now(UTC).date().isoformat()
+            table.when = f"{today}; load average {before:.1f} before and {os.getloadavg()[0]:.1f} after: {options.shared}"
+            tables.append(table)
             text = report.as_markdown(tables, facts)
             if not options.dry:
-                _write(text, report.as_json(tables, facts), options.quick)
+                _write(tables, facts, options.quick)
     print(text)
     met = [_aim(*aim) for table in tables for aim in _aims(table)]
     return 0 if all(met) else 1
@@ -280,11 +280,19 @@ def _without_paths(text: str) -> str:
     return re.sub(r"(?:/[\w.@+-]+){2,}", "…", text)
 
 
-def _write(text: str, values: dict[str, Any], quick: bool) -> None:
+def _write(tables: list[Table], facts: dict[str, Any], quick: bool) -> None:
+    """Cases that were measured before on such a machine, and not now, stay in its file."""
     RESULTS.mkdir(exist_ok=True)
-    stem = f"serve-{report.file_words()}" + ("-quick" if quick else "")
-    (RESULTS / f"{stem}.md").write_text(text.rstrip() + "\n")
-    (RESULTS / f"{stem}.json").write_text(json.dumps(values, indent=1) + "\n")
+    path = RESULTS / f"serve-{report.file_words()}{'-quick' if quick else ''}.json"
+    before = (
+        [Table.from_json(case) for case in json.loads(path.read_text())["cases"]] if path.exists() else []
+    )
+    now = {table.name: table for table in tables}
+    order = [case.name for case in FULL]
+    kept = [table for table in before if table.name not in now and table.name in order]
+    together = sorted([*kept, *tables], key=lambda table: order.index(table.name))
+    path.write_text(json.dumps(report.as_json(together, facts), indent=1) + "\n")
+    path.with_suffix(".md").write_text(report.as_markdown(together, facts).rstrip() + "\n")
 
 
 def _aims(table: Table) -> list[tuple[str, bool, str]]:

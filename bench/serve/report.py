@@ -57,14 +57,25 @@ class Table:
         bare_load: seconds that a process takes to import torch and load the model, without a server.
         ceilings: items a second by batch size without any server, one a round.
         rows: the stacks.
+        when: the day, the load average before and after, and what else the machine did.
     """
 
     name: str
     clients: tuple[int, ...]
     bytes: int
+    when: str = ""
     bare_load: float = 0.0
     ceilings: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     rows: list[Row] = field(default_factory=list[Row])
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Table:
+        """What `as_json` made of it."""
+        given = dict(value)
+        given["clients"] = tuple(given["clients"])
+        given["ceilings"] = {int(batch): rates for batch, rates in given["ceilings"].items()}
+        given["rows"] = [_row_from_json(row) for row in given["rows"]]
+        return cls(**given)
 
     @property
     def ceiling(self) -> float:
@@ -95,8 +106,7 @@ def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
     lines = [
         "# `tarmac serve` beside others",
         "",
-        f"{facts['date']}, {facts['machine']}, Python {facts['python']}; load by {facts['generator']} on the same cores.",
-        f"Load average {facts['load_before']} before and {facts['load_after']} after: {facts['shared']}",
+        f"{facts['machine']}, Python {facts['python']}; load by {facts['generator']} on the same cores.",
         "",
         _HOW,
         "",
@@ -140,7 +150,7 @@ def p99(row: Row, clients: int) -> float:
 
 
 def _table(table: Table) -> list[str]:
-    lines = [f"## {table.name} ({table.bytes:,} bytes a request)", ""]
+    lines = [f"## {table.name} ({table.bytes:,} bytes a request)", "", table.when, ""]
     if table.ceilings:
         parts = [
             f"{statistics.median(rates):,.0f}/s in batches of {batch}"
@@ -190,6 +200,15 @@ def _table(table: Table) -> list[str]:
         lines.append("")
     lines += [f"{row.name}: not measured: {row.skipped}" for row in table.rows if row.skipped]
     return [*lines, ""] if any(row.skipped for row in table.rows) else lines
+
+
+def _row_from_json(value: dict[str, Any]) -> Row:
+    given = dict(value)
+    given["readings"] = {
+        int(clients): [Reading(**one) for one in readings] for clients, readings in given["readings"].items()
+    }
+    given["ping_p99"] = {int(clients): seconds for clients, seconds in given["ping_p99"].items()}
+    return Row(**given)
 
 
 def _row(cells: Sequence[str]) -> list[str]:
