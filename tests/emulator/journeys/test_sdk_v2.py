@@ -1,0 +1,62 @@
+"""The SageMaker SDK v2 itself, unchanged, trains, processes and deploys against the emulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_jobs import IMAGE, Account
+from sdk_scripts import run_script
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v2")]
+
+
+def test_tensorflow_fit(aws: Account, tmp_path: Path) -> None:
+    data = _data(aws)
+    said = _run(aws, tmp_path, "v2_tensorflow", aws.emulator.role, data)
+    assert said["version"].startswith("2.")
+    assert said["status"] == "Completed"
+    assert said["metrics"] == {"loss": 0.5}
+    # `fit` streams the job's log.
+    assert "epoch 1 loss=0.5" in said["printed"]
+    model = said["model"].removeprefix(f"s3://{aws.bucket}/")
+    assert json.loads(aws.archive(model)["told.json"]) == {
+        "greeting": "from beside",
+        "name": "two words",
+        "epochs": 2,
+        "files": ["a.csv"],
+        "variable": "given",
+        "framework": "sagemaker_tensorflow_container.training:main",
+    }
+
+
+def test_pytorch_fit_deploy_predict_and_delete(aws: Account, tmp_path: Path) -> None:
+    said = _run(aws, tmp_path, "v2_pytorch", aws.emulator.role)
+    assert said["answer"] == [[7.0], [9.0]]
+    assert "Could not find endpoint" in said["left"]
+
+
+def test_script_processor_run(aws: Account, tmp_path: Path) -> None:
+    said = _run(aws, tmp_path, "v2_processing", aws.emulator.role, IMAGE, _data(aws))
+    assert said["status"] == "Completed"
+    assert "counted 2" in said["printed"]
+    key = said["output"].removeprefix(f"s3://{aws.bucket}/")
+    assert aws.get(f"{key}/count.txt") == "['--fast'] 2"
+
+
+def test_fit_raises_what_the_script_died_of(aws: Account, tmp_path: Path) -> None:
+    said = _run(aws, tmp_path, "v2_failing", aws.emulator.role)
+    assert said["status"] == "Failed"
+    assert "AlgorithmError" in said["message"]
+    assert "exit code: 1" in said["message"].lower()
+
+
+def _data(aws: Account) -> str:
+    aws.put("data/a.csv", "1\n2\n")
+    return f"s3://{aws.bucket}/data"
+
+
+def _run(aws: Account, home: Path, script: str, *words: str) -> dict[str, Any]:
+    return run_script(script, "sagemaker-v2", aws.emulator, aws.bucket, home, *words)

@@ -1,0 +1,25 @@
+"""The SageMaker SDK v3 itself, unchanged, trains against the emulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from emulator_jobs import IMAGE, Account
+from sdk_scripts import run_script
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v3")]
+
+
+def test_model_trainer_train(aws: Account, tmp_path: Path) -> None:
+    aws.put("data/a.csv", "1\n2\n")
+    data = f"s3://{aws.bucket}/data"
+    words = (aws.emulator.role, IMAGE, data)
+    said = run_script("v3_training", "sagemaker-v3", aws.emulator, aws.bucket, tmp_path, *words)
+    assert said["version"].startswith("3.")
+    assert said["status"] == "Completed"
+    assert any("epoch 1 loss=0.5" in line for line in aws.log(said["job"]))
+    told = json.loads(aws.archive(said["model"].removeprefix(f"s3://{aws.bucket}/"))["told.json"])
+    assert (told["greeting"], told["name"], told["epochs"]) == ("from beside", "two words", 2)
+    assert (told["files"], told["variable"]) == (["a.csv"], "given")
