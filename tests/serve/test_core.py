@@ -65,7 +65,7 @@ class Bench:
 
         def ignore(*_: object) -> None: ...
 
-        worker = Worker(number, 0, board, 60, ignore, ignore, ignore, ignore)
+        worker = Worker(number, 0, board, 60, ignore, ignore, ignore, ignore, ignore)
         worker.ready = True
         worker.seconds = 1.0
         self.served.health.loaded.add(0)

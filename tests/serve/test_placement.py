@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tarmac.serve.handler import Device
-from tarmac.serve.placement import MIB, Part, judge, judge_keras, parts_of, place_of
+from tarmac.runtime import torch_models
+from tarmac.serve.handler import Device, Request, load_model
+from tarmac.serve.placement import MIB, Part, judge, judge_keras, parts_of, place_of, why_blind
+from tarmac.serve.settings import Settings
 
 GPU = Device("cuda", 0)
 
@@ -106,3 +111,44 @@ def test_what_is_no_model_has_no_parts_and_ends() -> None:
 
     assert parts_of(Ring()) == []
     assert parts_of({"a": [1, "b", None]}) == []
+
+
+class Build:
+    """What is asked of a PyTorch build."""
+
+    def __init__(self, cuda: str | None, *, usable: bool) -> None:
+        self.__version__ = "2.13.0" if cuda else "2.13.0+cpu"
+        self.version = SimpleNamespace(cuda=cuda, hip=None)
+        self.cuda = SimpleNamespace(is_available=lambda: usable)
+
+
+def test_a_pytorch_that_can_use_no_gpu_says_why() -> None:
+    assert why_blind(None) == why_blind(Build("13.0", usable=True)) == ""
+    assert "PyTorch 2.13.0+cpu is a build for the CPU alone" in why_blind(Build(None, usable=False))
+    assert "tarmac doctor" in why_blind(Build("13.0", usable=False))
+
+
+@pytest.mark.slow
+def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_and_says_so(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this PyTorch uses the GPU")
+    torch.jit.trace(torch.nn.Linear(2, 1), torch.zeros(1, 2)).save(tmp_path / "model.pt")
+    model = load_model(tmp_path, Settings(), GPU)
+    request = Request(b"[[1, 2]]", "application/json")
+    assert model.encode(model.predict(model.decode(request), request), request).status == 200
+    assert not model.placement.ok
+    assert "is a build for the CPU alone" in model.placement.message
+    assert "Before it returns" not in model.placement.message
+    model.unload()
+
+
+@pytest.mark.slow
+def test_what_tarmac_saved_is_served_without_the_handler_beside_it(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch_models.save(torch.nn.Linear(2, 1), tmp_path, {}, torch.zeros(2, 2))
+    shutil.rmtree(tmp_path / "code")
+    model = load_model(tmp_path, Settings(), Device())
+    request = Request(b"[[1, 2], [3, 4]]", "application/json")
+    assert len(model.predict(model.decode(request), request)) == 2
+    model.unload()

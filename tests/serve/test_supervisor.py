@@ -85,6 +85,28 @@ def test_a_required_gpu_that_the_model_does_not_use_is_never_healthy(tmp_path: P
         assert server.ping() == 503
 
 
+def test_a_model_that_moves_at_its_first_request_is_looked_at_again(tmp_path: Path) -> None:
+    # No CUDA here: what matters is that it has left the CPU.
+    moves = ON_THE_CPU.replace("    return model(", '    model.to("meta")\n    return [1]\n    return model(')
+    words = ("--workers", "1", "--require-gpu")
+    with serving(tmp_path, moves, *words, healthy=False, **two_gpus(tmp_path)) as server:
+        until(lambda: "on the CPU" in server.ask("GET", "/ping").json["reason"], "the refusal")
+        assert server.predict([[1, 2]]).status == 200
+        until(lambda: server.ping() == 200, "its health")
+        assert "the model is on cuda:0 now" in server.said
+
+
+def test_a_required_gpu_that_does_nothing_in_the_first_requests_is_no_longer_healthy(tmp_path: Path) -> None:
+    with serving(tmp_path, WHERE, "--require-gpu", **two_gpus(tmp_path)) as server:
+
+        def refused() -> bool:
+            server.predict(1)
+            return server.ping() == 503
+
+        until(refused, "the refusal", 30)
+        assert "did nothing in the first" in server.ask("GET", "/ping").json["reason"]
+
+
 def test_work_goes_to_the_least_loaded(tmp_path: Path) -> None:
     slow = WHERE.replace("    return [", "    time.sleep(0.3)\n    return [")
     from concurrent.futures import ThreadPoolExecutor

@@ -28,11 +28,13 @@ class Health:
         wanted: how many predictors it should have.
         loaded: places whose predictor has loaded the model at least once.
         lost: why places are empty for good.
+        misplaced: places whose model is on the CPU beside a GPU, and what to do about it.
     """
 
     wanted: int
     loaded: set[int] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
+    misplaced: dict[int, str] = field(default_factory=dict)
 
     @property
     def trouble(self) -> str | None:
@@ -83,6 +85,10 @@ class InferenceCore:
             return "the server is shutting down"
         if self.trouble is not None:
             return self.trouble
+        if self.settings.require_gpu:
+            misplaced = [words for model in self.models.values() for words in model.health.misplaced.values()]
+            if misplaced:
+                return misplaced[0]
         if self.settings.multi_model:
             return None
         if not self.models:

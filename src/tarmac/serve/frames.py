@@ -36,6 +36,8 @@ PIECE = 20
 END = 21
 BROKEN = 22
 """A streamed answer ends early: the handler failed."""
+PLACED = 23
+"""Where the model is after the first answers; field: JSON."""
 
 Buffer = Union[bytes, bytearray, memoryview]
 

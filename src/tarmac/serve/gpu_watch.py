@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,15 +74,21 @@ class GpuWatch:
     Args:
         indexes: the GPUs that predictors use, as NVML counts them.
         answered: how many predictions were given so far.
-        warn: told the verdict, once, where it is a warning.
+        warn: told why the GPUs cannot be watched.
+        unused: told the verdict, once, where GPUs were not used.
     """
 
     def __init__(
-        self, indexes: Sequence[int], answered: Callable[[], int], warn: Callable[[str], None]
+        self,
+        indexes: Sequence[int],
+        answered: Callable[[], int],
+        warn: Callable[[str], None],
+        unused: Callable[[str], object],
     ) -> None:
         self._gpus = [Watched(index) for index in indexes]
         self._answered = answered
         self._warn = warn
+        self._unused = unused
         self._stopping = threading.Event()
         self._judged = False
         self._thread = threading.Thread(target=self._run, name="tarmac-gpu-watch", daemon=True)
@@ -130,7 +137,9 @@ class GpuWatch:
         self._judged = True
         found = verdict(self._gpus, answered)
         if found is not None:
-            self._warn(found)
+            # The loop may be over already: then it matters to nobody.
+            with contextlib.suppress(RuntimeError):
+                self._unused(found)
 
 
 def _gauge(name: str, help_text: str, values: Sequence[tuple[int, float | None]]) -> Iterator[str]:

@@ -130,7 +130,7 @@ class Front:
         self._asked = 0
         self._answered = 0
         self._models: Models | None = None
-        self._gpus = GpuWatch([], lambda: 0, say)
+        self._gpus = GpuWatch([], lambda: 0, say, say)
         self._over: asyncio.Event | None = None
         self._code = 0
 
@@ -147,7 +147,7 @@ class Front:
         if asked:
             self._keeper.close()
             return 0
-        events = Events(say, self._model_loaded, self._model_failed)
+        events = Events(say, self._model_loaded, self._model_failed, self._model_placed)
         supervisor = Supervisor(
             self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s
         )
@@ -164,7 +164,7 @@ class Front:
         self._look_for_gpus(placed)
         self._log.start()
         supervisor.start()
-        self._watch_gpus(placed)
+        self._watch_gpus(placed, loop)
         if self._models is not None:
             self._models.relieve()
         else:
@@ -252,9 +252,14 @@ class Front:
             )
             say(f"never healthy: {self._core.trouble}")
 
-    def _watch_gpus(self, placed: list[Placement]) -> None:
+    def _watch_gpus(self, placed: list[Placement], loop: asyncio.AbstractEventLoop) -> None:
         indexes = {one.device.nvml_index for one in placed if one.device.nvml_index is not None}
-        self._gpus = GpuWatch(sorted(indexes), lambda: self._answered, lambda words: say(f"warning: {words}"))
+        self._gpus = GpuWatch(
+            sorted(indexes),
+            lambda: self._answered,
+            lambda words: say(f"warning: {words}"),
+            lambda words: loop.call_soon_threadsafe(self._gpus_unused, words),
+        )
         self._gpus.start()
 
     def _placements(self) -> list[Placement]:
@@ -267,18 +272,31 @@ class Front:
         return placements(self._settings, self._environ, count_gpus(), cpus)
 
     def _model_loaded(self, slot: Slot, told: dict[str, Any]) -> None:
-        if not told["on_device"]:
-            say(f"warning: {told['placement']}")
-            if self._settings.require_gpu:
-                self._core.trouble = told["placement"]
-        elif told["placement"]:
-            say(told["placement"])
+        self._model_placed(slot, told)
         if self._models is not None:
             self._models.loaded(slot)
         health = slot.served.health
         if len(health.loaded) == health.wanted and self._core.unhealthy is None:
             took = time.monotonic() - self._began
             say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
+
+    def _model_placed(self, slot: Slot, told: dict[str, Any]) -> None:
+        """Where a model is: once it is loaded, and again after its first answers where it was on the CPU."""
+        before = slot.served.health.misplaced.pop(slot.index, "")
+        words = told["placement"]
+        if not told["on_device"]:
+            slot.served.health.misplaced[slot.index] = words
+            if words != before:
+                say(f"warning: {words}")
+        elif before:
+            say(f"the model is on {slot.placement.device.name} now")
+        elif words:
+            say(words)
+
+    def _gpus_unused(self, words: str) -> None:
+        say(f"warning: {words}")
+        if self._settings.require_gpu:
+            self._core.trouble = words
 
     def _model_failed(self, slot: Slot) -> None:
         if self._models is not None:

@@ -30,6 +30,34 @@ class Part:
     on_gpu: int
 
 
+DEFAULT = "the default model_fn"
+_ADVICE = " Before it returns"
+
+
+def look(
+    model: Any, device: Device, place: str, before: int | None = None, after: int | None = None
+) -> ModelPlacement:
+    """Where a loaded model's parameters are, and what to do where that is wrong.
+
+    Args:
+        model: what `model_fn` gave.
+        device: where the predictor should compute.
+        place: who loaded it: `place_of` the handler's `model_fn`, or `DEFAULT`.
+        before: bytes used on the GPU before the model was loaded.
+        after: the same after.
+    """
+    found = judge(parts_of(model), device, place, before, after)
+    if found.ok:
+        return found
+    if is_of_keras(model):
+        return judge_keras(found)
+    blind = why_blind(sys.modules.get("torch"))
+    if not blind:
+        return found
+    said = found.message.partition(_ADVICE)[0] if place == DEFAULT else found.message
+    return ModelPlacement(False, f"{said}\n{blind}", found.gpu_memory)
+
+
 def judge(
     parts: list[Part], device: Device, place: str, memory_before: int | None, memory_after: int | None
 ) -> ModelPlacement:
@@ -73,15 +101,27 @@ def judge(
 
 def judge_keras(placement: ModelPlacement) -> ModelPlacement:
     """The same, with the advice that is right for TensorFlow, which moves models by itself."""
-    advice = placement.message.partition(" Before it returns")[0]
     if placement.ok:
         return placement
+    said = placement.message.partition(_ADVICE)[0]
     return ModelPlacement(
         False,
-        f"{advice} TensorFlow puts variables on a GPU that it sees: `tarmac doctor` says why it sees none; or a "
+        f"{said} TensorFlow puts variables on a GPU that it sees: `tarmac doctor` says why it sees none; or a "
         'tf.device("cpu") in the handler holds them.',
         placement.gpu_memory,
     )
+
+
+def why_blind(torch: Any) -> str:
+    """Why PyTorch itself uses no GPU, whatever a handler does; empty where it does, or was not imported."""
+    if torch is None or torch.cuda.is_available():
+        return ""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return (
+            f"PyTorch {torch.__version__} is a build for the CPU alone: it moves nothing to a GPU until one for CUDA is "
+            "installed."
+        )
+    return f"PyTorch {torch.__version__} sees no GPU (torch.cuda.is_available()): `tarmac doctor` says why."
 
 
 def parts_of(model: Any) -> list[Part]:

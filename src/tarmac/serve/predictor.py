@@ -126,13 +126,13 @@ class Predictor:
         # What loading left behind lives as long as the process: no collection need look at it again.
         gc.collect()
         gc.freeze()
-        placement = getattr(model, "placement", None)
+        if settings.warmup and not model.placement.ok:
+            model.look_at_placement()
         told = {
             "batching": model.batch.enabled,
             "max_batch_size": model.batch.max_batch_size,
-            "on_device": getattr(placement, "ok", True),
-            "placement": getattr(placement, "message", ""),
             "load_s": time.monotonic() - began,
+            **_told(model),
         }
         self._send(frames.LOADED, 0, json.dumps(told))
         self._flush()
@@ -142,14 +142,28 @@ class Predictor:
         """Answer requests until the front closes the socket or says stop."""
         self._watch_time()
         most = max(model.batch.max_batch_size, 1) if model.batch.enabled else 1
+        doubt = not model.placement.ok
         while self._open or self._backlog or self._streams:
             self._receive(wait=not self._backlog and not any(s.may_go_on for s in self._streams.values()))
             tasks = self._take(most)
             if tasks:
                 compute(model, tasks, self._guarded, self._answer, self._flush, say)
+                if doubt:
+                    doubt = False
+                    self._look_again(model)
                 self._rest()
             self._go_on_streaming()
         model.unload()
+
+    def _look_again(self, model: Model) -> None:
+        """Some handlers move their model in their first `predict_fn`."""
+        try:
+            self._guarded(model.look_at_placement)
+        except BaseException as error:  # noqa: BLE001 - a look at a user's objects is no reason to end
+            refusal(error, say)
+            return
+        self._send(frames.PLACED, 0, json.dumps(_told(model)))
+        self._flush()
 
     def _receive(self, *, wait: bool) -> None:
         while self._open:
@@ -314,6 +328,10 @@ def say(words: str) -> None:
     except (OSError, ValueError, AttributeError):
         # Closed or replaced by the handler.
         return
+
+
+def _told(model: Model) -> dict[str, Any]:
+    return {"on_device": model.placement.ok, "placement": model.placement.message}
 
 
 def _import_ahead() -> None:

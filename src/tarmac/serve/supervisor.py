@@ -55,6 +55,8 @@ class Events:
     loaded: Callable[[Slot, dict[str, Any]], None] = field(default=lambda _slot, _told: None)
     failed: Callable[[Slot], None] = field(default=lambda _slot: None)
     """A place stays empty for good."""
+    placed: Callable[[Slot, dict[str, Any]], None] = field(default=lambda _slot, _told: None)
+    """Where a model is after the first answers, that was not on its device when it was loaded."""
 
 
 class Supervisor:
@@ -170,6 +172,7 @@ class Supervisor:
             self._loaded,
             self._load_failed,
             self._answered,
+            self._placed,
             # A process without its socket is of no use, even if it lives on.
             lambda lost: self._keeper.signal(lost.number, signal.SIGKILL),
         )
@@ -285,6 +288,11 @@ class Supervisor:
         slot.out_of_memory = bool(told.get("out_of_memory"))
         words = "\n".join(word for word in (told["message"], told.get("details"), told.get("remedy")) if word)
         self._events.say(f"{slot.served.name} cannot be loaded: {words}")
+
+    def _placed(self, worker: Worker, told: dict[str, Any]) -> None:
+        slot = self._slots.get(worker.number)
+        if slot is not None:
+            self._events.placed(slot, told)
 
     def _answered(self, worker: Worker) -> None:
         slot = self._slots.get(worker.number)

@@ -30,6 +30,7 @@ class Worker(asyncio.Protocol):
         on_loaded: told what the predictor said of its model.
         on_failed: told why it cannot be loaded.
         on_answer: called after answers have come and there may be room for more.
+        on_placed: told where the model is after the first answers, if it was not on its device before.
         on_lost: called when its socket is closed at the other end, however alive the process is.
     """
 
@@ -42,6 +43,7 @@ class Worker(asyncio.Protocol):
         on_loaded: Callable[[Worker, dict[str, Any]], None],
         on_failed: Callable[[Worker, dict[str, Any]], None],
         on_answer: Callable[[Worker], None],
+        on_placed: Callable[[Worker, dict[str, Any]], None],
         on_lost: Callable[[Worker], None],
     ) -> None:
         self.number = number
@@ -63,6 +65,7 @@ class Worker(asyncio.Protocol):
         self._on_loaded = on_loaded
         self._on_failed = on_failed
         self._on_answer = on_answer
+        self._on_placed = on_placed
         self._on_lost = on_lost
 
     @property
@@ -131,6 +134,9 @@ class Worker(asyncio.Protocol):
             return
         if frame.kind == frames.FAILED:
             self._on_failed(self, json.loads(frame.fields))
+            return
+        if frame.kind == frames.PLACED:
+            self._on_placed(self, json.loads(frame.fields))
             return
         call = self.calls.get(frame.id)
         if call is None:

@@ -29,6 +29,9 @@ class Torch(Framework):
         import torch
 
         self._torch: Any = torch
+        # A build for the CPU cannot use the GPU that is there: served all the same, and said (`placement`).
+        usable = self.device.kind == "cpu" or torch.cuda.is_available()
+        self._place = self.device.name if usable else "cpu"
         self._floats: Any = None
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
@@ -37,14 +40,14 @@ class Torch(Framework):
         from tarmac.runtime import torch_inference
 
         if (folder / "model.json").is_file():
-            return torch_inference.model_fn(str(folder), self.device.name)
+            return torch_inference.load_on(self._place, folder)
         return self._load_file(choose_file(folder))
 
     def adopt(self, model: Any, own_predict: bool) -> Any:
         if not isinstance(model, self._torch.nn.Module):
             return model
         if not own_predict:
-            model.to(self.device.name)
+            model.to(self._place)
             # A program of torch.export has no modes: it is as it was when it was exported.
             with contextlib.suppress(NotImplementedError):
                 model.eval()
@@ -80,7 +83,7 @@ class Torch(Framework):
         if not self.settings.autocast:
             return contextlib.nullcontext()
         dtype = self._torch.bfloat16 if self.settings.autocast == "bf16" else self._torch.float16
-        return self._torch.autocast(self.device.kind, dtype=dtype)
+        return self._torch.autocast(self._place.partition(":")[0], dtype=dtype)
 
     def to_host(self, prediction: Any) -> Any:
         return _each(prediction, self._torch.Tensor, _home)
@@ -94,11 +97,11 @@ class Torch(Framework):
         return bodies.write_body(_each(prediction, self._torch.Tensor, self._array), kind)
 
     def release(self) -> None:
-        if self.device.kind == "cuda":
+        if self._place != "cpu":
             self._torch.cuda.empty_cache()
 
     def _load_file(self, path: Path) -> Any:
-        torch, device = self._torch, self.device.name
+        torch, device = self._torch, self._place
         kind = torch_files.kind_of_file(path)
         try:
             if kind == torch_files.SCRIPT:
@@ -118,10 +121,10 @@ class Torch(Framework):
         )
 
     def _module_of(self, program: Any) -> Any:
-        if self.device.kind != "cpu":
+        if self._place != "cpu":
             from torch.export.passes import move_to_device_pass
 
-            program = move_to_device_pass(program, self.device.name)
+            program = move_to_device_pass(program, self._place)
         return program.module()
 
     def _tensors(self, data: Any, own_predict: bool) -> Any:
@@ -143,12 +146,12 @@ class Torch(Framework):
             ) from None
 
     def _move(self, tensor: Any) -> Any:
-        return tensor.to(self.device.name)
+        return tensor.to(self._place)
 
     def _take(self, tensor: Any) -> Any:
         """On the device, and floats as the model's weights are."""
         floats = self._floats if tensor.is_floating_point() else None
-        return tensor.to(device=self.device.name, dtype=floats)
+        return tensor.to(device=self._place, dtype=floats)
 
     def _array(self, tensor: Any) -> Any:
         tensor = _home(tensor)

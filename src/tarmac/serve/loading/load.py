@@ -19,7 +19,7 @@ from tarmac.serve.loading.hooks import Hook, Hooks, has_tensorflow_handlers, rea
 from tarmac.serve.loading.importing import Home, import_handler
 from tarmac.serve.loading.packages import provide
 from tarmac.serve.loading.served import ServedModel
-from tarmac.serve.placement import is_of_keras, judge, judge_keras, memory_used, parts_of, place_of
+from tarmac.serve.placement import DEFAULT, is_of_keras, look, memory_used, parts_of, place_of
 from tarmac.serve.settings import Settings
 
 
@@ -56,7 +56,7 @@ def _load(
     if model_fn is None:
         assert framework is not None
         model = _by_default(framework, folder)
-        loaded_by = "the default model_fn"
+        loaded_by = DEFAULT
     else:
         model = _call(model_fn, found, "model_fn", str(folder), context=context)
         loaded_by = place_of(model_fn.function)
@@ -67,9 +67,7 @@ def _load(
             framework = _framework(kind, settings, device)
     own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
     model = framework.adopt(model, own_predict)
-    placement = judge(parts_of(model), device, loaded_by, before, memory_used(device))
-    if is_of_keras(model):
-        placement = judge_keras(placement)
+    placement = look(model, device, loaded_by, before, memory_used(device))
     _call(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
     kind_of_model = ServedModel
     if has_tensorflow_handlers(hooks):

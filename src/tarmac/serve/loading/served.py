@@ -16,7 +16,7 @@ from tarmac.serve.loading.answers import answer_of, is_stream
 from tarmac.serve.loading.context import Context
 from tarmac.serve.loading.hooks import Hooks
 from tarmac.serve.loading.importing import Home
-from tarmac.serve.placement import is_of_keras, judge, judge_keras, parts_of
+from tarmac.serve.placement import look
 from tarmac.serve.settings import Settings
 
 _CONTEXT = "context"
@@ -151,8 +151,7 @@ class ServedModel(Model):
 
     def look_at_placement(self) -> ModelPlacement:
         """Looks again where the model is: many handlers move it in their first `predict_fn`."""
-        placement = judge(parts_of(self._model), self._device, self._loaded_by, None, None)
-        self.placement = judge_keras(placement) if is_of_keras(self._model) else placement
+        self.placement = look(self._model, self._device, self._loaded_by)
         return self.placement
 
     def unload(self) -> None:
