@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,13 @@ def environment(emulator: RunningEmulator, home: Path) -> dict[str, str]:
 
 
 def run_script(
-    name: str, environment_name: str, emulator: RunningEmulator, bucket: str, home: Path, *words: str
+    name: str, environment_name: str | None, emulator: RunningEmulator, bucket: str, home: Path, *words: str
 ) -> dict[str, Any]:
     """Run a script to its end; what the JSON of its last line says, and under `printed` everything before it.
 
     Args:
         name: of the script, without `.py`.
-        environment_name: which environment's Python runs it.
+        environment_name: which environment's Python runs it; None: the one of the tests.
         bucket: the SDK's default bucket.
         home: a folder for it alone.
         words: its arguments.
@@ -53,8 +54,9 @@ def run_script(
     variables |= {
         name: str(config) for name in ("SAGEMAKER_USER_CONFIG_OVERRIDE", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
     }
+    python = sys.executable if environment_name is None else interpreter_of(environment_name)
     done = subprocess.run(
-        [interpreter_of(environment_name), _SCRIPTS / f"{name}.py", *words],
+        [python, _SCRIPTS / f"{name}.py", *words],
         cwd=home,
         env=variables,
         capture_output=True,

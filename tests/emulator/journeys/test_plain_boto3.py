@@ -1,0 +1,23 @@
+"""A program of boto3 calls alone trains, processes and serves; it sets nothing but the environment that is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aws_emulator import running_emulator
+from emulator_jobs import IMAGE
+from sdk_scripts import run_script
+
+pytestmark = pytest.mark.slow
+
+
+def test_boto3_trains_processes_and_serves(tmp_path: Path) -> None:
+    # An emulator as `tarmac emulator` starts it: its own role, its own patience.
+    with running_emulator(tmp_path, role=True, hold=20.0) as emulator:
+        words = ("arn:aws:iam::123456789012:role/emulator", emulator.bucket(), IMAGE)
+        said = run_script("plain_boto3", None, emulator, words[1], tmp_path / "home", *words)
+    assert said["status"] == "Completed"
+    assert said["names"] == "factor.json"
+    assert said["answer"] == [3, 6]
+    assert said["left"] == []
