@@ -140,6 +140,46 @@ def test_endpoints_come_back_after_a_restart(aws: Aws, server: Server, endpoints
     again.shutdown()
 
 
+def test_an_endpoint_whose_configuration_is_gone_has_failed_after_a_restart(
+    aws: Aws, server: Server, endpoints: Endpoints
+) -> None:
+    config = aws.config("one", "first")
+    endpoint = _created(aws, endpoints, config)
+    aws.store.remove(config)
+    again = Endpoints(aws, server)  # type: ignore[arg-type]
+    again.restore()
+    assert endpoint.document["EndpointStatus"] == "Failed"
+    assert "Could not find endpoint configuration one" in endpoint.document["FailureReason"]
+
+
+@pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0)])
+def test_a_variant_without_weight_is_asked_only_by_its_name(
+    aws: Aws, endpoints: Endpoints, weights: tuple[float, float]
+) -> None:
+    variants = []
+    for name, weight in zip(("first", "second"), weights, strict=True):
+        (variant,) = aws.config(name, name).document["ProductionVariants"]
+        variants.append({**variant, "VariantName": name, "InitialVariantWeight": weight})
+    config = Resource("endpoint-config", REGION, "both", {"ProductionVariants": variants})
+    aws.store.add(config)
+    _created(aws, endpoints, config)
+    expected = b"first: hello" if weights[0] else b"second: hello"
+    assert {b"".join(endpoints.invoke(_request("e")).body) for _ in range(20)} == {expected}
+    for name in ("first", "second"):
+        answer = endpoints.invoke(_request("e", HTTP_X_AMZN_SAGEMAKER_TARGET_VARIANT=name))
+        assert b"".join(answer.body) == f"{name}: hello".encode()
+
+
+def test_what_is_not_served_is_said(aws: Aws, endpoints: Endpoints) -> None:
+    config = aws.config("many", "first")
+    model = aws.store.get("model", REGION, "many")
+    assert model is not None
+    model.document["PrimaryContainer"]["Mode"] = "MultiModel"
+    endpoint = _created(aws, endpoints, config)
+    assert endpoint.document["EndpointStatus"] == "Failed"
+    assert "one model in one container" in endpoint.document["FailureReason"]
+
+
 def _created(aws: Aws, endpoints: Endpoints, config: Resource) -> Resource:
     document: dict[str, Any] = {"EndpointStatus": "Creating", "EndpointConfigName": config.name}
     endpoint = Resource("endpoint", REGION, "e", document)
@@ -156,12 +196,13 @@ def _updated(aws: Aws, endpoints: Endpoints, endpoint: Resource, config: Resourc
     until(lambda: endpoint.document["EndpointStatus"] != "Updating", "the update")
 
 
-def _request(endpoint: str) -> AwsRequest:
+def _request(endpoint: str, **headers: str) -> AwsRequest:
     return AwsRequest.read(
         {
             "REQUEST_METHOD": "POST",
             "PATH_INFO": f"/endpoints/{endpoint}/invocations",
             "CONTENT_LENGTH": "5",
             "wsgi.input": io.BytesIO(b"hello"),
+            **headers,
         }
     )

@@ -237,7 +237,7 @@ class Endpoints:
             variant=variant["VariantName"],
             region=endpoint.region,
             image=container.get("Image", ""),
-            model_data=_model_data(container),
+            model_data=model_data(container),
             environment=container.get("Environment") or {},
             role=model.document.get("ExecutionRoleArn"),
             folder=self._folder / endpoint.region / endpoint.name / variant["VariantName"],
@@ -270,7 +270,7 @@ class Endpoints:
             endpoint.document["FailureReason"] = reason[:1024]
 
 
-def _model_data(container: dict[str, Any]) -> ModelData | None:
+def model_data(container: dict[str, Any]) -> ModelData | None:
     """`ModelDataUrl` or `ModelDataSource` of a container's definition."""
     source = (container.get("ModelDataSource") or {}).get("S3DataSource")
     if source is not None:

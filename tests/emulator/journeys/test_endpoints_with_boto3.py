@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from archives import archive
 from aws_emulator import end_emulator, running_emulator, start_emulator
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EventStreamError
 from desk import gone, until
 from emulator_jobs import Account
 from emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
@@ -60,6 +61,22 @@ def transform_fn(model, body, content_type, accept):
     def pieces():
         for number in range(3):
             yield "piece %d\\n" % number
+    return pieces(), "text/plain"
+"""
+WAITING = """
+import os, time, boto3
+
+def model_fn(model_dir):
+    return boto3.client("s3")
+
+def transform_fn(s3, body, content_type, accept):
+    def pieces():
+        yield "first"
+        deadline = time.monotonic() + 30
+        while not s3.list_objects_v2(Bucket=os.environ["BUCKET"], Prefix="go-on")["KeyCount"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        raise RuntimeError("halfway")
     return pieces(), "text/plain"
 """
 NAMED = """
@@ -121,6 +138,18 @@ def test_an_answer_comes_in_pieces_as_an_event_stream(aws: Account) -> None:
     assert b"".join(parts) == b"piece 0\npiece 1\npiece 2\n"
 
 
+def test_pieces_come_as_they_are_made_and_a_broken_answer_is_an_error(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": WAITING}, BUCKET=aws.bucket))
+    runtime = aws.client("sagemaker-runtime")
+    answer = runtime.invoke_endpoint_with_response_stream(EndpointName=name, Body=b"x")
+    parts = iter(answer["Body"])
+    assert next(parts)["PayloadPart"]["Bytes"] == b"first"
+    # The handler waits for this object before it goes on, and then fails.
+    aws.put("go-on")
+    with pytest.raises(EventStreamError, match="ModelStreamError"):
+        list(parts)
+
+
 def test_a_handlers_failure_is_a_model_error_with_its_message(aws: Account) -> None:
     name = served(aws, container(aws, {"code/inference.py": HANDLER, "factor.txt": "7"}))
     runtime = aws.client("sagemaker-runtime", retries={"total_max_attempts": 1})
@@ -174,14 +203,24 @@ def test_model_data_that_is_not_there_or_no_archive_fails_the_endpoint(
     aws: Account, content: bytes | None
 ) -> None:
     definition = container(aws, {})
-    definition["ModelDataUrl"] = f"s3://{aws.bucket}/elsewhere/model.tar.gz"
+    config = configured(aws, definition)
+    key = definition["ModelDataUrl"].removeprefix(f"s3://{aws.bucket}/")
+    aws.client("s3").delete_object(Bucket=aws.bucket, Key=key)
     if content is not None:
-        aws.put("elsewhere/model.tar.gz", content)
-    endpoint = deployed(aws, definition)
+        aws.put(key, content)
+    name = aws.name()
+    aws.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName=config)
+    endpoint = settled(aws, name)
     assert endpoint["EndpointStatus"] == "Failed"
     what = "Failed to download model data" if content is None else "Failed to extract model data archive"
     assert endpoint["FailureReason"].startswith(what)
     assert definition["ModelDataUrl"] in endpoint["FailureReason"]
+
+
+def test_a_model_without_its_data_is_not_made(aws: Account) -> None:
+    definition = {**container(aws, {}), "ModelDataUrl": f"s3://{aws.bucket}/nowhere/model.tar.gz"}
+    with pytest.raises(ClientError, match=r"Could not find model data at s3://.*/nowhere/model\.tar\.gz"):
+        configured(aws, definition)
 
 
 def test_an_update_changes_the_model_without_a_gap(aws: Account) -> None:
@@ -199,6 +238,29 @@ def test_an_update_changes_the_model_without_a_gap(aws: Account) -> None:
     assert set(answers) == {b"old", b"new"}
     assert settled(aws, name)["EndpointConfigName"] == config
     assert asked(aws, name)["Body"] == b"new"
+
+
+def test_an_emulator_that_ends_takes_containers_along_that_are_being_started(tmp_path: Path) -> None:
+    handler = "import time\n\ndef model_fn(model_dir):\n    time.sleep(300)\n"
+    with running_emulator(tmp_path) as emulator:
+        aws = Account(emulator, emulator.bucket("models"), "starting")
+        config = configured(aws, container(aws, {"code/inference.py": handler}))
+        aws.client("sagemaker").create_endpoint(EndpointName="starting", EndpointConfigName=config)
+        processes = until(lambda: _processes("starting"), "the container")
+    assert emulator.process.returncode == 0
+    assert all(gone(pid) for pid in processes)
+
+
+def test_a_handler_runs_on_the_interpreter_of_its_images_framework(tmp_path: Path) -> None:
+    fake = tmp_path / "python"
+    fake.write_text(f'#!/bin/sh\necho chosen for TensorFlow\nexec {sys.executable} "$@"\n')
+    fake.chmod(0o755)
+    with running_emulator(tmp_path, pythons={"tensorflow": str(fake)}) as emulator:
+        aws = Account(emulator, emulator.bucket("models"), "chosen")
+        definition = container(aws, {"code/inference.py": NAMED, "name.txt": "x"})
+        image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.19-gpu"
+        name = served(aws, {**definition, "Image": image})
+        until(lambda: _says(aws, name, "chosen for TensorFlow"), "the interpreter's line in the log")
 
 
 def test_a_deleted_endpoint_leaves_no_process(aws: Account) -> None:

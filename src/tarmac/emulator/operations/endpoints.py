@@ -8,6 +8,8 @@ from tarmac.emulator.arns import ENDPOINT, ENDPOINT_CONFIG, MODEL, arn
 from tarmac.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
 from tarmac.emulator.operations.creation import refuse_by_fault, refuse_twice
 from tarmac.emulator.operations.listing import Listing
+from tarmac.emulator.running.objects import Location
+from tarmac.emulator.serving import model_data
 from tarmac.emulator.store import Resource
 from tarmac.emulator.wire import AwsError, now
 
@@ -33,6 +35,8 @@ def create_model(call: Call) -> dict[str, Any]:
         raise AwsError("ValidationException", "One of PrimaryContainer and Containers must be given.")
     if role := request.get("ExecutionRoleArn"):
         refuse_unknown_role(call, role)
+    for container in request.get("Containers") or [request["PrimaryContainer"]]:
+        _refuse_without_data(call, container)
     return {"ModelArn": _create(call, MODEL, request["ModelName"])}
 
 
@@ -152,6 +156,20 @@ def _create(call: Call, kind: str, name: str) -> str:
         document.setdefault("EnableNetworkIsolation", False)
     resource = Resource(kind, call.region, name, document, new_tags(call.request))
     return created(call, resource, f'{_DUPLICATES[kind]} "{{arn}}".')
+
+
+def _refuse_without_data(call: Call, container: dict[str, Any]) -> None:
+    data = model_data(container)
+    if data is None:
+        return
+    place = Location.parse(data.uri)
+    s3 = call.emulator.clients.get("s3", call.region)
+    try:
+        found = s3.list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)["KeyCount"]
+    except s3.exceptions.ClientError:
+        found = 0
+    if not found:
+        raise AwsError("ValidationException", f"Could not find model data at {data.uri}.")
 
 
 def _found(call: Call, kind: str, name: str) -> Resource:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tarmac.emulator.running.agent_on_disk import AGENT, put_agent
 from tarmac.emulator.running.host import Host
 from tarmac.emulator.running.instances import CANNOT_START, region_environment, role_environment
 from tarmac.emulator.running.interpreters import base_environment
@@ -22,7 +23,6 @@ from tarmac.emulator.running.logs import LogStream
 from tarmac.emulator.running.model_files import bring_model, bring_source
 from tarmac.emulator.serving import ModelContainer, ServingFailed
 from tarmac.emulator.wire import Answer, AwsError, AwsRequest
-from tarmac.places.agent_file import agent_file
 
 if TYPE_CHECKING:
     from tarmac.emulator.emulator import Emulator
@@ -57,12 +57,10 @@ class TarmacServer:
         Raises:
             ServingFailed: it does not; the message is the endpoint's FailureReason.
         """
-        # One at a time: each would build the agent's file.
+        made = _Container(self._emulator, container, self._live.discard)
         with self._lock:
             if self._ended:
                 raise ServingFailed(_LOST.format(why="the emulator ends"))
-            agent = agent_file(self._emulator.options.state / "agent")
-            made = _Container(self._emulator, container, agent, self._live.discard)
             self._live.add(made)
         try:
             made.bring()
@@ -88,13 +86,10 @@ class _Container:
     Args:
         emulator: everything there is.
         asked: what to start.
-        agent: the file that holds the server.
         gone: called once the container is no more.
     """
 
-    def __init__(
-        self, emulator: Emulator, asked: ModelContainer, agent: Path, gone: Callable[[_Container], None]
-    ) -> None:
+    def __init__(self, emulator: Emulator, asked: ModelContainer, gone: Callable[[_Container], None]) -> None:
         self._emulator = emulator
         self._asked = asked
         self._gone = gone
@@ -108,9 +103,6 @@ class _Container:
         self._ending = False
         self._healthy = False
         self._host = Host(instance, self._folder, self._host_ended)
-        self._agent = self._folder / agent.name
-        # A link of its own: a newer agent takes the old file's place.
-        os.link(agent, self._agent)
 
     def bring(self) -> None:
         """Lay out the disk.
@@ -119,6 +111,7 @@ class _Container:
             ServingFailed: the model is not to be had.
         """
         asked, host = self._asked, self._host
+        put_agent(self._emulator.options.state, self._folder)
         s3 = self._emulator.clients.get("s3", asked.region)
         if asked.model_data is not None:
             bring_model(s3, asked.model_data, self._folder, host.ml)
@@ -197,17 +190,8 @@ class _Container:
         return self._folder / "port"
 
     def _command(self) -> list[str]:
-        serve = [
-            "python3",
-            str(self._agent),
-            "serve",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "0",
-            "--ready-fd",
-            "3",
-        ]
+        address = ["--host", "127.0.0.1", "--port", "0", "--ready-fd", "3"]
+        serve = ["python3", str(self._folder / AGENT), "serve", *address]
         return ["/bin/sh", "-c", 'exec "$@" 3>"$0"', str(self._port_file), *serve, "--leave-on-failure"]
 
     def _credentials(self) -> dict[str, str]:

@@ -6,15 +6,14 @@ So SageMaker's SDK v2 runs here, whose jobs name their script in hyperparameters
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tarmac.agent.paths import ContainerPaths
+from tarmac.emulator.running.agent_on_disk import AGENT, put_agent
 from tarmac.emulator.running.host import Host
 from tarmac.emulator.running.objects import Location, bring
-from tarmac.places.agent_file import agent_file
 
 _SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 
@@ -28,18 +27,16 @@ def prepare_toolkit(s3: Any, hosts: list[Host], hyperparameters: Mapping[str, st
     Raises:
         DownloadFailed: the source is not there.
     """
-    agent = agent_file(state / "agent")
     source = _text(hyperparameters.get(_SUBMIT_DIRECTORY, ""))
     for host in hosts:
         folder = host.ml / "input" / "toolkit"
         folder.mkdir(parents=True, exist_ok=True)
-        # A link of its own: a newer agent takes the old file's place.
-        os.link(agent, folder / agent.name)
+        put_agent(state, folder)
         if source.startswith("s3://"):
             place = Location.parse(source)
             bring(s3, place.bucket, {place.key: ContainerPaths(folder).toolkit_source.name}, folder)
     inside = "/opt/ml/input/toolkit"
-    return ["python3", f"{inside}/{agent.name}", "--toolkit", inside]
+    return ["python3", f"{inside}/{AGENT}", "--toolkit", inside]
 
 
 def _text(value: str) -> str:
