@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from emulator_jobs import IMAGE, Account
+from emulator_models import deployed
 
 
 def refused(call: Any, **request: Any) -> tuple[str, str]:
@@ -228,32 +229,16 @@ def test_every_action_is_allowed_when_iam_is_asked(aws: Account) -> None:
     assert [item["EvalDecision"] for item in found["EvaluationResults"]] == ["allowed", "allowed"]
 
 
-def test_an_endpoint_whose_image_cannot_be_served_fails_and_says_so(aws: Account) -> None:
-    client, name = aws.client("sagemaker"), aws.name()
-    client.create_model(ModelName=name, PrimaryContainer={"Image": IMAGE}, ExecutionRoleArn=aws.emulator.role)
-    variant = {
-        "VariantName": "all",
-        "ModelName": name,
-        "InstanceType": "ml.g5.xlarge",
-        "InitialInstanceCount": 1,
-    }
-    client.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
-    client.create_endpoint(EndpointName=name, EndpointConfigName=name)
-    from desk import until
-
-    endpoint = until(
-        lambda: (
-            (found := client.describe_endpoint(EndpointName=name))["EndpointStatus"] == "Failed" and found
-        ),
-        "the endpoint's failure",
-    )
-    assert "cannot be served" in endpoint["FailureReason"]
+@pytest.mark.slow
+def test_an_endpoint_without_anything_to_serve_fails_and_can_be_deleted(aws: Account) -> None:
+    endpoint = deployed(aws, {"Image": IMAGE})
+    assert endpoint["EndpointStatus"] == "Failed"
+    assert "did not pass the ping health check" in endpoint["FailureReason"]
+    name, client = endpoint["EndpointName"], aws.client("sagemaker")
     code, message = refused(aws.client("sagemaker-runtime").invoke_endpoint, EndpointName=name, Body=b"{}")
     assert code == "ValidationError"
     assert message == f"Endpoint {name} of account 123456789012 not found."
     client.delete_endpoint(EndpointName=name)
-    client.delete_endpoint_config(EndpointConfigName=name)
-    client.delete_model(ModelName=name)
     assert "Could not find endpoint" in refused(client.describe_endpoint, EndpointName=name)[1]
 
 
