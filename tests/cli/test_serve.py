@@ -18,8 +18,21 @@ import pytest
 from desk import gone, until
 from serving import ECHO, Server, below, model_folder
 
+from tarmac.agent.paths import RunPaths
 from tarmac.cli import serve
+from tarmac.cli.model_argument import model_path
 from tarmac.cli.reloading import folders
+
+RUN = {
+    "version": 1,
+    "id": "digits-20260101-000000-abcd",
+    "job_name": "digits",
+    "kind": "training",
+    "place": "local",
+    "status": "Completed",
+    "created": 1767225600.0,
+    "artifacts": {"model.tar.gz": {"bytes": 1, "files": 1, "sha256": "00"}},
+}
 
 
 def flags(*words: str) -> list[str]:
@@ -84,6 +97,37 @@ def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "none.tar.gz" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def model_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Path:
+    """The path that MODEL means in a folder with a run called `digits` and the script's own folder of that name."""
+    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "train.py").touch()
+    paths = RunPaths(tmp_path / "state" / "runs" / "digits-20260101-000000-abcd")
+    paths.model_archive.parent.mkdir(parents=True)
+    paths.model_archive.touch()
+    paths.run.write_text(json.dumps(RUN))
+    parser = argparse.ArgumentParser()
+    serve.add_parser(parser.add_subparsers())
+    return model_path(parser.parse_args(["serve", *words]), tmp_path / "scratch")
+
+
+def test_a_run_goes_before_the_folder_of_its_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert model_of(tmp_path, monkeypatch, "digits", "--on", "local").name == "model.tar.gz"
+    assert "holds no model; this is the run digits-2026" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("./digits",), ("digits", "--code", "x.py")])
+def test_a_folder_that_is_meant_stays_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    assert model_of(tmp_path, monkeypatch, *words).name == "digits"
 
 
 @pytest.mark.slow

@@ -189,3 +189,38 @@ def test_several_saved_models_need_a_choice(tmp_path: Path) -> None:
     assert choose_model(tmp_path, "dogs") == tmp_path / "dogs" / "1"
     with pytest.raises(LoadError, match="'birds'"):
         choose_model(tmp_path, "birds")
+
+
+def test_a_folder_of_scripts_is_no_model_unless_one_is_the_handler(tmp_path: Path, scratch: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").touch()
+    with pytest.raises(LoadError, match=r"holds no model.*It holds train\.py"):
+        prepare(tmp_path / "scripts", scratch)
+    (tmp_path / "scripts" / "inference.py").touch()
+    assert prepare(tmp_path / "scripts", scratch) == tmp_path / "scripts"
+
+
+def test_the_program_that_the_environment_names_is_a_handler(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_PROGRAM", "entry.py")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "entry.py").touch()
+    assert prepare(tmp_path / "model", scratch) == tmp_path / "model"
+
+
+def test_what_may_not_be_read_is_named() -> None:
+    refused = LoadError.of(PermissionError(13, "Permission denied", "/srv/model"))
+    assert refused.message == "/srv/model: Permission denied."
+    assert refused.remedy is not None
+    assert "user" in refused.remedy
+
+
+def test_a_folder_of_many_folders_is_not_searched_to_its_end(tmp_path: Path) -> None:
+    for number in range(50):
+        for inner in range(50):
+            (tmp_path / f"{number}" / f"{inner}").mkdir(parents=True)
+    assert saved_models(tmp_path) == {}
+    late = tmp_path / "49" / "49" / "saved_model.pb"
+    late.touch()
+    assert saved_models(tmp_path) == {}, "2,000 folders and no more"

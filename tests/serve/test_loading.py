@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -32,6 +33,25 @@ def predict_fn(data, model):
 
 def output_fn(prediction, accept):
     return prediction, accept
+"""
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from tarmac.serve.errors import LoadError
+from tarmac.serve.handler import Device, load_model
+from tarmac.serve.loading import load
+from tarmac.serve.settings import Settings
+
+folder = Path(sys.argv[1])
+folder.chmod(0)
+if os.geteuid() == 0:
+    os.seteuid(65534)
+try:
+    load_model(folder, Settings(), Device())
+except LoadError as error:
+    print(error.message, error.remedy.replace(str(os.geteuid()), "65534"))
 """
 
 
@@ -90,6 +110,16 @@ def test_a_program_that_is_nowhere_names_the_places(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"SAGEMAKER_PROGRAM is 'serve.py'.*code/serve.py.*") as caught:
         find_handler(tmp_path, Settings(program="serve.py"))
     assert str(tmp_path / "serve.py") in caught.value.message
+
+
+def test_a_folder_that_may_not_be_read_is_a_load_error(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(write(tmp_path / "model", ECHO))],
+        capture_output=True,
+        text=True,
+    )
+    assert "Permission denied" in told.stdout, told.stderr
+    assert "user 65534" in told.stdout
 
 
 def test_requirements_beside_the_handler_are_noted(tmp_path: Path) -> None:

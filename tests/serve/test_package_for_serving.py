@@ -11,7 +11,8 @@ import pytest
 from serving_handlers import example
 
 from tarmac.cli.main import main
-from tarmac.serve.package import Ask, build, check, next_shape, zeros
+from tarmac.serve.guess import next_shape, zeros
+from tarmac.serve.package import Ask, build, check
 
 SERVER = [sys.executable, "-m", "tarmac.serve", "serve"]
 HANDLER = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 
 from tarmac.agent.paths import RunPaths
@@ -37,20 +39,33 @@ def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
     path = Path(text).expanduser()
     if path.is_dir() and RunPaths(path).run.is_file():
         return _archive_in(RunPaths(path).model_archive, text)
-    if path.exists():
+    if path.exists() and not _may_be_a_run(path, text, arguments.code):
         return path
     try:
         run = found_run(arguments, text)
-    except RunNotFound as error:
+    except TarmacError as error:
+        if path.exists():
+            return path
+        if not isinstance(error, RunNotFound):
+            raise
         raise UsageError(
             f"There is neither a file or folder {text} nor a run of that name.",
             remedy=f"MODEL is {MODEL_HELP}. `tarmac ps` lists runs.",
         ) from error
+    if path.exists():
+        print(f"The folder {text} holds no model; this is the run {run.id}.", file=sys.stderr)
     here = next((Path(a.location) for a in run.artifacts() if a.name == "model.tar.gz"), None)
     if here is not None and here.is_file():
         return here
     pulled = run.pull(scratch / "pulled") if here is not None else []
     return _archive_in(next((p for p in pulled if p.name == "model.tar.gz"), scratch / "none"), text)
+
+
+def _may_be_a_run(path: Path, text: str, code: Path | None) -> bool:
+    """Whether a folder that is there is not what is meant: a run is often called like the folder of its script."""
+    from tarmac.serve.artifact import holds_model  # `--help` needs nothing of it
+
+    return code is None and os.sep not in text and path.is_dir() and not holds_model(path)
 
 
 def _archive_in(archive: Path, name: str) -> Path:

@@ -45,7 +45,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-batch-size", type=int, help="requests computed together at most (default: 32)")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for a whole request (default: 60)")
     parser.add_argument(
-        "--warmup", metavar="FILE", help="a request's body, or a folder of such, to begin with"
+        "--warmup",
+        metavar="FILE",
+        help="a request's body, or a folder of such, to begin with; auto: zeros of the model's shape",
     )
     parser.add_argument("--require-gpu", action="store_true", help="never healthy with a model on the CPU")
     parser.add_argument("--autocast", choices=["bf16", "fp16"], help="mixed precision for PyTorch models")

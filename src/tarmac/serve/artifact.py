@@ -9,7 +9,8 @@ from tarmac.agent.artifacts import ArtifactError
 from tarmac.agent.unpacking import unpack
 from tarmac.serve.errors import LoadError
 from tarmac.serve.frameworks import tensorflow_files, torch_files
-from tarmac.serve.loading.finding import CODE, REQUIREMENTS
+from tarmac.serve.loading.finding import CODE, REQUIREMENTS, find_handler
+from tarmac.serve.settings import read_settings
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 ARCHIVE = "model.tar.gz"
@@ -32,6 +33,18 @@ def prepare(model: Path, scratch: Path, code: Path | None = None, requirements: 
     Raises:
         LoadError: it is none of these; the message says what was looked for where.
     """
+    try:
+        return _prepared(model, scratch, code, requirements)
+    except OSError as error:
+        raise LoadError.of(error) from error
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a folder holds anything that can be served."""
+    return _archive_in(folder) is not None or _is_model(folder)
+
+
+def _prepared(model: Path, scratch: Path, code: Path | None, requirements: Path | None) -> Path:
     if not model.exists():
         raise LoadError(f"{model} is not there.", remedy=f"MODEL is {_FORMS}.")
     if model.is_file():
@@ -83,9 +96,7 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
 def _servable(folder: Path, scratch: Path, code: Path | None) -> Path:
     if code is not None or _is_model(folder):
         return folder
-    archive = next(
-        (path for path in (folder / ARCHIVE, folder / "artifacts" / ARCHIVE) if path.is_file()), None
-    )
+    archive = _archive_in(folder)
     if archive is not None:
         return _unpacked(archive, scratch)
     there = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
@@ -96,13 +107,27 @@ def _servable(folder: Path, scratch: Path, code: Path | None) -> Path:
     )
 
 
+def _archive_in(folder: Path) -> Path | None:
+    places = (folder / ARCHIVE, folder / "artifacts" / ARCHIVE)
+    return next((path for path in places if path.is_file()), None)
+
+
 def _is_model(folder: Path) -> bool:
-    handlers = [*folder.glob("*.py"), *(folder / CODE).glob("*.py")]
-    if handlers or (folder / "model.json").is_file() or torch_files.model_files(folder):
+    if _has_handler(folder) or (folder / "model.json").is_file() or torch_files.model_files(folder):
         return True
     if tensorflow_files.saved_models(folder):
         return True
     return any(path.suffix in tensorflow_files.KERAS_SUFFIXES for path in folder.iterdir())
+
+
+def _has_handler(folder: Path) -> bool:
+    """By its name alone beside the model: a folder of scripts is none. In `code/`, whatever Python is there counts."""
+    if any((folder / CODE).glob("*.py")):
+        return True
+    try:
+        return find_handler(folder, read_settings(os.environ)).file is not None
+    except LoadError:
+        return False
 
 
 def _around(file: Path, scratch: Path, code: Path | None) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 class RequestError(Exception):
     """A request that cannot be answered as asked; the client sees the status and the message, so no paths in it.
@@ -32,3 +34,14 @@ class LoadError(Exception):
         self.message = message
         self.remedy = remedy
         self.details = details
+
+    @classmethod
+    def of(cls, error: OSError) -> LoadError:
+        """A file or folder that the system refuses."""
+        user = os.geteuid()
+        return cls(
+            f"{error.filename}: {error.strerror}.",
+            remedy=f"The server runs as user {user}; `ls -ld` tells who may read it."
+            if isinstance(error, PermissionError)
+            else None,
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -20,12 +19,12 @@ from typing import Any
 from tarmac.agent.artifacts import ArtifactError, PackResult, pack
 from tarmac.serve.errors import LoadError
 from tarmac.serve.frameworks import tensorflow_files
+from tarmac.serve.guess import FIRST, MOST, next_shape, zeros
 
 LEFT_OUT = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".DS_Store", ".mypy_cache", ".pytest_cache"}
 )
 _PATIENCE_S = 30
-_MOST_GUESSES = 6
 
 
 @dataclass(frozen=True)
@@ -219,9 +218,9 @@ def _ask(port: int, ask: Ask, timeout_s: float) -> dict[str, Any]:
 
 def _guess(port: int, timeout_s: float) -> dict[str, Any]:
     """Sends one row of zeros, and learns the row's shape from the refusals (422 names it)."""
-    shape: tuple[int, ...] | None = (1, 1)
+    shape: tuple[int, ...] | None = FIRST
     found: dict[str, Any] = {}
-    for _ in range(_MOST_GUESSES):
+    for _ in range(MOST):
         if shape is None:
             break
         body = json.dumps(zeros(shape)).encode()
@@ -236,47 +235,6 @@ def _guess(port: int, timeout_s: float) -> dict[str, Any]:
         "message": f"Which request it takes could not be guessed (the last guess: {found.get('status')} {said}). Give one "
         "with --request FILE.",
     }
-
-
-def next_shape(shape: tuple[int, ...], refusal: str) -> tuple[int, ...] | None:
-    """The shape that a refusal asks for; `None` where it does not say."""
-    whole = re.search(r"expected shape [(\[]([^)\]]*)[)\]]", refusal)
-    if whole:
-        sizes = [part.strip() for part in whole[1].split(",") if part.strip()]
-        asked = tuple(int(size) if size.isdigit() else 1 for size in sizes)
-        return asked if asked and asked != shape else None
-    last = re.search(r"expected (\d+) values in", refusal) or re.search(
-        r"expected size (\d+) in dimension 1\b", refusal
-    )
-    if last and len(shape) == 4:
-        return _scaled(shape, int(last[1]), refusal)
-    if last:
-        asked = (*shape[:-1], int(last[1]))
-        return asked if asked != shape else None
-    dimensions = re.search(r"expected (?:at least )?(?:\d+D[^,]*or )?(\d+)(?:D| dimensions)", refusal)
-    if dimensions:
-        asked = (*shape[:1], *[32] * (int(dimensions[1]) - 1))
-        return asked if len(asked) != len(shape) else None
-    channels = re.search(r"expected (\d+) channels", refusal)
-    if channels and len(shape) > 2:
-        asked = (shape[0], int(channels[1]), *shape[2:])
-        return asked if asked != shape else None
-    return None
-
-
-def _scaled(shape: tuple[int, ...], expected: int, refusal: str) -> tuple[int, ...] | None:
-    """Pictures of another size, where a layer behind the convolutions counts other values than it got."""
-    given = re.search(r"given (\d+)", refusal)
-    if given is None:
-        return None
-    factor = (expected / int(given[1])) ** 0.5
-    asked = (*shape[:2], *(round(size * factor) for size in shape[2:]))
-    return asked if asked != shape and min(asked) > 0 else None
-
-
-def zeros(shape: Sequence[int]) -> Any:
-    """Zeros as nested lists."""
-    return 0.0 if not shape else [zeros(shape[1:]) for _ in range(shape[0])]
 
 
 def _exchange(port: int, method: str, path: str, ask: Ask | None, timeout_s: float) -> tuple[int, str, bytes]:

@@ -113,7 +113,7 @@ class Predictor:
         try:
             model = load_model(folder, settings, device, name)
             _import_ahead()
-            warm_up(model, settings.warmup)
+            warm_up(model, settings.warmup, say)
         except LoadError as error:
             self._fail(error.message, error.remedy, error.details, _ran_out_of_memory(error))
             return None

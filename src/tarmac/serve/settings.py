@@ -82,7 +82,8 @@ class Settings:
     cuda_graphs: bool = False
     """`TARMAC_SERVE_CUDA_GRAPHS`: `torch.compile` in its mode `reduce-overhead`, which replays CUDA graphs."""
     warmup: str = ""
-    """`TARMAC_SERVE_WARMUP`: a file with a request that is answered before `/ping` says 200."""
+    """`TARMAC_SERVE_WARMUP`: a file with a request, or a folder of such, answered before `/ping` says 200; `auto` makes
+    one of zeros."""
 
     tfs_default_model: str = ""
     """`SAGEMAKER_TFS_DEFAULT_MODEL_NAME`: which of several SavedModels below the model folder to serve."""

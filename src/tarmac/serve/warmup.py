@@ -1,10 +1,13 @@
-"""Answers recorded requests before the first real one: kernels are chosen, graphs captured, caches filled."""
+"""Answers recorded or made-up requests before the first real one: kernels are chosen, graphs captured, caches filled."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Callable
 
 from tarmac.serve.errors import LoadError, RequestError
+from tarmac.serve.guess import FIRST, MOST, next_shape, zeros
 from tarmac.serve.handler import Model, Request, Response
 
 CONTENT_TYPES = {
@@ -19,30 +22,63 @@ CONTENT_TYPES = {
     ".png": "image/png",
 }
 """By a file's suffix; everything else is `application/octet-stream`."""
+AUTO = "auto"
 _ROUNDS = 3
 
 
-def warm_up(model: Model, recorded: str) -> None:
+def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
     """Answer every recorded request a few times, and as many at once as the model computes at once.
 
     Args:
-        recorded: a file that holds one request's body, or a folder of such; nothing is done when it is empty.
+        recorded: a file that holds one request's body, or a folder of such; `auto` makes one of zeros, of the shape that
+            the model's refusals ask for; nothing is done when it is empty.
+        say: told what became of a made-up request.
 
     Raises:
         LoadError: there is none, or the model does not answer one of them.
     """
+    if recorded == AUTO:
+        _with_zeros(model, say)
+        return
     for path in _files(recorded):
         kind = CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
         request = Request(body=path.read_bytes(), content_type=kind)
         try:
-            for _ in range(_ROUNDS):
-                _answer(model, request)
-            _together(model, request)
+            _repeat(model, request)
         except RequestError as error:
             raise LoadError(
                 f"The model refuses the warm-up request {path.name}: {error.message}",
                 remedy="Its suffix says its content type, as in request.json or image.jpg.",
             ) from error
+
+
+def _with_zeros(model: Model, say: Callable[[str], None]) -> None:
+    """A guess that leads nowhere is no failure: the model may be right to refuse it."""
+    shape: tuple[int, ...] | None = FIRST
+    refusal = ""
+    for _ in range(MOST):
+        if shape is None:
+            break
+        request = Request(body=json.dumps(zeros(shape)).encode(), content_type="application/json")
+        try:
+            _repeat(model, request)
+        except RequestError as error:
+            refusal = error.message
+            shape = next_shape(shape, refusal)
+        except Exception as error:  # noqa: BLE001 - a handler that takes no zeros fails in its own way
+            refusal, shape = f"{type(error).__name__}: {error}", None
+        else:
+            say(f"warmed up with zeros of shape {shape}")
+            return
+    say(
+        f"no warm-up: which request the model takes could not be guessed ({refusal}); --warmup FILE gives one"
+    )
+
+
+def _repeat(model: Model, request: Request) -> None:
+    for _ in range(_ROUNDS):
+        _answer(model, request)
+    _together(model, request)
 
 
 def _files(recorded: str) -> list[Path]:

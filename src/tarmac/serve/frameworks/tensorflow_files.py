@@ -9,6 +9,9 @@ from tarmac.serve.errors import LoadError
 SAVED_MODEL = "saved_model.pb"
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 _DEEPEST = 4
+_MOST_FOLDERS = 2_000
+"""A model's folder has fewer; somebody's home or `/` is not searched to its end."""
+_NO_MODELS = ("code", "assets", "variables")
 
 
 def saved_models(folder: Path) -> dict[str, Path]:
@@ -61,16 +64,24 @@ def choose_model(folder: Path, wanted: str = "") -> Path | None:
     return next((path for path in files if path.suffix == ".keras"), files[0]) if files else None
 
 
-def _walk(folder: Path, depth: int) -> list[Path]:
-    if (folder / SAVED_MODEL).is_file():
-        return [folder]
-    if depth == 0:
+def _walk(top: Path, depth: int) -> list[Path]:
+    found: list[Path] = []
+    waiting = [(top, depth)]
+    looked = 0
+    while waiting and looked < _MOST_FOLDERS:
+        folder, below = waiting.pop(0)
+        looked += 1
+        if (folder / SAVED_MODEL).is_file():
+            found.append(folder)
+        elif below:
+            waiting += [(path, below - 1) for path in _folders(folder)]
+    return found
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        # Not this user's to read, or gone meanwhile: no model for this server.
         return []
-    below = sorted(
-        path
-        for path in folder.iterdir()
-        if path.is_dir()
-        and path.name not in ("code", "assets", "variables")
-        and not path.name.startswith(".")
-    )
-    return [found for path in below for found in _walk(path, depth - 1)]
+    return [path for path in paths if path.name not in _NO_MODELS and not path.name.startswith(".")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,10 @@ from tarmac.serve.settings import Settings
 def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
     """See `tarmac.serve.handler.load_model`."""
     folder = folder.absolute()
-    if not folder.is_dir():
-        raise LoadError(f"{folder} is no folder: there is no model.")
-    found = find_handler(folder, settings)
+    with _readable():
+        if not folder.is_dir():
+            raise LoadError(f"{folder} is no folder: there is no model.")
+        found = find_handler(folder, settings)
     packages = provide(found.requirements) if found.requirements is not None and settings.install else None
     home = Home(found.paths if packages is None else (*found.paths, packages))
     try:
@@ -47,7 +50,9 @@ def _load(
     context = Context(name, str(folder), device, settings.max_batch_size)
     framework: Framework | None = None
     if model_fn is None:
-        framework = _framework(_kind_in(folder, found, hooks), settings, device)
+        with _readable():
+            kind = _kind_in(folder, found, hooks)
+        framework = _framework(kind, settings, device)
     elif home.uses("torch"):
         # The handler has imported it: threads must be set before its first computation.
         framework = _framework("torch", settings, device)
@@ -86,6 +91,14 @@ def _load(
         placement=placement,
         loaded_by=loaded_by,
     )
+
+
+@contextmanager
+def _readable() -> Generator[None, None, None]:
+    try:
+        yield
+    except OSError as error:
+        raise LoadError.of(error) from error
 
 
 def _framework(kind: str, settings: Settings, device: Device) -> Framework:
