@@ -7,6 +7,9 @@
 | `TARMAC_ROLE_ARN` | the role of SageMaker jobs, where neither a flag nor the job names one |
 | `TARMAC_BUCKET` | the bucket that SageMaker jobs go through, where neither a flag nor the job names one |
 | `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as every AWS SDK reads them |
+| `AWS_DEFAULT_REGION` | the region where `AWS_REGION` is not set, as boto3 has it |
+| `AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_SAGEMAKER`, `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_CONTAINER_CREDENTIALS_FULL_URI`, `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` | one of them is enough for runs to be looked for on SageMaker too; boto3 reads their values |
+| `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, where the file is there (default `~/.aws/config`, `~/.aws/credentials`) |
 | `NO_COLOR` | no colours (https://no-color.org) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
@@ -15,11 +18,23 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tarmac.errors import TarmacError
+
+_AWS_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_SAGEMAKER",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+)
+_AWS_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials"}
 
 
 def state_dir() -> Path:
@@ -58,6 +73,28 @@ def role_arn() -> str | None:
 def bucket_name() -> str | None:
     """The bucket that SageMaker jobs go through unless they name another; None if none is set."""
     return os.environ.get("TARMAC_BUCKET") or None
+
+
+def aws_region() -> str | None:
+    """The region that variables name, without a look at AWS's own files; None if none does."""
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
+
+
+def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | None = None) -> bool:
+    """Whether this user seems to have an AWS account to ask: a look at variables and for two files.
+
+    Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+    """
+    known = os.environ if environment is None else environment
+    if any(known.get(name) for name in _AWS_VARIABLES):
+        return True
+    try:
+        at_home = home or Path.home()
+    except RuntimeError:
+        return any(known.get(name) for name in _AWS_FILES)
+    return any(
+        Path(known.get(name) or at_home / file).expanduser().is_file() for name, file in _AWS_FILES.items()
+    )
 
 
 def boto3_session() -> Any:

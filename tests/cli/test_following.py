@@ -46,6 +46,7 @@ class Told:
     """A run that tells what the test wants; an exception is raised where it stands."""
 
     id = "train-1"
+    typed = "train-1 --region eu-west-1"
 
     def __init__(self, *tellings: list[Event | BaseException], at_once: bool = False) -> None:
         self.place = "sagemaker"
@@ -76,6 +77,9 @@ class Told:
 
     def explanations(self) -> tuple[Any, ...]:
         return ()
+
+    def report(self, instance_type: str | None = None, region: str | None = None) -> Any:
+        raise NotImplementedError
 
     def write_log(self, sink: BinaryIO) -> int:
         raise NotImplementedError
@@ -140,7 +144,7 @@ class TestInterrupts:
     ) -> None:
         run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
         assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
-        assert own.getvalue().endswith("tarmac: train-1 goes on stopping by itself: tarmac wait train-1\n")
+        assert own.getvalue().endswith("tarmac: train-1 goes on stopping by itself: tarmac wait train-1 --region eu-west-1\n")
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()], [KeyboardInterrupt()], [DONE], at_once=True)

@@ -10,7 +10,8 @@ import pytest
 
 from tarmac.errors import RunNotFound
 from tarmac.places import everywhere
-from tarmac.places.everywhere import aws_is_set_up, find_run
+from tarmac.places.everywhere import find_run
+from tarmac.settings import aws_is_set_up
 from tarmac.places.local.runs import LocalRuns
 from tarmac.places.place import AmbiguousRun
 from tarmac.places.record import RunRecord

@@ -21,6 +21,7 @@ from tarmac.agent.container_job import ContainerConfig, NotUnderstood, job_here,
 from tarmac.agent.contract import Machine, code_folder, make_folders
 from tarmac.agent.descendants import adopt_orphans, end_descendants
 from tarmac.agent.job import AgentJob
+from tarmac.agent.marks import VERDICT_MARK, WORDS_MARK
 from tarmac.agent.output import Sink
 from tarmac.agent.paths import ContainerPaths, RunPaths
 from tarmac.agent.run import Run
@@ -28,9 +29,6 @@ from tarmac.agent.state import RunState
 from tarmac.agent.unpacking import unpack
 from tarmac.agent.venue import NotStarted
 from tarmac.gpu.nvml import count_gpus
-
-VERDICT_MARK = "tarmac-verdict: "
-"""What the last line on standard output begins with; the verdict follows as JSON."""
 
 LONGEST_LINE = 200_000
 """Characters of a verdict in that line; a longer one leaves its series out. CloudWatch takes events of 256 KiB:
@@ -76,9 +74,9 @@ def carry_out_order(here: ContainerPaths, read: Callable[[ContainerPaths], Order
         if not isinstance(error, (NotUnderstood, OSError)):
             import traceback  # for what should never be needed
 
-            say(traceback.format_exc())
+            say(traceback.format_exc(), mark="")
             why = f"the agent itself failed: {type(error).__name__}: {error}"
-        say(f"tarmac: {why}\n")
+        say(why)
         _leave_word(here, why)
         return 1
     finally:
@@ -134,12 +132,14 @@ class Container:
         self._verdict = verdict
 
     def ended(self) -> None:
+        if not self.sink.ends_line:
+            self.sink.write(b"\n")
         if self._state["failure_reason"]:
-            say(f"tarmac: {self._state['failure_reason']}\n")
+            say(self._state["failure_reason"])
         if not self._order.reports:
             return
         for note in self._state["notes"]:
-            say(f"tarmac: {note}\n")
+            say(note)
         results = self._here.results(self._job.kind, self._job.current_host)
         try:
             results.mkdir(parents=True, exist_ok=True)
@@ -147,10 +147,9 @@ class Container:
                 states.write_json(results / self.paths.verdict.name, self._verdict)
             states.write_json(results / self.paths.run.name, self._state.values)
         except OSError as error:
-            say(f"tarmac: {results} cannot be written: {error.strerror}\n")
+            say(f"{results} cannot be written: {error.strerror}")
         if self._verdict is not None:
-            start = "" if self.sink.ends_line else "\n"
-            self.sink.write(f"{start}{verdict_line(self._verdict)}\n".encode())
+            self.sink.write(f"{verdict_line(self._verdict)}\n".encode())
 
 
 def verdict_line(verdict: Mapping[str, Any]) -> str:
@@ -162,10 +161,15 @@ def verdict_line(verdict: Mapping[str, Any]) -> str:
     return VERDICT_MARK + line
 
 
-def say(words: str) -> None:
-    """The agent's own words, to standard error: SageMaker keeps them beside the script's output."""
+def say(words: str, mark: str = WORDS_MARK) -> None:
+    """The agent's own words, to standard error: SageMaker keeps them beside the script's output.
+
+    Args:
+        mark: begins each line; `tarmac` shows what has the usual one at the run's end, not in its log.
+    """
     sink = Sink(lambda: os.dup(2))
-    sink.write(words.encode(errors="backslashreplace"))
+    lines = "".join(f"{mark}{line}\n" for line in words.splitlines())
+    sink.write(lines.encode(errors="backslashreplace"))
     sink.close()
 
 
@@ -220,4 +224,4 @@ def _leave_word(here: ContainerPaths, why: str) -> None:
         failure.parent.mkdir(parents=True, exist_ok=True)
         failure.write_text(why, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        say(f"tarmac: {failure} cannot be written: {error.strerror}\n")
+        say(f"{failure} cannot be written: {error.strerror}")

@@ -1,5 +1,7 @@
 """Say what went wrong in a log: the line, the cause here or on an instance type, and what to type next.
 
+A run is looked for on this machine, then on SageMaker.
+
 Without a word: the newest run. `-` reads standard input.
 """
 
@@ -11,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import add_format, verb
-from tarmac.errors import ExitCode, UsageError
+from tarmac.errors import ExitCode, RunNotFound, UsageError
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
+    from tarmac.catalogue import Catalogue
     from tarmac.cli.arguments import Verbs
     from tarmac.explain import Context, Report
+    from tarmac.places.place import Run
 
 _LABEL = 11
 _WIDEST = 120
@@ -33,7 +37,8 @@ def add_parser(verbs: Verbs) -> None:
         help="a log (gzipped or not), - for standard input, or a run (default: the newest run)",
     )
     parser.add_argument("--instance-type", metavar="ml.g5.xlarge", help="where it was written")
-    parser.add_argument("--region", metavar="us-west-2", help="where that was")
+    parser.add_argument("--region", metavar="us-west-2", help="where that was, and where to look for the run")
+    parser.add_argument("--on", choices=["local", "sagemaker"], help="look for the run there alone")
     add_format(parser)
     parser.set_defaults(run=run)
 
@@ -53,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
-    from tarmac.explain.read import explain_file, explain_run, explain_stream
+    from tarmac.catalogue import Catalogue
+    from tarmac.explain.read import explain_file, explain_stream
 
     target: str | None = arguments.target
     if target == "-":
@@ -67,11 +73,24 @@ def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
                 f"{target} cannot be read: {(error.strerror or str(error)).lower()}.",
                 remedy="Name a log file, a run (tarmac ps lists them), or - for standard input.",
             ) from error
-    from tarmac.places.local.runs import local_runs
+    found = _found(arguments, target)
+    _warn_of_unknown(arguments, Catalogue.load())
+    return found.id, found.report(arguments.instance_type, arguments.region)
 
-    store = local_runs()
-    record = store.find(target)
-    return record.id, explain_run(store.paths(record.id), record, _context(arguments, written_here=True))
+
+def _found(arguments: argparse.Namespace, name: str | None) -> Run:
+    """The run that is meant; --region says where to look on AWS, and hides no run of this machine."""
+    from tarmac.places.everywhere import find_run
+    from tarmac.places.place import LOCAL, SAGEMAKER, AmbiguousRun
+
+    if arguments.on is not None or arguments.region is None:
+        return find_run(name, arguments.on, arguments.region)
+    try:
+        return find_run(name, LOCAL)
+    except AmbiguousRun:
+        raise
+    except RunNotFound:
+        return find_run(name, SAGEMAKER, arguments.region)
 
 
 def _standard_input() -> BufferedReader:
@@ -80,7 +99,7 @@ def _standard_input() -> BufferedReader:
     return cast("BufferedReader", sys.stdin.buffer)
 
 
-def _context(arguments: argparse.Namespace, *, written_here: bool = False) -> Context:
+def _context(arguments: argparse.Namespace) -> Context:
     """What is known of where the log was written.
 
     A log that lies on a machine with a driver was most likely written there; one on a laptop was not.
@@ -90,18 +109,22 @@ def _context(arguments: argparse.Namespace, *, written_here: bool = False) -> Co
     from tarmac.explain.machine import elsewhere, this_machine
 
     context = this_machine()
-    if not written_here and context.driver is None:
+    if context.driver is None:
         context = elsewhere(context.catalogue)
     if arguments.region:
         context = replace(context, region=arguments.region, region_asked=True)
     if arguments.instance_type:
-        if context.catalogue.instance(arguments.instance_type) is None:
-            print(
-                f"tarmac: the catalogue knows no instance type called {arguments.instance_type}; going on without.",
-                file=sys.stderr,
-            )
+        _warn_of_unknown(arguments, context.catalogue)
         context = context.on_instance(arguments.instance_type)
     return context
+
+
+def _warn_of_unknown(arguments: argparse.Namespace, catalogue: Catalogue) -> None:
+    if arguments.instance_type and catalogue.instance(arguments.instance_type) is None:
+        print(
+            f"tarmac: the catalogue knows no instance type called {arguments.instance_type}; going on without.",
+            file=sys.stderr,
+        )
 
 
 def _show(report: Report, name: str) -> None:

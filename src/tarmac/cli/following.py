@@ -32,6 +32,7 @@ def follow_to_the_end(
     offset: int = 0,
     stop_on_interrupt: bool = True,
     first: Callable[[], None] | None = None,
+    end: Callable[[Run, RunRecord, Console], None] | None = None,
 ) -> int:
     """Show a run until it has ended, then its verdict.
 
@@ -40,6 +41,7 @@ def follow_to_the_end(
         stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once or, where that cannot be, waits no
             longer; else it only stops the looking.
         first: what else to show before; Ctrl-C stops the run from there on.
+        end: shows how it ended; `show_end` if None.
 
     Returns:
         The exit code that says how it ended.
@@ -65,7 +67,7 @@ def follow_to_the_end(
             events = run.follow(offset=offset + view.seen, live=console.live)
     console.end_progress()
     record = run.record
-    show_end(run, record, console)
+    (end or show_end)(run, record, console)
     return ExitCode.INTERRUPTED if interrupts else record.outcome
 
 
@@ -74,15 +76,23 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     console.say()
     if (verdict := run.verdict) is not None:
         console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
-    console.label("run", _ending(record))
+    show_status(record, console)
     if billed := billing(record):
         console.label("billed", billed)
     for note in record.notes:
         console.label("note", note)
-    for artifact in run.artifacts():
+    artifacts = run.artifacts()
+    for artifact in artifacts:
         console.label("artifact", _artifact(artifact))
+    if artifacts and run.place != LOCAL:
+        console.label("", f"tarmac pull {run.typed}")
     for explanation in run.explanations()[:_MOST_EXPLANATIONS]:
         _explain(explanation, console)
+
+
+def show_status(record: RunRecord, console: Console) -> None:
+    """How a run ended, and why."""
+    console.label("run", _ending(record))
 
 
 def final_document(run: Run) -> str:
@@ -117,10 +127,12 @@ class _View:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._record: RunRecord | None = None
+        self._apart = False
         self.seen = 0
 
     def show(self, event: Event) -> None:
         if isinstance(event, Output):
+            self._set_apart()
             self.seen += len(event.content)
             self._console.write(event.content)
         elif isinstance(event, Live):
@@ -141,7 +153,13 @@ class _View:
     def _started(self, record: RunRecord) -> None:
         if "isolation" in record.document:
             self._console.label("/opt/ml", _ISOLATION.get(record.document["isolation"], "unknown"))
-        self._console.say()
+        self._set_apart()
+
+    def _set_apart(self) -> None:
+        """A line without a word between what was planned and what the script prints."""
+        if not self._apart:
+            self._apart = True
+            self._console.say()
 
     def _progress(self, sample: dict[str, Any]) -> str:
         parts = [self._record.secondary_status or "" if self._record else "", span(sample.get("seconds"))]
@@ -179,14 +197,14 @@ def _stopping(run: Run, interrupts: int) -> str:
     if run.can_stop_at_once:
         return "stopping at once" if interrupts > 1 else f"stopping {run.id}; Ctrl-C again stops it at once"
     if interrupts > 1:
-        return f"{run.id} goes on stopping by itself: tarmac wait {run.id}"
+        return f"{run.id} goes on stopping by itself: tarmac wait {run.typed}"
     return f"stopping {run.id}; Ctrl-C again leaves it to stop by itself"
 
 
 def _ending(record: RunRecord) -> str:
     took = span(record.seconds(record.ended or 0.0))
     text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
-    return f"{text}\n{record.failure_reason}" if record.failure_reason else text
+    return f"{text}\n{record.reason}" if record.reason else text
 
 
 def _artifact(artifact: Artifact) -> str:

@@ -35,7 +35,5 @@ def run(arguments: argparse.Namespace) -> int:
 
         return follow_to_the_end(found, Console(), stop_on_interrupt=False)
     if found.write_log(sys.stdout.buffer) == 0 and (record := found.record).has_ended:
-        print(
-            f"tarmac: {record.id} printed nothing: {record.failure_reason or record.status}", file=sys.stderr
-        )
+        print(f"tarmac: {record.id} printed nothing: {record.reason or record.status}", file=sys.stderr)
     return ExitCode.OK

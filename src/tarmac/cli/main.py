@@ -114,7 +114,8 @@ def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None
 
 def _say(error: TarmacError) -> int:
     sys.stdout.flush()
-    print(f"tarmac: {error.message}", file=sys.stderr)
+    indented = "\n        "
+    print("tarmac: " + error.message.replace("\n", indented), file=sys.stderr)
     if error.remedy:
-        print("        " + error.remedy.replace("\n", "\n        "), file=sys.stderr)
+        print("        " + error.remedy.replace("\n", indented), file=sys.stderr)
     return error.exit_code

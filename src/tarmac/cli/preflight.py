@@ -18,15 +18,18 @@ class ChecksFailed(TarmacError):
     """The job has mistakes that would waste the run."""
 
 
-def check_before_running(job: Job, console: Console) -> None:
+def check_before_running(job: Job, console: Console, region: str | None = None) -> None:
     """Say each error and warning in a line, and refuse a job with errors.
+
+    Args:
+        region: where it will run, for prices.
 
     Raises:
         ChecksFailed: there are errors.
     """
     from tarmac.check.running import check_job
 
-    hits = [hit for hit in check_job(job) if hit.finding.severity is not Severity.NOTE]
+    hits = [hit for hit in check_job(job, region) if hit.finding.severity is not Severity.NOTE]
     for hit in hits:
         console.label(hit.finding.severity, one_line(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]

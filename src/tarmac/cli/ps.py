@@ -55,14 +55,24 @@ def run(arguments: argparse.Namespace) -> int:
         if older:
             print(f"{older} older runs: tarmac ps --all")
     else:
-        where = "on this machine" if places == [LOCAL] else "here"
-        print(f"There are no runs {where}. `tarmac run train.py` makes one.")
+        print(_nothing(places, problem))
     return ExitCode.OK
 
 
-def _places(arguments: argparse.Namespace) -> list[str]:
-    from tarmac.places.everywhere import aws_is_set_up
+def _nothing(places: list[str], problem: str | None) -> str:
     from tarmac.places.place import LOCAL, SAGEMAKER
+
+    if places == [SAGEMAKER]:
+        return (
+            "There are no runs on SageMaker in this region. `tarmac run train.py --on sagemaker` makes one."
+        )
+    where = "on this machine" if places == [LOCAL] or problem else "here"
+    return f"There are no runs {where}. `tarmac run train.py` makes one."
+
+
+def _places(arguments: argparse.Namespace) -> list[str]:
+    from tarmac.places.place import LOCAL, SAGEMAKER
+    from tarmac.settings import aws_is_set_up
 
     if arguments.on is not None:
         return [arguments.on]

@@ -30,6 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.run_names):
         raise UsageError("Name the runs to remove, or say --all.", remedy="tarmac rm RUN")
     found = _all_ended(arguments) if arguments.all else _named(arguments)
+    if not found:
+        place = "on SageMaker" if _place_of_all(arguments) == "sagemaker" else "on this machine"
+        print(f"There are no runs {place} that have ended.")
     for run in found:
         print(f"{run.id}: {run.remove()}")
     return ExitCode.OK
@@ -39,8 +42,12 @@ def _all_ended(arguments: argparse.Namespace) -> list[Run]:
     """Of one place alone: what is on AWS goes only if a person says so."""
     from tarmac.places.everywhere import runs_in
 
-    runs = runs_in(arguments.on or ("sagemaker" if arguments.region else "local"), arguments.region)
+    runs = runs_in(_place_of_all(arguments), arguments.region)
     return [runs.run(record) for record in list(runs.records()) if record.has_ended]
+
+
+def _place_of_all(arguments: argparse.Namespace) -> str:
+    return arguments.on or ("sagemaker" if arguments.region else "local")
 
 
 def _named(arguments: argparse.Namespace) -> list[Run]:
@@ -49,5 +56,7 @@ def _named(arguments: argparse.Namespace) -> list[Run]:
     )
     running = next((run for run in found if not run.record.has_ended), None)
     if running is not None:
-        raise UsageError(f"{running.id} still runs. Nothing was removed.", remedy=f"tarmac stop {running.id}")
+        raise UsageError(
+            f"{running.id} still runs. Nothing was removed.", remedy=f"tarmac stop {running.typed}"
+        )
     return found

@@ -154,8 +154,9 @@ def _refuse_what_is_for_here(arguments: argparse.Namespace) -> None:
 def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
     if not arguments.no_check:
         from tarmac.cli.preflight import check_before_running
+        from tarmac.settings import aws_region
 
-        check_before_running(job, console)
+        check_before_running(job, console, job.resources.region or aws_region())
 
 
 def _read_job(arguments: argparse.Namespace) -> Job:

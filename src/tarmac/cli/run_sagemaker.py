@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarmac.catalogue import Catalogue
-from tarmac.cli.following import final_document, follow_to_the_end
+from tarmac.cli.following import final_document, follow_to_the_end, show_end, show_status
 from tarmac.cli.sagemaker_text import describe, dry_run_document
 from tarmac.cli.words import counted, size
 from tarmac.errors import ExitCode
@@ -21,9 +22,12 @@ from tarmac.places.sagemaker.place import SageMakerPlace
 from tarmac.places.sagemaker.plan import SageMakerPlan, plan_calls
 from tarmac.places.sagemaker.processing import output_name
 from tarmac.places.sagemaker.submit import Started
+from tarmac.places.sagemaker.tried import NotToBeHad, failed_for_capacity
 
 if TYPE_CHECKING:
     from tarmac.cli.console import Console
+    from tarmac.places.place import Run
+    from tarmac.places.record import RunRecord
     from tarmac.places.sagemaker.run import SageMakerRun
 
 
@@ -53,9 +57,14 @@ def _followed(place: SageMakerPlace, plan: SageMakerPlan, console: Console, as_j
             console.end_progress()
             if started.plan.run_id != plan.run_id:
                 console.label("run", started.run.id)
-            code = follow_to_the_end(started.run, console)
+            code = follow_to_the_end(started.run, console, end=_show_end)
             if code == ExitCode.INTERRUPTED:
                 break
+    except NotToBeHad as error:
+        console.end_progress()
+        if as_json:
+            print(_nothing_to_be_had(error, started))
+        raise
     except KeyboardInterrupt:
         # It may have come while nobody followed the run.
         if started is not None:
@@ -68,6 +77,23 @@ def _followed(place: SageMakerPlace, plan: SageMakerPlan, console: Console, as_j
     if as_json:
         print(final_document(started.run))
     return code
+
+
+def _show_end(run: Run, record: RunRecord, console: Console) -> None:
+    """Of a run that got no machine there is nothing to show: the next type is tried, or all that were are told."""
+    if failed_for_capacity(record) is None:
+        show_end(run, record, console)
+    else:
+        show_status(record, console)
+
+
+def _nothing_to_be_had(error: NotToBeHad, last: Started | None) -> str:
+    """The document of a job that no instance type was to be had for: as any run's, with what was tried."""
+    document: dict[str, Any] = {"version": 1, "run": None, "verdict": None, "explanations": []}
+    if last is not None:
+        document = json.loads(final_document(last.run))
+    tried = [asdict(one) for one in error.tried]
+    return json.dumps(document | {"exit_code": int(error.exit_code), "tried": tried}, indent=2)
 
 
 def _deliver(job: Job, run: SageMakerRun, console: Console) -> None:
@@ -107,12 +133,12 @@ def _detached(started: Started, console: Console, as_json: bool) -> int:
         print(json.dumps(document, indent=2))
         return ExitCode.OK
     console.label("console", run.where)
-    console.label("", f"goes on by itself: tarmac logs -f {run.id}")
+    console.label("", f"goes on by itself: tarmac logs -f {run.typed}")
     if len(started.plan.targets) > 1:
         console.label("note", "nobody tries another instance type if AWS turns out to have none of this one")
     output, outputs = _local_results(started.plan.job)
     if output is not None or outputs:
-        console.label("note", f"its results stay on S3: tarmac pull {run.id}")
+        console.label("note", f"its results stay on S3: tarmac pull {run.typed}")
     return ExitCode.OK
 
 

@@ -31,7 +31,7 @@ def describe(plan: SageMakerPlan) -> list[tuple[str, str]]:
         ("GPU", _gpu(plan)),
         *_inputs(plan),
         *_outputs(plan),
-        ("role", plan.role.arn),
+        ("role", plan.role.arn + (f" ({plan.role.because})" if plan.role.because else "")),
         ("bucket", plan.bucket.name + (" (to be made)" if plan.bucket.calls else "")),
         ("limit", _limit(plan)),
     ]
@@ -80,7 +80,8 @@ def _gpu(plan: SageMakerPlan) -> str:
     expected = plan.target.expected
     if not expected.count:
         return f"none asked for ({expected.because})"
-    rule = unused_rule(plan.job, expected)
+    # Of the rule that a job gets by default a note tells more.
+    rule = unused_rule(plan.job, expected) if plan.job.if_gpu_unused is not None else None
     idle = ""
     if rule is not None:
         words = {"stop": "stopped", "fail": "failed", "warn": "warned of"}

@@ -28,7 +28,5 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(final_document(found))
     else:
-        print(
-            f"{record.id}: {record.status}" + (f": {record.failure_reason}" if record.failure_reason else "")
-        )
+        print(f"{record.id}: {record.status}" + (f": {record.reason}" if record.reason else ""))
     return record.outcome

@@ -5,43 +5,12 @@ boto3 is imported only where AWS is asked.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
-
 from tarmac.errors import RunNotFound, TarmacError
 from tarmac.places.local.runs import local_runs
 from tarmac.places.place import LOCAL, SAGEMAKER, AmbiguousRun, Run, Runs
+from tarmac.settings import aws_is_set_up
 
 PLACES = (LOCAL, SAGEMAKER)
-
-_SIGNS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_PROFILE",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_SAGEMAKER",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-)
-_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials"}
-
-
-def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | None = None) -> bool:
-    """Whether this user seems to have an AWS account to ask: a look at variables and for two files.
-
-    Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
-    """
-    known = os.environ if environment is None else environment
-    if any(known.get(name) for name in _SIGNS):
-        return True
-    try:
-        at_home = home or Path.home()
-    except RuntimeError:
-        return any(known.get(name) for name in _FILES)
-    return any(
-        Path(known.get(name) or at_home / file).expanduser().is_file() for name, file in _FILES.items()
-    )
 
 
 def runs_in(place: str, region: str | None = None) -> Runs:
@@ -95,6 +64,8 @@ def _on_sagemaker(name: str | None, missing: RunNotFound) -> Run:
     except RunNotFound as error:
         raise RunNotFound(f"{missing.message} {error.message}", remedy=error.remedy) from error
     except TarmacError as error:
-        raise RunNotFound(
+        unknown = RunNotFound(
             f"{missing.message} SageMaker could not be asked: {error.message}", remedy=error.remedy
-        ) from error
+        )
+        unknown.exit_code = error.exit_code
+        raise unknown from error

@@ -11,7 +11,7 @@ from tarmac.errors import RunNotFound
 from tarmac.places.record import RunRecord
 
 if TYPE_CHECKING:
-    from tarmac.explain import Explanation
+    from tarmac.explain import Explanation, Report
 
 LOCAL = "local"
 SAGEMAKER = "sagemaker"
@@ -89,6 +89,11 @@ class Run(Protocol):
     """Whether a stop can be hurried; where not, nothing is gained by waiting for it."""
 
     @property
+    def typed(self) -> str:
+        """What to type for it after a verb: its id, and its region where that has to be said."""
+        ...
+
+    @property
     def record(self) -> RunRecord:
         """What is known of it now.
 
@@ -161,6 +166,15 @@ class Run(Protocol):
 
     def explanations(self) -> tuple[Explanation, ...]:
         """What explains its failure, the root first; nothing for a run that did not fail."""
+        ...
+
+    def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
+        """What its logs say, whether it failed or not.
+
+        Args:
+            instance_type: what to take it to have run on; what is known of that if None.
+            region: where that is; what is known of that if None.
+        """
         ...
 
 

@@ -70,6 +70,14 @@ class RunRecord:
         )
 
     @property
+    def reason(self) -> str | None:
+        """Why it did not complete, in short where the agent said so: AWS quotes a whole traceback."""
+        if (said := self.document.get("reason")) is None:
+            return self.failure_reason
+        code = (self.failure_reason or "").partition(":")[0]
+        return f"{code}: {said}" if code.isalpha() else said
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing of it runs any more."""
         return self.status in ENDED

@@ -30,6 +30,7 @@ class World:
 
     def __init__(self) -> None:
         self.id = "job"
+        self.typed = "job --region eu-west-1"
         self.now = 0.0
         self.streams = Streams()
         self.looks: list[float] = []
@@ -225,7 +226,7 @@ class TestTrouble:
         with pytest.raises(type(error)) as caught:
             list(world.follow())
         assert "Sign in again" in str(caught.value.remedy)
-        assert str(caught.value.remedy).endswith("tarmac logs -f job")
+        assert str(caught.value.remedy).endswith("tarmac logs -f job --region eu-west-1")
         assert len(world.looks) == 3
 
     def test_what_is_not_allowed_ends_it_at_once(self, world: World) -> None:

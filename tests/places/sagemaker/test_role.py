@@ -49,8 +49,8 @@ def test_the_only_role_that_sagemaker_may_assume_is_taken_and_told(aws: Aws) -> 
     arn = make(aws, "jobs", path="/service-role/")
     chosen = find_role(aws)
     assert chosen.arn == arn
-    assert chosen.note is not None
-    assert "only role" in chosen.note
+    assert chosen.because is not None
+    assert "only role" in chosen.because
 
 
 def test_of_several_roles_none_is_guessed(aws: Aws) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from tarmac import __version__
 from tarmac.errors import TarmacError, UsageError
 from tarmac.places.aws.errors import AwsRefused, AwsUnreachable
-from tarmac.places.aws.facts import Circumstances
+from tarmac.places.aws.facts import Circumstances, unknown_region
 from tarmac.places.aws.objects import CONNECTIONS
 from tarmac.places.aws.words import Asked, in_words
 from tarmac.settings import boto3_session
@@ -97,6 +97,18 @@ class Asking:
                 remedy="export AWS_REGION=us-east-1 (or where your data lies), or --region us-east-1",
             )
         return found
+
+    @property
+    def region_flag(self) -> str:
+        """` --region us-west-2` where a command without it would ask another region than this client; else empty."""
+        asked = self._asked_region
+        return "" if asked is None or asked == self._opened().region_name else f" --region {asked}"
+
+    def unknown_region(self) -> str | None:
+        """None where boto3 knows the region for SageMaker; else the name that is most like it, empty without one."""
+        self._opened()
+        unknown = unknown_region("sagemaker", self._circumstances())
+        return unknown["near_region"] if unknown else None
 
     def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
         """Ask for one operation.

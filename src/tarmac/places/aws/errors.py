@@ -140,6 +140,8 @@ class AwsUnreachable(TarmacError):
         maybe_done: whether AWS may have done what it was asked: look before asking again.
     """
 
+    exit_code = ExitCode.UNDECIDED
+
     def __init__(
         self, message: str, remedy: str | None = None, *, operation: str = "", maybe_done: bool = False
     ) -> None:

@@ -63,7 +63,7 @@ def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, 
         "bucket_region": str(headers.get("x-amz-bucket-region") or answer.get("Region") or ""),
         "skew": _skew(headers.get("date"), where.now),
         **_denied(message),
-        **_unknown_region(service, where),
+        **unknown_region(service, where),
     }
     if (found := _QUOTA.search(message)) is not None:
         facts |= _quota(found, where.region)
@@ -104,7 +104,8 @@ def _denied(message: str) -> dict[str, str]:
     return {name: value.rstrip(".") for name, value in found.groupdict().items() if value}
 
 
-def _unknown_region(service: str, where: Circumstances) -> dict[str, str]:
+def unknown_region(service: str, where: Circumstances) -> dict[str, str]:
+    """The region, if there is none of that name, and the one that is spelled most like it."""
     if not where.region:
         return {}
     known = where.regions(service)

@@ -45,7 +45,9 @@ def in_words(error: Exception, asked: Asked, where: Circumstances) -> TarmacErro
     remedy = find_remedy(asked.service, asked.operation, _names(error), str(error)).said(
         facts_of(error, asked.service, where)
     )
-    if code in ("NoRegionError", "InvalidRegionError"):
+    if code == "NoRegionError":
+        return UsageError("No AWS region is set.", remedy)
+    if code == "InvalidRegionError":
         return UsageError(message, remedy)
     if isinstance(error, exceptions.ParamValidationError):
         return InvalidJob(message, remedy)

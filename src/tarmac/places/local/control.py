@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,7 +24,7 @@ from tarmac.places.place import LOCAL, Artifact, Event, Progress
 from tarmac.places.record import RunRecord
 
 if TYPE_CHECKING:
-    from tarmac.explain import Explanation
+    from tarmac.explain import Explanation, Report
 
 _LOOK_SECONDS = 1.0
 _CHUNK = 1 << 20
@@ -57,6 +58,11 @@ class LocalRun:
             RunNotFound: it was removed.
         """
         return self._store.record(self.id)
+
+    @property
+    def typed(self) -> str:
+        """What to type for it on the command line."""
+        return self.id
 
     @property
     def verdict(self) -> dict[str, Any] | None:
@@ -151,13 +157,24 @@ class LocalRun:
 
     def explanations(self) -> tuple[Explanation, ...]:
         """What explains its failure, by its logs and by this machine; nothing for a run that did not fail."""
-        record = self.record
-        if record.status != FAILED:
-            return ()
-        from tarmac.explain.machine import this_machine  # only a run that failed needs any of it
+        return self.report().explanations if self.record.status == FAILED else ()
+
+    def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
+        """What its logs say, on this machine.
+
+        Args:
+            instance_type: what to take this machine for.
+            region: where to take it to be.
+        """
+        from tarmac.explain.machine import this_machine  # only who asks why needs any of it
         from tarmac.explain.read import explain_run
 
-        return explain_run(self.paths, record, this_machine()).explanations
+        context = this_machine()
+        if region is not None:
+            context = replace(context, region=region, region_asked=True)
+        if instance_type is not None:
+            context = context.on_instance(instance_type)
+        return explain_run(self.paths, self.record, context)
 
     def _listening_agent(self) -> int | None:
         """The agent's process id, once it has one that listens to signals; `None` when it is gone."""

@@ -39,7 +39,7 @@ def attempts(place: SageMakerPlace, plan: SageMakerPlan, watch: Watch | None = N
         _tidy(place, started)
         following = plan.next(started.target.name)
         if following is None:
-            raise not_to_be_had(tried)
+            raise not_to_be_had(tried, plan, place.catalogue)
         if watch is not None:
             watch.note(f"AWS has no {started.target.name} free; trying {following.target.name}")
         plan = following

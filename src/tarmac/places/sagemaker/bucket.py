@@ -138,8 +138,8 @@ def _own(aws: Aws) -> BucketPlan:
         ) from refused
     if region is None:
         note = (
-            f"The bucket {name} will be made for your jobs: private, encrypted, over TLS alone; it keeps code for "
-            f"{KEPT_DAYS} days. --bucket NAME or TARMAC_BUCKET takes another."
+            f"the bucket {name} will be made for your jobs: private, encrypted, over TLS alone; it keeps code for "
+            f"{KEPT_DAYS} days; --bucket NAME or TARMAC_BUCKET takes another"
         )
         return BucketPlan(name, aws.region, tuple(creation(name, aws.region, caller.partition)), note)
     if region != aws.region:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tarmac.jobs.source import SourceTree
 from tarmac.places.agent_file import agent_file
+from tarmac.places.aws.s3 import encryption
 from tarmac.places.sagemaker.calls import Call
 from tarmac.places.sagemaker.layout import input_prefix, manifest_key, object_key, uri
 from tarmac.places.sagemaker.transfer import Folder, Parcel, pack_source, parcel_of, read_folder
@@ -78,11 +79,6 @@ def load(tree: SourceTree, local: Mapping[str, Path], remote: Mapping[str, str],
         folders={name: _folder(path) for name, path in local.items()},
         remote=dict(remote),
     )
-
-
-def encryption(kms_key: str | None) -> dict[str, str]:
-    """The members of a request that have S3 encrypt with that key; none for the bucket's own way."""
-    return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
 
 
 def _folder(path: Path) -> Folder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tarmac.catalogue import Catalogue
@@ -56,6 +56,25 @@ def choose(job: Job, catalogue: Catalogue, region: str) -> Choice:
     names = list(dict.fromkeys([job.instance_type, *job.fallbacks]))
     notes = [note for name in names if (note := _note_on(name, job.kind, catalogue, region)) is not None]
     return Choice(tuple(_candidate(name, job.kind, catalogue, region) for name in names), tuple(notes))
+
+
+def instead_of(
+    name: str,
+    kind: JobKind,
+    catalogue: Catalogue,
+    region: str,
+    *,
+    flag: str = "--instance-type",
+    without: Collection[str] = (),
+) -> str:
+    """Other types for the same job, a line each, as flags to type; empty where nothing is known.
+
+    Args:
+        without: types that are out of the question.
+    """
+    instances = [one.instance for one in catalogue.replacements(name, kind, region)]
+    others = [one for one in instances if one.name not in without]
+    return _lines(others[:_SHOWN], kind, catalogue, region, flag)
 
 
 def _by_resources(job: Job, catalogue: Catalogue, region: str) -> Choice:
@@ -113,7 +132,7 @@ def _note_on(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str
     if accepted and kind not in accepted:
         raise InvalidJob(
             f"{name} is no instance type for a {kind} job: SageMaker takes it for {_either(accepted)}.",
-            remedy=_instead(name, kind, catalogue, region),
+            remedy=instead_of(name, kind, catalogue, region) or "tarmac gpus --place sagemaker",
         )
     instance = catalogue.instance(name)
     if instance is None or not accepted:
@@ -128,23 +147,24 @@ def _note_on(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str
     return None
 
 
-def _instead(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str:
-    instances = [one.instance for one in catalogue.replacements(name, kind, region)]
-    return _lines(instances[:_SHOWN], kind, catalogue, region) or "tarmac gpus --place sagemaker"
-
-
 def _examples(kind: JobKind, catalogue: Catalogue, region: str) -> str:
     found = catalogue.search(Request(region=region, place="sagemaker", use=kind))
     return _lines(found[:_SHOWN], kind, catalogue, region) or "--instance-type ml.g5.xlarge"
 
 
-def _lines(instances: Sequence[Instance], kind: JobKind, catalogue: Catalogue, region: str) -> str:
+def _lines(
+    instances: Sequence[Instance],
+    kind: JobKind,
+    catalogue: Catalogue,
+    region: str,
+    flag: str = "--instance-type",
+) -> str:
     lines: list[str] = []
     for one in instances:
         price = catalogue.price(one.name, region, kind)
         gpus = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else "no GPU"
         cost = f", ${price.usd_per_hour:.2f} an hour" if price else ""
-        lines.append(f"--instance-type {one.name}  ({gpus}{cost})")
+        lines.append(f"{flag} {one.name}  ({gpus}{cost})")
     return "\n".join(lines)
 
 

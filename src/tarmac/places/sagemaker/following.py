@@ -52,6 +52,11 @@ class Watched(Protocol):
 
     id: str
 
+    @property
+    def typed(self) -> str:
+        """What to type for it on the command line."""
+        ...
+
     def look(self) -> Look:
         """Ask SageMaker for it, once."""
         ...
@@ -96,7 +101,7 @@ def follow(
         NoCredentials, AwsRefused: the credentials are not good any more, or may not look at it.
         AwsUnreachable: AWS was away for a quarter of an hour.
     """
-    patience = _Patience(job.id, clock, sleep)
+    patience = _Patience(job, clock, sleep)
     look: Look | None = None
     shown: tuple[Any, ...] | None = None
     looked = streams_looked = changed = -1e9
@@ -152,14 +157,14 @@ def _log_pause(silence: float, hosts: int) -> float:
     return max(hosts / _STREAMS_A_SECOND, min(_LOG_SLOWEST, max(_FASTEST, silence * _LOG_SHARE)))
 
 
-def still_goes_on(run_id: str, error: TarmacError) -> TarmacError:
+def still_goes_on(job: Watched, error: TarmacError) -> TarmacError:
     """An error that ends the looking, with the word that the job itself goes on."""
     is_expired = isinstance(error, NoCredentials) or (
         isinstance(error, AwsRefused) and error.code in _SIGN_IN_CODES
     )
-    again = f"tarmac logs -f {run_id}"
+    again = f"tarmac logs -f {job.typed}"
     first = f"{error.remedy.rstrip('.')}. " if error.remedy else ""
-    error.message = f"{error.message} {run_id} goes on at AWS."
+    error.message = f"{error.message} {job.id} goes on at AWS."
     error.remedy = f"{first if not is_expired else 'Sign in again (aws sso login, or new keys). '}Then go on with: {again}"
     error.args = (error.message,)
     return error
@@ -168,8 +173,8 @@ def still_goes_on(run_id: str, error: TarmacError) -> TarmacError:
 class _Patience:
     """Asks AWS again while a connection is lost or AWS asks to slow down."""
 
-    def __init__(self, run_id: str, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
-        self._run_id = run_id
+    def __init__(self, job: Watched, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._job = job
         self._clock = clock
         self._sleep = sleep
         self._since: float | None = None
@@ -200,13 +205,13 @@ class _Patience:
 
     def _failed(self, error: NoCredentials | AwsRefused | AwsUnreachable) -> Iterator[Event]:
         if not _may_pass(error):
-            raise still_goes_on(self._run_id, error) from error
+            raise still_goes_on(self._job, error) from error
         now = self._clock()
         if self._since is None:
             self._since = now
-            yield Notice(f"{error.message} Asking again; {self._run_id} goes on meanwhile.")
+            yield Notice(f"{error.message} Asking again; {self._job.id} goes on meanwhile.")
         if now - self._since > PATIENCE_SECONDS:
-            raise still_goes_on(self._run_id, error) from error
+            raise still_goes_on(self._job, error) from error
         self._sleep(min(_AGAIN_SLOWEST, 2.0**self._tries))
         self._tries += 1
 

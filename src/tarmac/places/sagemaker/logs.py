@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tarmac.agent.marks import VERDICT_MARK, WORDS_MARK
 from tarmac.places.aws import Aws, LogEvent, SageMakerKind
-
-VERDICT_MARK = "tarmac-verdict: "
-"""What the agent's last line begins with, as `tarmac.agent.container` writes it; importing that takes 0.1 s."""
 
 _GROUPS = {"training": "/aws/sagemaker/TrainingJobs", "processing": "/aws/sagemaker/ProcessingJobs"}
 _HOST = re.compile(r"/(algo-\d+)")
@@ -43,13 +41,14 @@ class _State:
 
     streams: Mapping[str, _Stream] = field(default_factory=dict)
     verdicts: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     given: int = 0
 
 
 class LogReader:
     """Reads what a job's hosts printed, and goes on where it was whatever interrupts it.
 
-    The agent's verdict is no line of the script's: it is taken out and kept.
+    What the agent says, its verdict above all, is no line of the script's: it is taken out and kept.
 
     Args:
         aws: the client.
@@ -78,6 +77,11 @@ class LogReader:
     def verdicts(self) -> Mapping[str, dict[str, Any]]:
         """The verdicts that were met so far, by host."""
         return self._state.verdicts
+
+    @property
+    def words(self) -> Mapping[str, tuple[str, ...]]:
+        """What the agents said to people so far, line by line, by host."""
+        return self._state.words
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -140,20 +144,23 @@ class LogReader:
     def _give(self, until: float) -> bytes:
         """Take what was printed until then out of what is pending."""
         streams, verdicts = dict(self._state.streams), dict(self._state.verdicts)
+        words = dict(self._state.words)
         parts: list[list[tuple[float, str]]] = []
         for name, stream in streams.items():
             if not stream.pending:
                 continue
             count = _count_until(stream.pending, until)
-            lines, piece, verdict = _without_verdict(stream.pending[:count], stream.piece)
-            if verdict is not None:
-                verdicts[stream.host] = verdict
+            said = _apart(stream.pending[:count], stream.piece)
+            if said.verdict is not None:
+                verdicts[stream.host] = said.verdict
+            if said.words:
+                words[stream.host] = (*words.get(stream.host, ()), *said.words)
             prefix = f"{stream.host} | " if self.several else ""
-            parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in lines])
-            streams[name] = replace(stream, pending=stream.pending[count:], piece=piece)
+            parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in said.lines])
+            streams[name] = replace(stream, pending=stream.pending[count:], piece=said.piece)
         merged = heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0]
         content = "".join(text for _, text in merged).encode("utf-8", "replace")
-        self._state = _State(streams, verdicts, self._state.given + len(content))
+        self._state = _State(streams, verdicts, words, self._state.given + len(content))
         return content
 
 
@@ -165,11 +172,13 @@ class Tail:
         lines: the script's, in their order.
         whole: whether that is all it printed.
         verdict: the agent's last line.
+        words: what else the agent said.
     """
 
     lines: tuple[str, ...]
     whole: bool
     verdict: dict[str, Any] | None
+    words: tuple[str, ...] = ()
 
 
 def read_tails(aws: Aws, kind: SageMakerKind, name: str, *, pages: int = 1) -> dict[str, Tail]:
@@ -193,8 +202,8 @@ def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:
         if whole:
             break
         asked["nextToken"] = back
-    lines, _, verdict = _without_verdict(tuple(events), "")
-    return Tail(tuple(event.message for event in lines), whole, verdict)
+    said = _apart(tuple(events), "")
+    return Tail(tuple(event.message for event in said.lines), whole, said.verdict, said.words)
 
 
 def log_group(kind: SageMakerKind) -> str:
@@ -214,16 +223,35 @@ def _count_until(events: tuple[LogEvent, ...], until: float) -> int:
     return next(index for index, event in enumerate(events) if event.timestamp > until)
 
 
-def _without_verdict(
-    events: tuple[LogEvent, ...], piece: str
-) -> tuple[list[LogEvent], str, dict[str, Any] | None]:
-    """The script's own lines; the beginning of a verdict that is not whole yet; the verdict.
+@dataclass(frozen=True)
+class _Said:
+    """Some lines of a log, the script's and the agent's apart.
+
+    Args:
+        lines: the script's own.
+        piece: the beginning of a verdict that is not whole yet.
+        verdict: the verdict, if it was among them.
+        words: what else the agent said.
+    """
+
+    lines: list[LogEvent]
+    piece: str
+    verdict: dict[str, Any] | None
+    words: tuple[str, ...]
+
+
+def _apart(events: tuple[LogEvent, ...], piece: str) -> _Said:
+    """The script's lines and the agent's.
 
     A long line may come in several events (Docker cuts after 16 KiB): its pieces are joined until they are JSON.
     """
     lines: list[LogEvent] = []
+    words: list[str] = []
     verdict: dict[str, Any] | None = None
     for event in events:
+        if not piece and event.message.startswith(WORDS_MARK):
+            words.append(event.message.removeprefix(WORDS_MARK))
+            continue
         begins = event.message.startswith(VERDICT_MARK)
         if not piece and not begins:
             lines.append(event)
@@ -235,7 +263,7 @@ def _without_verdict(
         if found is None and not unfinished:
             # The script's own words after all.
             lines.append(LogEvent(event.timestamp, text))
-    return lines, piece, verdict
+    return _Said(lines, piece, verdict, tuple(words))
 
 
 def _verdict_in(text: str) -> tuple[dict[str, Any] | None, bool]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tarmac.catalogue import Catalogue
-from tarmac.errors import InvalidJob
+from tarmac.errors import InvalidJob, UsageError
 from tarmac.jobs.rules import is_s3
 from tarmac.jobs.source import SourceTree, collect
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
@@ -68,6 +68,7 @@ class SageMakerPlace:
         """
         _refuse(job)
         region = self.aws.region
+        self._refuse_unknown(region)
         choice = choose(job, self.catalogue, region)
         tree = _source(job)
         targets, remarks = self._targets(job, tree, choice.candidates, region)
@@ -153,6 +154,18 @@ class SageMakerPlace:
             return own, None
         note = f"/opt/ml/checkpoints begins with what {earlier.run_id} left (--fresh begins without)"
         return earlier.address, note
+
+    def _refuse_unknown(self, region: str) -> None:
+        """A region that neither boto3 nor the catalogue knows is most likely a slip of the keys."""
+        if region in self.catalogue.tables.registries:
+            return
+        near = self.aws.unknown_region()
+        if near is None:
+            return
+        raise UsageError(
+            f"There is no AWS region {region}, as far as the installed boto3 knows.",
+            remedy=f"Did you mean {near}?" if near else "If it is new: pip install -U boto3",
+        )
 
     def _refuse_other_regions(self, job: Job, remote: dict[str, str], region: str) -> None:
         """SageMaker reads and writes buckets of its own region alone."""

@@ -12,10 +12,11 @@ from typing import Any
 from tarmac.jobs.source import SourceTree
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
 from tarmac.places.aws import SageMakerKind
+from tarmac.places.aws.s3 import encryption
 from tarmac.places.local.order import order_document
 from tarmac.places.sagemaker.bucket import BucketPlan
 from tarmac.places.sagemaker.calls import Call
-from tarmac.places.sagemaker.cargo import Cargo, encryption
+from tarmac.places.sagemaker.cargo import Cargo
 from tarmac.places.sagemaker.layout import CODE_TAGS, RunLayout, checkpoint_prefix, object_key, uri
 from tarmac.places.sagemaker.limits import check_limits
 from tarmac.places.sagemaker.order import container_order

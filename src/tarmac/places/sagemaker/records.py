@@ -22,6 +22,8 @@ TAG_REMOVED = "tarmac:removed"
 
 _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
+_OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
+"""Reasons that quote what the container left, up to a kilobyte of traceback."""
 _UNUSED = re.compile(r"no GPU did any work in the first")  # the agent's words, in its failure file
 
 
@@ -42,7 +44,7 @@ def record_of(
         description: DescribeTrainingJob's or DescribeProcessingJob's answer.
         now: AWS's time, in seconds since the epoch.
         verdict: the job's `verdict.json`, where it has one.
-        state: the `run.json` that the agent of its first host left.
+        state: what the agents left in their `run.json`, as one.
     """
     word = "Training" if kind == "training" else "Processing"
     name, status = description[f"{word}JobName"], description[f"{word}JobStatus"]
@@ -186,6 +188,9 @@ def _told_on_board(state: Mapping[str, Any], document: Mapping[str, Any]) -> dic
     }
     if isinstance(state.get("exit_code"), int):
         told["exit_code"] = state["exit_code"]
+    said = state.get("failure_reason")
+    if said and _OF_CONTAINER.match(document["failure_reason"] or ""):
+        told["reason"] = said
     told["notes"] = [*document["notes"], *state.get("notes", ())]
     return told
 

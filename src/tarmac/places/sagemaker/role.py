@@ -24,11 +24,13 @@ class ChosenRole:
 
     Args:
         arn: its address.
-        note: what a person should know: how it was found, or why it could not be looked at.
+        note: what a person should know: why it could not be looked at.
+        because: how it was found, where nobody named it.
     """
 
     arn: str
     note: str | None = None
+    because: str | None = None
 
 
 def find_role(aws: Aws, flag: str | None = None, in_job: str | None = None) -> ChosenRole:
@@ -67,8 +69,8 @@ def _named(aws: Aws, given: str) -> ChosenRole:
     except AwsRefused as refused:
         if not refused.is_permission:
             raise
-        note = f"Whether SageMaker may assume {arn} was not looked at: no iam:GetRole."
-        path = "" if address else " If the role has a path, name its whole ARN."
+        note = f"whether SageMaker may assume {arn} was not looked at: no iam:GetRole"
+        path = "" if address else "; if the role has a path, name its whole ARN"
         return ChosenRole(arn, note + path)
     if role is None:
         raise UsageError(
@@ -101,7 +103,7 @@ def _only(aws: Aws) -> ChosenRole:
             remedy=f"Name one: --role {fitting[0].name}, or export TARMAC_ROLE_ARN={fitting[0].arn}",
         )
     only = fitting[0]
-    return ChosenRole(only.arn, f"{only.name} is the account's only role that SageMaker may assume.")
+    return ChosenRole(only.arn, because="the account's only role that SageMaker may assume")
 
 
 def _is_a_services(role: Role) -> bool:

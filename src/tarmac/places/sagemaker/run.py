@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tarmac.agent.state import FAILED
+from tarmac.agent.state import COMPLETED, FAILED
 from tarmac.catalogue import Catalogue
 from tarmac.errors import RunNotFound, TarmacError, UsageError
 from tarmac.places.aws import Aws, AwsRefused, SageMakerKind
@@ -32,7 +32,7 @@ from tarmac.places.sagemaker.results import (
 )
 
 if TYPE_CHECKING:
-    from tarmac.explain import Explanation
+    from tarmac.explain import Explanation, Report
 
 _EXPLAINED_PAGES = 5
 _FIRST_LOOKS = 4
@@ -73,6 +73,11 @@ class SageMakerRun:
         self._reader: LogReader | None = None
         self._verdict: dict[str, Any] | None = None
         self._final: RunRecord | None = None
+
+    @property
+    def typed(self) -> str:
+        """What to type for it on the command line: its id, and its region where that has to be said."""
+        return f"{self.id}{self._aws.region_flag}"
 
     @property
     def record(self) -> RunRecord:
@@ -127,7 +132,7 @@ class SageMakerRun:
         live = {
             "seconds": max(0.0, now - (record.started or record.created)),
             "cost": bill.usd if bill else None,
-            "message": record.document.get("status_message"),
+            "message": None if record.started else record.document.get("status_message"),
         }
         runs = bill is not None and not bill.final and price is not None
         return Look(record, now, bill is not None, live, price / 3600 if runs and price else None)
@@ -182,7 +187,7 @@ class SageMakerRun:
         except TarmacError as error:
             error.message = f"{error.message} {self.id} was not stopped: it goes on, and costs."
             error.args = (error.message,)
-            error.remedy = f"{error.remedy or ''}\nThen: tarmac stop {self.id}".strip()
+            error.remedy = f"{error.remedy or ''}\nThen: tarmac stop {self.typed}".strip()
             raise
 
     def pull(
@@ -245,7 +250,7 @@ class SageMakerRun:
         Raises:
             UsageError: it still runs, or Tarmac did not make it.
         """
-        self._refuse_running(remedy=f"tarmac stop {self.id}")
+        self._refuse_running(remedy=f"tarmac stop {self.typed}")
         bucket = self._tags.get(TAG_BUCKET)
         if self._tags.get(TAG_RUN) != self.id or bucket is None:
             raise UsageError(f"{self.id} was not made by Tarmac: nothing of it was removed.")
@@ -259,26 +264,18 @@ class SageMakerRun:
 
     def explanations(self) -> tuple[Explanation, ...]:
         """What explains its failure, by its logs and by AWS's reason; nothing for a job that did not fail."""
-        record = self.record
-        if record.status != FAILED:
-            return ()
-        from tarmac.explain.context import Context  # only a run that failed needs any of it
-        from tarmac.explain.read import explain_job
+        return self.report().explanations if self.record.status == FAILED else ()
 
-        context = Context(
-            catalogue=self._catalogue,
-            region=self._region,
-            region_asked=True,
-            use=self.kind,
-            gpu_expected=bool(self._tags.get("tarmac:expects")) if TAG_RUN in self._tags else None,
-        )
-        if record.instance_type is not None:
-            context = context.on_instance(record.instance_type)
-        logs = {
-            host if tail.whole else f"{host} (its last {len(tail.lines):,} lines)": tail.lines
-            for host, tail in self._tails.items()
-        }
-        return explain_job(logs, record, context).explanations
+    def report(self, instance_type: str | None = None, region: str | None = None) -> Report:  # noqa: ARG002
+        """What its logs say, and AWS's reason, whether it failed or not.
+
+        Args:
+            instance_type: what to take it to have run on; what it did if None.
+            region: changes nothing: it is known.
+        """
+        from tarmac.places.sagemaker.explaining import explain  # only who asks why needs any of it
+
+        return explain(self.kind, self.record, self._tails, self._catalogue, self._region, instance_type)
 
     @property
     def _word(self) -> str:
@@ -329,10 +326,18 @@ class SageMakerRun:
 
     def _refuse_running(self, remedy: str | None = None) -> None:
         if not self.record.has_ended:
-            raise UsageError(f"{self.id} still runs.", remedy=remedy or f"tarmac wait {self.id}")
+            raise UsageError(f"{self.id} still runs.", remedy=remedy or f"tarmac wait {self.typed}")
 
     def _with_verdict(self, record: RunRecord) -> RunRecord:
-        told = self._reader.verdicts if self._reader is not None else {}
+        reader = self._reader
+        told = (
+            {}
+            if reader is None
+            else {
+                host: verdicts.Report(one, words=reader.words.get(host, ()))
+                for host, one in reader.verdicts.items()
+            }
+        )
         reports, why = {}, "it never started"
         if record.document["instances_started"] is not None:
             reports, why = verdicts.find_reports(
@@ -341,7 +346,6 @@ class SageMakerRun:
         self._verdict = verdicts.of_all_hosts(
             {host: one.verdict for host, one in reports.items() if one.verdict is not None}
         )
-        first = min(reports, key=lambda host: (len(host), host), default=None)
         description = self._described()
         settled = record_of(
             self.kind,
@@ -351,7 +355,7 @@ class SageMakerRun:
             region=self._region,
             now=self._aws_time(description),
             verdict=self._verdict,
-            state=reports[first].state if first is not None else None,
+            state=verdicts.state_of_all_hosts(reports, completed=record.status == COMPLETED),
         )
         if self._verdict is not None or TAG_RUN not in self._tags:
             return settled

@@ -173,7 +173,7 @@ class _Submission:
                 continue
             run = SageMakerRun(self._aws, plan.run_id, plan.kind, catalogue=self._catalogue)
             return Started(run, plan, target, tuple(tried))
-        raise not_to_be_had(tried)
+        raise not_to_be_had(tried, plan, self._catalogue)
 
     def _create_once(self, create: Call) -> None:
         """Create the job; never a second one, whatever happens to the connection: it has one name."""
@@ -231,7 +231,9 @@ class _Submission:
             except KeyboardInterrupt:
                 continue  # it is being stopped already: Ctrl-C once more must not leave it running
             except TarmacError as error:
-                return [f"{stop.what}: {error.message} Look: tarmac show {plan.run_id}"]
+                return [
+                    f"{stop.what}: {error.message} Look: tarmac show {plan.run_id}{self._aws.region_flag}"
+                ]
             break
         left = [item.key for item in self._aws.list_objects(plan.bucket.name, plan.layout.prefix)]
         if left:

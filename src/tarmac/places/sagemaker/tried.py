@@ -10,14 +10,23 @@ from tarmac.catalogue import Catalogue
 from tarmac.errors import ExitCode, TarmacError
 from tarmac.places.aws.errors import CAPACITIES, QUOTAS
 from tarmac.places.record import RunRecord
+from tarmac.places.sagemaker.choose import instead_of
 from tarmac.places.sagemaker.parts import Target
 from tarmac.places.sagemaker.plan import SageMakerPlan
 
 
 class NotToBeHad(TarmacError):
-    """None of the instance types could be had; the message says what was tried, and what each would have needed."""
+    """None of the instance types could be had; the message says what was tried, and what each would have needed.
+
+    Args:
+        tried: each type, in order.
+    """
 
     exit_code = ExitCode.AWS_REFUSED
+
+    def __init__(self, message: str, remedy: str, tried: Sequence[Tried]) -> None:
+        super().__init__(message, remedy)
+        self.tried = tuple(tried)
 
 
 @dataclass(frozen=True)
@@ -55,14 +64,17 @@ def failed_for_capacity(record: RunRecord) -> str | None:
     return next((code for code in CAPACITIES if code in record.failure_reason), None)
 
 
-def not_to_be_had(tried: Sequence[Tried]) -> NotToBeHad:
-    """The error that names every type that was asked for in vain."""
-    lines = "\n".join(f"  {one.in_short}" for one in tried)
+def not_to_be_had(tried: Sequence[Tried], plan: SageMakerPlan, catalogue: Catalogue) -> NotToBeHad:
+    """The error that names every type that was asked for in vain, and what else there is."""
+    lines = "\n".join(one.in_short for one in tried)
     needs = "\n".join(dict.fromkeys(one.needs for one in tried if one.needs))
-    return NotToBeHad(
-        f"No instance type could be had:\n{lines}",
-        remedy=needs or "Try other types (--fallback), another region (--region), or later.",
+    names = [one.name for one in tried]
+    others = (
+        instead_of(names[0], plan.kind, catalogue, plan.region, flag="--fallback", without=names)
+        or "Try other types (--fallback)."
     )
+    elsewhere = f"{others}\nOr another region (--region), or later."
+    return NotToBeHad(f"No instance type could be had:\n{lines}", needs or elsewhere, tried)
 
 
 def _needs(plan: SageMakerPlan, target: Target, catalogue: Catalogue) -> str:

@@ -35,17 +35,19 @@ class Report:
     Args:
         verdict: its `verdict.json`; `None` where there is none.
         state: its `run.json`, empty where there is none.
+        words: what it said in the log.
     """
 
     verdict: dict[str, Any] | None = None
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    words: tuple[str, ...] = ()
 
 
 def find_reports(
     aws: Aws,
     results: Results,
     hosts: int,
-    told: Mapping[str, dict[str, Any]],
+    told: Mapping[str, Report],
     tails: Callable[[], Mapping[str, Tail]],
 ) -> tuple[dict[str, Report], str]:
     """What the agents of a job that has ended left: on S3, else in the last lines of their logs.
@@ -53,13 +55,13 @@ def find_reports(
     Args:
         results: where its results lie.
         hosts: how many there were.
-        told: the verdicts that were met while its logs were followed.
+        told: what was met while its logs were followed.
         tails: reads the ends of the logs; asked only where S3 has not all.
 
     Returns:
         The reports by host; and why there is no verdict, where there is none.
     """
-    is_told = len(told) >= hosts and all(_is_whole(one) for one in told.values())
+    is_told = len(told) >= hosts and all(_is_whole(one.verdict) for one in told.values())
     found: dict[str, Report] = {}
     why = "neither S3 nor the log holds one"
     try:
@@ -68,13 +70,41 @@ def find_reports(
         why = error.message
     if sum(one.verdict is not None for one in found.values()) >= hosts:
         return found, why
-    known = dict(told)
+    known = {host: one for host, one in told.items() if one.verdict is not None}
     if len(known) < hosts:
-        known = {host: tail.verdict for host, tail in tails().items() if tail.verdict is not None} | known
-    for host, verdict in known.items():
+        known = {host: Report(tail.verdict, words=tail.words) for host, tail in tails().items()} | known
+    for host, one in known.items():
         if (report := found.get(host, Report())).verdict is None:
-            found[host] = replace(report, verdict=verdict)
+            found[host] = replace(report, verdict=one.verdict, words=one.words)
     return found, why
+
+
+def state_of_all_hosts(reports: Mapping[str, Report], *, completed: bool) -> dict[str, Any]:
+    """What the agents say of the whole job: the first host's state, why the first that failed did, all hosts' notes.
+
+    Args:
+        reports: by host.
+        completed: whether the job did; an agent's first words in the log are otherwise why not.
+    """
+    hosts = sorted(reports, key=lambda host: (len(host), host))
+    states = {host: reports[host].state or _state_in(reports[host].words, completed) for host in hosts}
+    if not hosts:
+        return {}
+    notes: dict[str, list[str]] = {}
+    for host, state in states.items():
+        for note in state.get("notes", ()):
+            notes.setdefault(note, []).append(host)
+    told = [
+        note if len(those) == len(hosts) else f"{', '.join(those)}: {note}" for note, those in notes.items()
+    ]
+    reasons = [state["failure_reason"] for state in states.values() if state.get("failure_reason")]
+    return {**states[hosts[0]], "notes": told, "failure_reason": reasons[0] if reasons else None}
+
+
+def _state_in(words: tuple[str, ...], completed: bool) -> dict[str, Any]:
+    if completed:
+        return {"notes": words}
+    return {"notes": words[1:], "failure_reason": words[0] if words else None}
 
 
 def _on_s3(aws: Aws, results: Results, most: int) -> dict[str, Report]:
@@ -86,9 +116,9 @@ def _on_s3(aws: Aws, results: Results, most: int) -> dict[str, Report]:
     return {} if archive is None else from_archive(aws, archive, most)
 
 
-def _is_whole(verdict: Mapping[str, Any]) -> bool:
+def _is_whole(verdict: Mapping[str, Any] | None) -> bool:
     """Whether a verdict from the log has its series: the agent leaves them out of a line that would be too long."""
-    return all("series" in gpu for gpu in verdict.get("gpus", ()))
+    return verdict is not None and all("series" in gpu for gpu in verdict.get("gpus", ()))
 
 
 def from_archive(aws: Aws, archive: S3Object, most: int = MOST_ARCHIVE) -> dict[str, Report]:
