@@ -29,26 +29,31 @@ class _Spans:
         self._service = service
         self._say = say
         self._tracer: Any = None
-        self._missing = False
+        self._given_up = False
 
     def __call__(self, records: Sequence[Record]) -> None:
-        if self._tracer is None and not self._missing:
-            self._open()
-        if self._tracer is None:
+        if self._given_up:
             return
-        for record in records:
-            self._write(record)
+        try:
+            if self._tracer is None:
+                self._open()
+            for record in records:
+                self._write(record)
+        except ImportError as error:
+            self._give_up(f"{error}; opentelemetry-exporter-otlp-proto-http has it all")
+        except Exception as error:  # noqa: BLE001 - the SDK reads many variables; traces are no reason to log nothing
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _give_up(self, why: str) -> None:
+        self._given_up = True
+        self._say(f"no traces are written: {why}")
 
     def _open(self) -> None:
-        try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # pyright: ignore[reportMissingImports]
-            from opentelemetry.sdk.resources import Resource  # pyright: ignore[reportMissingImports]
-            from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            self._missing = True
-            self._say(f"no traces are written: {error}; opentelemetry-exporter-otlp-proto-http has it all")
-            return
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.resources import Resource  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
+
         provider = TracerProvider(resource=Resource.create({"service.name": self._service}))
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = provider.get_tracer("tarmac.serve")
