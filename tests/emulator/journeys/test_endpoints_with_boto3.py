@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,6 +79,21 @@ def transform_fn(s3, body, content_type, accept):
             time.sleep(0.05)
         raise RuntimeError("halfway")
     return pieces(), "text/plain"
+"""
+LINGERING = """
+import os, time, boto3
+
+def model_fn(model_dir):
+    return boto3.client("s3")
+
+def transform_fn(s3, body, content_type, accept):
+    bucket = os.environ["BUCKET"]
+    s3.put_object(Bucket=bucket, Key="began", Body=b"")
+    deadline = time.monotonic() + 30
+    while not s3.list_objects_v2(Bucket=bucket, Prefix="go-on")["KeyCount"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return "in the end", "text/plain"
 """
 NAMED = """
 import os
@@ -275,6 +291,19 @@ def test_a_deleted_endpoint_leaves_no_process(aws: Account) -> None:
         asked(aws, name)
 
 
+def test_requests_that_run_when_an_endpoint_is_deleted_are_answered(aws: Account) -> None:
+    name = served(aws, container(aws, {"code/inference.py": LINGERING}, BUCKET=aws.bucket))
+    client = aws.client("sagemaker")
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(asked, aws, name, "x")
+        until(lambda: aws.keys("began"), "the request")
+        deleted = pool.submit(client.delete_endpoint, EndpointName=name)
+        until(lambda: _refuses(aws, name), "the endpoint out of service")
+        aws.put("go-on")
+        assert answer.result(60)["Body"] == b"in the end"
+        deleted.result(60)
+
+
 def test_a_container_that_dies_is_started_again(aws: Account) -> None:
     name = served(aws, container(aws, {"code/inference.py": NAMED, "name.txt": "still here"}))
     servers = [pid for pid in _processes(name) if b"\0serve\0" in _command(pid)]
@@ -315,6 +344,14 @@ def test_endpoints_come_back_with_the_emulator_and_their_processes_go_with_it(tm
 def _says(aws: Account, endpoint: str, words: str) -> bool:
     found = aws.client("logs").filter_log_events(logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}")
     return any(words in event["message"] for event in found["events"])
+
+
+def _refuses(aws: Account, name: str) -> bool:
+    try:
+        asked(aws, name, TargetVariant="none")
+    except ClientError as error:
+        return error.response["Error"]["Message"].startswith("Endpoint ")
+    return False
 
 
 def _processes(endpoint: str) -> list[int]:
