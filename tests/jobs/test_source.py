@@ -75,6 +75,17 @@ def test_a_conda_environment_stays_at_home(project: Path) -> None:
     assert names(collect(project, "train.py")) == {"train.py", "lib/model.py"}
 
 
+def test_results_of_an_earlier_run_that_were_pulled_here_stay_at_home(project: Path) -> None:
+    write(project / "train-20261121-160628-fa88" / "algo-1.log")
+    write(project / "train-20261121-160628-fa88" / "model.tar.gz")
+    assert names(collect(project, "train.py")) == {"train.py", "lib/model.py"}
+
+
+def test_a_folder_with_such_a_name_and_none_of_that_in_it_goes_along(project: Path) -> None:
+    write(project / "data-20261121-160628-fa88" / "a.csv")
+    assert "data-20261121-160628-fa88/a.csv" in names(collect(project, "train.py"))
+
+
 def test_tarmacignore_lists_more_that_stays_at_home(project: Path) -> None:
     for name in ("data/images/1.png", "notes.log", "keep.log", "lib/deep/data/x", "out/y"):
         write(project / name)

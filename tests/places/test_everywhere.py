@@ -11,10 +11,10 @@ import pytest
 from tarmac.errors import RunNotFound
 from tarmac.places import everywhere
 from tarmac.places.everywhere import find_run
-from tarmac.settings import aws_is_set_up
 from tarmac.places.local.runs import LocalRuns
 from tarmac.places.place import AmbiguousRun
 from tarmac.places.record import RunRecord
+from tarmac.settings import aws_is_set_up
 
 
 class Runs:

@@ -47,27 +47,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac explain` out."""
     from tarmac.explain.render import document
 
-    name, report = _explained(arguments)
+    name, report, reason = _explained(arguments)
     if arguments.format == "json":
         print(document(report, name))
     else:
-        _show(report, name)
+        _show(report, name, reason)
     if report.undecided:
         return ExitCode.UNDECIDED
     return ExitCode.FAILED if report.explanations else ExitCode.OK
 
 
-def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
+def _explained(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
+    """What is explained, how, and why it failed in the words of the place where it ran."""
     from tarmac.catalogue import Catalogue
     from tarmac.explain.read import explain_file, explain_stream
 
     target: str | None = arguments.target
     if target == "-":
-        return "standard input", explain_stream(_standard_input(), _context(arguments))
+        return "standard input", explain_stream(_standard_input(), _context(arguments)), None
     path = Path(target).expanduser() if target else None
     if path is not None and ("/" in str(target) or (path.exists() and not path.is_dir())):
         try:
-            return str(target), explain_file(path, _context(arguments))
+            return str(target), explain_file(path, _context(arguments)), None
         except OSError as error:
             raise UsageError(
                 f"{target} cannot be read: {(error.strerror or str(error)).lower()}.",
@@ -75,7 +76,8 @@ def _explained(arguments: argparse.Namespace) -> tuple[str, Report]:
             ) from error
     found = _found(arguments, target)
     _warn_of_unknown(arguments, Catalogue.load())
-    return found.id, found.report(arguments.instance_type, arguments.region)
+    report = found.report(arguments.instance_type, arguments.region)
+    return found.id, report, found.record.reason if report.failed else None
 
 
 def _found(arguments: argparse.Namespace, name: str | None) -> Run:
@@ -127,7 +129,7 @@ def _warn_of_unknown(arguments: argparse.Namespace, catalogue: Catalogue) -> Non
         )
 
 
-def _show(report: Report, name: str) -> None:
+def _show(report: Report, name: str, reason: str | None) -> None:
     import shutil
 
     from tarmac.cli.console import Console
@@ -146,3 +148,5 @@ def _show(report: Report, name: str) -> None:
     if not report.explanations or report.failed:
         for label, text in nothing(report, name, width):
             console.label(label, text)
+        if reason is not None:
+            console.label("reason", reason)

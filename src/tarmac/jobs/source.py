@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import sys
@@ -36,6 +37,9 @@ LEFT_OUT = (
 )
 # Files that tell a virtual environment (PEP 405) and a conda environment, whatever they are called.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
+# What `tarmac pull` leaves beside a job: a folder of the run's name, with these in it.
+_PULLED = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
+_PULLED_MARKS = ("verdict.json", "algo-1.log")
 _MOST_TO_COMPARE = 2_000
 _FICLONE = 0x40049409  # ioctl_ficlone(2)
 
@@ -241,7 +245,10 @@ def _rules(root: Path) -> Callable[[str], bool]:
         base = name.rstrip("/").rpartition("/")[2]
         if any(fnmatchcase(base, pattern) for pattern in LEFT_OUT):
             return True
-        return name.endswith("/") and any((root / name / mark).exists() for mark in _ENVIRONMENT_MARKS)
+        if not name.endswith("/"):
+            return False
+        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED.fullmatch(base) else ()))
+        return any((root / name / mark).exists() for mark in marks)
 
     return stays
 

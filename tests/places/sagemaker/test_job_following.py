@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cloudwatch import Streams
 
+from tarmac.agent.marks import VERDICT_MARK
 from tarmac.errors import RunNotFound, TarmacError
 from tarmac.places.aws import AwsRefused, AwsUnreachable, NoCredentials
 from tarmac.places.place import Event, Live, Notice, Output
@@ -20,7 +21,7 @@ from tarmac.places.sagemaker.following import (
     follow,
     pause,
 )
-from tarmac.places.sagemaker.logs import VERDICT_MARK, LogReader
+from tarmac.places.sagemaker.logs import LogReader
 
 VERDICT = VERDICT_MARK + '{"outcome": "used"}'
 

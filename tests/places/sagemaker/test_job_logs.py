@@ -9,8 +9,9 @@ import pytest
 from cloudwatch import Streams
 
 from tarmac.agent import container
+from tarmac.agent.marks import VERDICT_MARK, WORDS_MARK
 from tarmac.places.aws import AwsUnreachable
-from tarmac.places.sagemaker.logs import VERDICT_MARK, LogReader, read_tails
+from tarmac.places.sagemaker.logs import LogReader, read_tails
 
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
 LINE = VERDICT_MARK + json.dumps(VERDICT)
@@ -108,7 +109,6 @@ def test_an_interrupt_anywhere_loses_and_repeats_nothing(streams: Streams) -> No
 
 class TestTheVerdictLine:
     def test_it_begins_as_the_agent_writes_it(self) -> None:
-        assert container.VERDICT_MARK == VERDICT_MARK
         assert container.verdict_line({"outcome": "used", "gpus": []}).startswith(VERDICT_MARK)
 
     def test_it_is_taken_out_and_kept(self, streams: Streams) -> None:
@@ -145,6 +145,19 @@ class TestTheVerdictLine:
         assert log.verdicts == {}
 
 
+class TestTheAgentsWords:
+    def test_they_are_taken_out_and_kept_by_host(self, streams: Streams) -> None:
+        streams.say("algo-1", "one", f"{WORDS_MARK}it saved no model", "two")
+        streams.say("algo-2", f"{WORDS_MARK}it failed", at=1)
+        log = reader(streams, several=True)
+        assert text(log) == "algo-1 | one\nalgo-1 | two\n"
+        assert log.words == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
+
+    def test_what_the_runtime_library_says_in_the_script_stays(self, streams: Streams) -> None:
+        streams.say("algo-1", "tarmac: PyTorch runs on the CPU")
+        assert text(reader(streams)) == "tarmac: PyTorch runs on the CPU\n"
+
+
 class TestTheEndOfTheLog:
     def test_the_last_lines_and_the_verdict_come_without_reading_the_rest(self, streams: Streams) -> None:
         streams.say("algo-1", *map(str, range(100)), LINE)
@@ -156,6 +169,11 @@ class TestTheEndOfTheLog:
         streams.say("algo-1", "only this")
         tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
         assert (tail.lines, tail.whole, tail.verdict) == (("only this",), True, None)
+
+    def test_the_agents_words_are_no_lines_of_it(self, streams: Streams) -> None:
+        streams.say("algo-1", "only this", f"{WORDS_MARK}and that")
+        tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
+        assert (tail.lines, tail.words) == (("only this",), ("and that",))
 
     def test_of_a_host_that_began_anew_the_newest_counts(self, streams: Streams) -> None:
         streams.say("algo-1", "old")

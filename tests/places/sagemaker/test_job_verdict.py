@@ -16,6 +16,7 @@ from tarmac.places.sagemaker.verdict import (
     from_archive,
     from_objects,
     of_all_hosts,
+    state_of_all_hosts,
 )
 
 
@@ -101,3 +102,23 @@ class TestSeveralHosts:
 
     def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
         assert of_all_hosts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
+
+
+class TestWhatTheAgentsSay:
+    def test_notes_of_all_hosts_are_told_once_and_others_with_their_hosts(self) -> None:
+        reports = {
+            "algo-1": Report(state={"exit_code": 0, "notes": ["both", "mine"]}),
+            "algo-2": Report(state={"exit_code": 1, "notes": ["both"], "failure_reason": "no data"}),
+        }
+        state = state_of_all_hosts(reports, completed=False)
+        assert state["notes"] == ["both", "algo-1: mine"]
+        assert (state["exit_code"], state["failure_reason"]) == (0, "no data")
+
+    def test_without_its_file_the_log_has_its_words_and_the_first_is_why_it_failed(self) -> None:
+        reports = {"algo-1": Report(words=("it failed", "and a note"))}
+        state = state_of_all_hosts(reports, completed=False)
+        assert (state["failure_reason"], state["notes"]) == ("it failed", ["and a note"])
+        assert state_of_all_hosts(reports, completed=True)["notes"] == ["it failed", "and a note"]
+
+    def test_without_any_there_is_nothing(self) -> None:
+        assert state_of_all_hosts({}, completed=True) == {}

@@ -1,0 +1,188 @@
+"""Bad days on SageMaker, from the command line: each says what happened and what to type, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_emulator import RunningEmulator, running_emulator
+from desk import Desk
+
+pytestmark = [pytest.mark.journey, pytest.mark.slow]
+
+BUCKET = "mine"
+CPU = ("--instance-type", "ml.m5.xlarge")
+GPU = ("--instance-type", "ml.g5.xlarge")
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
+    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=1.0) as running:
+        running.bucket(BUCKET)
+        place = {"LocationConstraint": "eu-west-1"}
+        running.client("s3", "eu-west-1").create_bucket(Bucket="abroad", CreateBucketConfiguration=place)
+        assert running.role
+        yield running
+
+
+@pytest.fixture
+def cloud(desk: Desk, emulator: RunningEmulator) -> Iterator[Desk]:
+    """A desk whose AWS is the emulator, with a job that prints a line."""
+    desk.environment |= {**emulator.credentials, "TARMAC_BUCKET": BUCKET}
+    desk.write("train.py", "print('it runs')\n")
+    desk.write("tarmac.yaml", "entry_point: train.py\nframework: pytorch\nmax_duration: 1h\n")
+    emulator.forget_requests()
+    yield desk
+    emulator.faults()
+
+
+def on_sagemaker(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
+    return desk.tarmac("run", "--on", "sagemaker", *words)
+
+
+def left(emulator: RunningEmulator) -> dict[str, Any]:
+    """What exists in the account, but for the bucket that was there."""
+    pages = emulator.client("s3").get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+    jobs = emulator.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
+    return {
+        "buckets": {one["Name"] for one in emulator.client("s3").list_buckets()["Buckets"]},
+        "objects": {item["Key"] for page in pages for item in page.get("Contents", ())},
+        "jobs": {one["TrainingJobName"] for one in jobs},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((*GPU, "--region", "us-esat-1"), 2, ("no AWS region us-esat-1", "Did you mean us-east-1?")),
+        ((*GPU, "--bucket", "abroad"), 2, ("abroad is in eu-west-1", "--region eu-west-1")),
+        ((*GPU, "--bucket", "nobody-has-it"), 2, ("There is no bucket nobody-has-it", "aws s3 mb")),
+        ((*GPU, "--role", "nobody"), 2, ("There is no role nobody", "tarmac iam policy")),
+        (("--instance-type", "g5.xlarge"), 2, ("EC2's name", "--instance-type ml.g5.xlarge")),
+        ((), 2, ("neither an instance_type nor the GPU", "--gpu A10G:1")),
+        (
+            ("--instance-type", "ml.inf2.xlarge", "--no-check"),
+            2,
+            ("no instance type for a training job", "--instance-type ml."),
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_made(
+    cloud: Desk, emulator: RunningEmulator, words: tuple[str, ...], code: int, said: tuple[str, ...]
+) -> None:
+    before = left(emulator)
+    done = on_sagemaker(cloud, *words)
+    assert done.returncode == code, done.stderr
+    assert all(word in done.stderr for word in said), done.stderr
+    assert left(emulator) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        ("expired-token", 5, ("ExpiredToken", "aws sso login")),
+        ("clock-skew", 5, ("SignatureDoesNotMatch", "timedatectl set-ntp true")),
+        ("access-denied,operation=CreateTrainingJob,action=iam:PassRole", 5, ("iam:PassRole",)),
+        (
+            "access-denied,operation=CreateTrainingJob",
+            5,
+            ("sagemaker:CreateTrainingJob", "tarmac iam policy"),
+        ),
+    ],
+)
+def test_what_aws_refuses_says_what_to_do_and_leaves_no_run(
+    cloud: Desk, emulator: RunningEmulator, fault: str, code: int, said: tuple[str, ...]
+) -> None:
+    before = left(emulator)
+    emulator.faults(fault)
+    done = on_sagemaker(cloud, *CPU)
+    emulator.faults()
+    assert done.returncode == code, done.stderr
+    assert all(word in done.stderr for word in said), done.stderr
+    after = left(emulator)
+    assert after["jobs"] == before["jobs"]
+    assert {key for key in after["objects"] - before["objects"] if "/objects/" not in key} == set()
+
+
+def test_an_aws_that_cannot_be_reached_is_undecided(cloud: Desk) -> None:
+    cloud.environment["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
+    done = on_sagemaker(cloud, *CPU)
+    assert done.returncode == 3, done.stderr
+    assert "AWS_ENDPOINT_URL" in done.stderr
+
+
+def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
+    cloud: Desk, emulator: RunningEmulator
+) -> None:
+    emulator.faults("no-image")
+    done = on_sagemaker(cloud, *CPU, "--image", "123456789012.dkr.ecr.us-east-1.amazonaws.com/no:1")
+    assert done.returncode == 1, done.stderr
+    assert "amazonaws.com/no:1" in done.stderr.rpartition("Failed")[2]
+    assert "no:1" in cloud.tarmac("explain").stdout
+
+
+def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(
+    cloud: Desk, emulator: RunningEmulator
+) -> None:
+    emulator.faults("capacity")
+    done = on_sagemaker(cloud, *GPU, "--fallback", "ml.g6.xlarge", "--format", "json")
+    assert done.returncode == 5, done.stderr
+    told = json.loads(done.stdout)
+    assert [one["name"] for one in told["tried"]] == ["ml.g5.xlarge", "ml.g6.xlarge"]
+    assert (told["exit_code"], told["run"]["instance_type"]) == (5, "ml.g6.xlarge")
+    assert "--fallback ml.g5.2xlarge" in done.stderr
+    assert "InstancePreferences" not in done.stderr
+
+
+def test_no_quota_as_json_has_the_command_and_no_run(cloud: Desk, emulator: RunningEmulator) -> None:
+    emulator.faults("quota")
+    done = on_sagemaker(cloud, *GPU, "--format", "json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["exit_code"], told["run"]) == (5, 5, None)
+    assert "--quota-code L-B6D80D9C" in told["tried"][0]["needs"]
+
+
+def test_a_connection_lost_after_the_creation_makes_one_job(cloud: Desk, emulator: RunningEmulator) -> None:
+    before = left(emulator)["jobs"]
+    emulator.faults("drop,operation=CreateTrainingJob,when=after,count=1", "drop,operation=Describe*,count=1")
+    done = on_sagemaker(cloud, *CPU)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "it runs\n"
+    assert len(left(emulator)["jobs"] - before) == 1
+
+
+def test_a_failure_is_told_in_a_line_and_explained(cloud: Desk) -> None:
+    cloud.write("train.py", "print('begun')\nimport sklearn_extra_nowhere\n")
+    done = on_sagemaker(cloud, *CPU, "--no-check")
+    assert done.returncode == 1
+    assert done.stdout.startswith("begun\nTraceback")
+    assert "tarmac-agent" not in done.stdout + done.stderr
+    reason = "AlgorithmError: train.py exited with code 1: ModuleNotFoundError"
+    assert done.stderr.count(reason) == 1
+    assert "module-not-found" in done.stderr
+    assert "ExecuteUserScriptError" not in done.stderr
+    explained = cloud.tarmac("explain", "--format", "json")
+    assert explained.returncode == 1
+    assert json.loads(explained.stdout)["explanations"][0]["code"] == "module-not-found"
+
+
+def test_a_note_of_the_agents_is_told_once(cloud: Desk) -> None:
+    done = on_sagemaker(cloud, *CPU)
+    assert (done.stdout + done.stderr).count("this run saved no model") == 1
+    assert cloud.tarmac("logs").stdout == "it runs\n"
+
+
+def test_a_run_of_another_region_is_named_with_it_wherever_it_is_told_what_to_type(cloud: Desk) -> None:
+    del cloud.environment["TARMAC_BUCKET"]
+    done = on_sagemaker(cloud, *CPU, "--region", "eu-west-1", "--detach")
+    assert done.returncode == 0, done.stderr
+    (hint,) = [line for line in done.stderr.splitlines() if "tarmac logs -f" in line]
+    words = hint.partition("tarmac ")[2].split()
+    assert words[-2:] == ["--region", "eu-west-1"]
+    followed = cloud.tarmac(*words)
+    assert (followed.returncode, followed.stdout) == (0, "it runs\n"), followed.stderr
+    assert "--region eu-west-1" in followed.stderr
+    assert cloud.tarmac("explain", "train", "--region", "eu-west-1").returncode == 0
