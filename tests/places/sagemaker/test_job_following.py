@@ -153,6 +153,14 @@ def test_lines_after_the_end_are_waited_for_until_the_verdict(world: World) -> N
     assert world.now < 36
 
 
+def test_a_host_that_begins_anew_shortly_before_the_end_is_heard_to_its_own_end(world: World) -> None:
+    world.states.append((6.0, "Completed", "Completed"))
+    world.at(2.0, "algo-1", "first attempt", VERDICT)
+    world.events.append((5.0, lambda: world.streams.say("algo-1", "second attempt", at=5.0, epoch=2)))
+    world.events.append((7.0, lambda: world.streams.say("algo-1", "its end", VERDICT, at=7.0, epoch=2)))
+    assert output(list(world.follow())) == "first attempt\nsecond attempt\nits end\n"
+
+
 def test_without_a_verdict_the_waiting_has_an_end(world: World) -> None:
     world.states.append((20, "Failed", "Failed"))
     world.at(15, "algo-1", "killed")

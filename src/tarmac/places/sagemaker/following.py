@@ -122,7 +122,11 @@ def follow(
                     yield look.record
         if reader is not None and look.began and (clock() >= log_due or look.record.has_ended):
             heard = clock() if heard is None else heard
-            find = clock() - streams_looked >= _STREAMS_SECONDS or len(reader.hosts) < hosts
+            find = (
+                clock() - streams_looked >= _STREAMS_SECONDS
+                or len(reader.hosts) < hosts
+                or look.record.has_ended
+            )
             streams_looked = clock() if find else streams_looked
             for event in patience.pieces(reader, look=find):
                 heard = clock()

@@ -121,8 +121,13 @@ class LogReader:
         known = self._state.streams
         new = {one.name: _Stream(_host_of(one.name)) for one in found if one.name not in known}
         wanted = {name: one for name, one in new.items() if self._host in (None, one.host)}
-        if wanted:
-            self._state = replace(self._state, streams={**known, **wanted})
+        if not wanted:
+            return
+        # A host that began anew, after its spot instance was taken away, will have another verdict.
+        anew = {one.host for one in wanted.values()}
+        verdicts = {host: one for host, one in self._state.verdicts.items() if host not in anew}
+        words = {host: said for host, said in self._state.words.items() if host not in anew}
+        self._state = replace(self._state, streams={**known, **wanted}, verdicts=verdicts, words=words)
 
     def _fetch(self, name: str) -> bool:
         """Fetch a stream's next page; `False` at its present end."""
