@@ -154,6 +154,7 @@ def test_a_handler_that_cannot_be_loaded_ends_the_command(tmp_path: Path) -> Non
         timeout=60,
     )
     assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, "it was tried again, which helps no laptop"
     assert "no weights" in done.stderr
 
 
@@ -167,3 +168,39 @@ def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
         model_folder(folder, versions.replace("1}", "2}"))
         until(lambda: server.predict(1).json == {"version": 2}, "the new version")
         assert json.loads(server.ask("GET", "/ping").body)["status"] == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--port", "99999", "a port up to 65535"),
+        ("--port", "http", "a port up to 65535"),
+        ("--workers", "0", "a whole number from 1 on"),
+        ("--workers-per-gpu", "-1", "a whole number from 1 on"),
+        ("--max-batch-size", "-3", "a whole number from 1 on"),
+        ("--timeout", "0", "seconds, as in 60"),
+        ("--timeout", "nan", "seconds, as in 60"),
+    ],
+)
+def test_an_impossible_number_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], flag: str, value: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        flags(flag, value)
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_warm_up_request_that_is_not_there_is_said_before_anything_is_loaded(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model", "raise ValueError('loaded')")
+    done = subprocess.run(
+        [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0", "--warmup", "none.json"],
+        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "none.json" in done.stderr
+    assert "loaded" not in done.stderr

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable, TypeVar
 
-from tarmac.serve.settings import Settings
+from tarmac.serve.settings import Settings, count, port, seconds
 
 if TYPE_CHECKING:
     from tarmac.serve.main import Options
+
+_T = TypeVar("_T")
 
 
 def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path, Options]:
@@ -39,11 +41,15 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that a person types too."""
     parser.add_argument("--host", help="address to listen at")
-    parser.add_argument("--port", type=int, help="port to listen at (default: 8080)")
-    parser.add_argument("--workers", type=int, help="predictor processes in all (default: one a GPU)")
-    parser.add_argument("--workers-per-gpu", type=int, help="predictor processes a GPU (default: 1)")
-    parser.add_argument("--max-batch-size", type=int, help="requests computed together at most (default: 32)")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="for a whole request (default: 60)")
+    parser.add_argument("--port", type=_of(port), help="port to listen at (default: 8080)")
+    parser.add_argument("--workers", type=_of(count), help="predictor processes in all (default: one a GPU)")
+    parser.add_argument("--workers-per-gpu", type=_of(count), help="predictor processes a GPU (default: 1)")
+    parser.add_argument(
+        "--max-batch-size", type=_of(count), help="requests computed together at most (default: 32)"
+    )
+    parser.add_argument(
+        "--timeout", type=_of(seconds), metavar="SECONDS", help="for a whole request (default: 60)"
+    )
     parser.add_argument(
         "--warmup",
         metavar="FILE",
@@ -72,3 +78,13 @@ def with_flags(settings: Settings, given: argparse.Namespace) -> Settings:
         "cuda_graphs": given.cuda_graphs or None,
     }
     return replace(settings, **{name: value for name, value in named.items() if value is not None})
+
+
+def _of(read: Callable[[str], _T]) -> Callable[[str], _T]:
+    def checked(value: str) -> _T:
+        try:
+            return read(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{value!r} is not {error}") from None
+
+    return checked

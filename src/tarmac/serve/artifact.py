@@ -134,9 +134,9 @@ def _around(file: Path, scratch: Path, code: Path | None) -> Path:
     """A folder with one model file."""
     if file.suffix not in (*torch_files.SUFFIXES, *tensorflow_files.KERAS_SUFFIXES) and code is None:
         beside = (
-            "It lies in a SavedModel: give that folder. " if file.name == tensorflow_files.SAVED_MODEL else ""
+            " It lies in a SavedModel: give that folder." if file.name == tensorflow_files.SAVED_MODEL else ""
         )
-        raise LoadError(f"{file} is no model that is known. {beside}", remedy=f"MODEL is {_FORMS}.")
+        raise LoadError(f"{file} is no model that is known.{beside}", remedy=f"MODEL is {_FORMS}.")
     if (
         code is None
         and torch_files.kind_of_file(file) == torch_files.PICKLED

@@ -11,7 +11,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Callable, Optional, Protocol
+from typing import Callable, Optional, Protocol, cast
 
 from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
@@ -142,8 +142,8 @@ class Connection(asyncio.Protocol):
         self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own

@@ -31,6 +31,7 @@ from tarmac.serve.records import Record, Totals
 from tarmac.serve.settings import Settings, read_settings
 from tarmac.serve.supervisor import GRACE_S, Events, Slot, Supervisor
 from tarmac.serve.tracing import span_writer
+from tarmac.serve.warmup import recorded_files
 
 EXIT_PORT = 2
 INFO = 20
@@ -73,6 +74,7 @@ def main(words: list[str] | None = None) -> int:
         words = words[1:]
     try:
         settings, folder, options = read_arguments(words, read_settings(os.environ))
+        recorded_files(settings.warmup)
     except LoadError as error:
         return _refused(error)
     return serve(settings, folder, options)
@@ -149,7 +151,13 @@ class Front:
             return 0
         events = Events(say, self._model_loaded, self._model_failed, self._model_placed)
         supervisor = Supervisor(
-            self._core, self._keeper, predictor_command(), self._environ, events, self._options.grace_s
+            self._core,
+            self._keeper,
+            predictor_command(),
+            self._environ,
+            events,
+            self._options.grace_s,
+            load_once=self._settings.multi_model or self._options.leave_on_failure,
         )
         if self._settings.multi_model:
             self._models = Models(

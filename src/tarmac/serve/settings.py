@@ -163,6 +163,31 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     )
 
 
+def count(value: str) -> int:
+    """A whole number from 1 on, as flags and variables give it. Raises ValueError."""
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise ValueError("a whole number from 1 on")
+    return int(value)
+
+
+def seconds(value: str) -> float:
+    """A time above zero. Raises ValueError."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise ValueError("seconds, as in 60")
+    return found
+
+
+def port(value: str) -> int:
+    """A port. Raises ValueError."""
+    if not value.isascii() or not value.isdigit() or int(value) > 65535:
+        raise ValueError("a port up to 65535")
+    return int(value)
+
+
 def _text(_name: str, value: str) -> str:
     return value
 
@@ -181,9 +206,7 @@ def _flag(name: str, value: str) -> bool:
 
 
 def _count(name: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise _wrong(name, value, "a whole number from 1 on")
-    return int(value)
+    return _checked(name, value, count)
 
 
 def _mebibytes(name: str, value: str) -> int:
@@ -194,20 +217,18 @@ def _mebibytes(name: str, value: str) -> int:
 
 
 def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise _wrong(name, value, "seconds, as in 60")
-    return seconds
+    return _checked(name, value, seconds)
 
 
 def _port(name: str, value: str) -> int:
-    port = _count(name, value)
-    if port > 65535:
-        raise _wrong(name, value, "a port up to 65535")
-    return port
+    return _checked(name, value, port)
+
+
+def _checked(name: str, value: str, read: Callable[[str], _T]) -> _T:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise _wrong(name, value, str(error)) from None
 
 
 def _ports(name: str, value: str) -> tuple[int, int]:

@@ -69,6 +69,7 @@ class Supervisor:
         environ: their environment, but for what their placements add.
         events: told what a person should know.
         grace_s: how long beyond the time-out a predictor may hang.
+        load_once: somebody waits to hear that a model cannot be loaded; nothing is tried again before that.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Supervisor:
         environ: Mapping[str, str],
         events: Events,
         grace_s: float = GRACE_S,
+        *,
+        load_once: bool = False,
     ) -> None:
         self._core = core
         self._keeper = keeper
@@ -86,6 +89,7 @@ class Supervisor:
         self._environ = dict(environ)
         self._events = events
         self._grace = grace_s
+        self._load_once = load_once
         self._numbers = itertools.count(1)
         self._slots: dict[int, Slot] = {}
         self._stopping = False
@@ -243,7 +247,7 @@ class Supervisor:
             slot.given_up = True
             self._events.say("the model as it is now cannot be loaded; the one before goes on")
             return
-        first_load = self._core.settings.multi_model and not slot.served.health.loaded
+        first_load = self._load_once and not slot.served.health.loaded
         if slot.failures >= MAX_FAILURES or first_load:
             self._give_up(slot, reason)
             return

@@ -40,7 +40,7 @@ def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
     if recorded == AUTO:
         _with_zeros(model, say)
         return
-    for path in _files(recorded):
+    for path in recorded_files(recorded):
         kind = CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
         request = Request(body=path.read_bytes(), content_type=kind)
         try:
@@ -50,6 +50,11 @@ def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
                 f"The model refuses the warm-up request {path.name}: {error.message}",
                 remedy="Its suffix says its content type, as in request.json or image.jpg.",
             ) from error
+
+
+def recorded_files(recorded: str) -> list[Path]:
+    """The files that hold the recorded requests. Raises LoadError: there is none."""
+    return [] if recorded == AUTO else _files(recorded)
 
 
 def _with_zeros(model: Model, say: Callable[[str], None]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from tarmac.serve import frames
 from tarmac.serve.board import Board
@@ -109,9 +109,9 @@ class Worker(asyncio.Protocol):
         return call.sequence <= self.board.taken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=1 << 62)
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport.set_write_buffer_limits(high=(1 << 31) - 1)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         self._on_lost(self)
