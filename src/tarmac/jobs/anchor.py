@@ -1,4 +1,4 @@
-"""Making a job's local paths absolute."""
+"""A job's local paths: making them absolute, and which of them its runs fill."""
 
 from __future__ import annotations
 
@@ -47,3 +47,12 @@ def absolute(place: str, folder: Path) -> str:
     if rules.is_s3(place):
         return place
     return os.path.normpath(folder / os.path.expanduser(place))  # noqa: PTH111 - leaves ~nobody as it is
+
+
+def filled_folders(job: Job) -> list[Path]:
+    """Local folders that the job's results come to: what an earlier run left there is no source of the next."""
+    if isinstance(job, TrainingJob):
+        places = [job.output, job.checkpoint.path if job.checkpoint else None]
+    else:
+        places = [outlet.destination for outlet in job.outputs.values()]
+    return [Path(place) for place in places if place is not None and not rules.is_s3(place)]

@@ -13,6 +13,7 @@ from sagemaker_desk import Desk, Watched, struck
 from tarmac.errors import ExitCode, TarmacError
 from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
 from tarmac.places.sagemaker.attempts import attempts
+from tarmac.places.sagemaker.layout import CODE_TAGS
 from tarmac.places.sagemaker.plan import plan_calls
 from tarmac.places.sagemaker.tried import NotToBeHad
 
@@ -35,6 +36,14 @@ def test_what_is_executed_is_what_was_planned(desk: Desk) -> None:
     place.submit(plan)
     assert planned <= desk.objects()
     assert desk.emulator.operations("sagemaker").count("CreateTrainingJob") == 1
+
+
+def test_code_carries_the_tag_by_which_the_bucket_cleans_up(desk: Desk) -> None:
+    place = desk.place()
+    layout = place.submit(place.plan(desk.training())).plan.layout
+    for key in (layout.agent, layout.source, layout.job):
+        told = desk.emulator.client("s3").get_object_tagging(Bucket=desk.bucket, Key=key)["TagSet"]
+        assert {tag["Key"]: tag["Value"] for tag in told} == CODE_TAGS
 
 
 def test_what_is_there_is_not_sent_again(desk: Desk) -> None:

@@ -17,10 +17,9 @@ from tarmac.errors import TarmacError, UsageError
 from tarmac.jobs.source import SourceFile, SourceTree, collect
 from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
 from tarmac.places.aws.transfers import PART
-from tarmac.places.sagemaker.layout import CODE_TAGS, RunLayout, manifest_key
+from tarmac.places.sagemaker.layout import manifest_key
 from tarmac.places.sagemaker.transfer import (
     Folder,
-    fill_code,
     pack_source,
     parcel_of,
     read_folder,
@@ -246,23 +245,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 # The code channel.
-
-
-@pytest.mark.slow
-def test_the_code_channel_is_filled_within_s3(
-    faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path
-) -> None:
-    agent = send(aws, bucket.name, parcel_of(project / "train.py"))
-    source = send(aws, bucket.name, parcel_of(project / "lib" / "net.py"))
-    run = RunLayout("mnist-1")
-    address = fill_code(aws, bucket.name, "mnist-1", agent=agent, source=source, job=b"{}")
-    assert address == f"s3://{bucket.name}/tarmac/runs/mnist-1/code/"
-    assert aws.get_bytes(bucket.name, run.agent) == b"print(1)\n"
-    assert aws.get_bytes(bucket.name, run.source) == b"x = 1\n"
-    assert aws.get_bytes(bucket.name, run.job) == b"{}"
-    for key in (run.agent, run.source, run.job):
-        tags = bucket.client.get_object_tagging(Bucket=bucket.name, Key=key)["TagSet"]
-        assert {tag["Key"]: tag["Value"] for tag in tags} == CODE_TAGS
 
 
 # Input folders.

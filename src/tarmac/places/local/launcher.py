@@ -15,6 +15,7 @@ from tarmac.agent.state import IN_PROGRESS, VERSION, write_json
 from tarmac.catalogue import Catalogue
 from tarmac.errors import GpuRequired, InvalidJob, TarmacError
 from tarmac.gpu.nvml import count_gpus
+from tarmac.jobs.anchor import filled_folders
 from tarmac.jobs.rules import is_s3
 from tarmac.jobs.source import SourceTree, collect, copy_to
 from tarmac.jobs.spec import Job, TrainingJob
@@ -84,7 +85,9 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
         )
     sources = {name: _source(job, name) for name in job.inputs}
     inputs = [path for path in sources.values() if isinstance(path, Path)]
-    tree = collect(Path(job.source_dir), job.entry_point, exclude=[*inputs, *_results(job), *own_folders()])
+    tree = collect(
+        Path(job.source_dir), job.entry_point, exclude=[*inputs, *filled_folders(job), *own_folders()]
+    )
     chosen = LocalPlan(
         job=job,
         python=find_interpreter(python),
@@ -221,15 +224,6 @@ def _checkpoint_notes(left: Path | None) -> list[str]:
     count = count_files(left)
     files = "1 checkpoint file" if count == 1 else f"{count} checkpoint files"
     return [f"/opt/ml/checkpoints begins with {files} of {left.parent.name} (--fresh begins without)"]
-
-
-def _results(job: Job) -> list[Path]:
-    """Local folders that runs of the job fill: what an earlier one left there is no source of the next."""
-    if isinstance(job, TrainingJob):
-        places = [job.output, job.checkpoint.path if job.checkpoint else None]
-    else:
-        places = [outlet.destination for outlet in job.outputs.values()]
-    return [Path(place) for place in places if place is not None and not is_s3(place)]
 
 
 def _own_checkpoints(job: Job) -> Path | None:

@@ -211,11 +211,6 @@ def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:
     return Tail(tuple(event.message for event in said.lines), whole, said.verdict, said.words)
 
 
-def log_group(kind: SageMakerKind) -> str:
-    """The log group of a kind of job."""
-    return _GROUPS[kind]
-
-
 def _host_of(stream: str) -> str:
     found = _HOST.search(stream)
     return found[1] if found else stream.rpartition("/")[2]

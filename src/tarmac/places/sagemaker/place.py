@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tarmac.catalogue import Catalogue
 from tarmac.errors import InvalidJob, UsageError
+from tarmac.jobs.anchor import filled_folders
 from tarmac.jobs.rules import is_s3
 from tarmac.jobs.source import SourceTree, collect
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
@@ -239,7 +240,7 @@ def _refuse(job: Job) -> None:
 def _source(job: Job) -> SourceTree:
     local, _ = _inputs(job)
     return collect(
-        Path(job.source_dir), job.entry_point, exclude=[*local.values(), *_results(job), *own_folders()]
+        Path(job.source_dir), job.entry_point, exclude=[*local.values(), *filled_folders(job), *own_folders()]
     )
 
 
@@ -259,15 +260,6 @@ def _inputs(job: Job) -> tuple[dict[str, Path], dict[str, str]]:
             )
         local[name] = path.resolve()
     return local, remote
-
-
-def _results(job: Job) -> list[Path]:
-    """Local folders that the job's results come to: what an earlier run left there is no source of the next."""
-    if isinstance(job, TrainingJob):
-        places = [job.output, job.checkpoint.path if job.checkpoint else None]
-    else:
-        places = [outlet.destination for outlet in job.outputs.values()]
-    return [Path(place) for place in places if place is not None and not is_s3(place)]
 
 
 def _expected(job: Job, candidate: Candidate, catalogue: Catalogue) -> ExpectedGpus:

@@ -47,29 +47,16 @@ def record_of(
         state: what the agents left in their `run.json`, as one.
     """
     word = "Training" if kind == "training" else "Processing"
-    name, status = description[f"{word}JobName"], description[f"{word}JobStatus"]
-    reason = description.get("FailureReason") or description.get("ExitMessage") or None
+    reason = _reason(description)
     fleets = fleets_of(kind, description)
     bill = bill_of(kind, description, hourly_price(fleets, catalogue, region, kind), now)
     transition = last_transition(description)
     document: dict[str, Any] = {
-        "version": VERSION,
-        "id": name,
-        "job_name": tags.get(TAG_JOB) or job_name_in(name),
-        "kind": kind,
-        "place": SAGEMAKER,
-        "region": region,
-        "arn": description[f"{word}JobArn"],
-        "status": status,
-        "secondary_status": description.get("SecondaryStatus") or status,
+        **_told_everywhere(kind, description, tags, region),
         "status_message": transition.get("StatusMessage"),
         "status_since": _seconds(transition.get("StartTime") or description.get("LastModifiedTime")),
-        "created": _seconds(description["CreationTime"]),
         "script_started": _script_started(kind, description),
         "instances_started": _seconds(description.get(f"{word}StartTime")),
-        "ended": _seconds(description.get(f"{word}EndTime")),
-        "exit_code": exit_code_in(status, reason),
-        "failure_reason": reason,
         "instance_type": fleets[0].instance_type if fleets else None,
         "instance_count": sum(fleet.count for fleet in fleets) or 1,
         "spot": bool(description.get("EnableManagedSpotTraining")),
@@ -77,7 +64,6 @@ def record_of(
         "billed_seconds": bill.seconds if bill else None,
         "cost_usd": bill.usd if bill else None,
         "spot_saving": bill.spot_saving if bill else None,
-        "tags": dict(tags),
         "notes": _notes(description),
     }
     if verdict is not None:
@@ -101,30 +87,9 @@ def listed_record(
     Args:
         summary: one of ListTrainingJobs' or ListProcessingJobs' summaries.
     """
-    word = "Training" if kind == "training" else "Processing"
-    name, status = summary[f"{word}JobName"], summary[f"{word}JobStatus"]
     instance, count = read_instance_tag(tags.get(TAG_INSTANCE, ""))
-    reason = summary.get("FailureReason") or summary.get("ExitMessage") or None
-    return RunRecord.of(
-        {
-            "version": VERSION,
-            "id": name,
-            "job_name": tags.get(TAG_JOB) or job_name_in(name),
-            "kind": kind,
-            "place": SAGEMAKER,
-            "region": region,
-            "arn": summary[f"{word}JobArn"],
-            "status": status,
-            "secondary_status": summary.get("SecondaryStatus") or status,
-            "created": _seconds(summary["CreationTime"]),
-            "ended": _seconds(summary.get(f"{word}EndTime")),
-            "exit_code": exit_code_in(status, reason),
-            "failure_reason": reason,
-            "instance_type": instance,
-            "instance_count": count,
-            "tags": dict(tags),
-        }
-    )
+    told = _told_everywhere(kind, summary, tags, region)
+    return RunRecord.of({**told, "instance_type": instance, "instance_count": count})
 
 
 def read_instance_tag(value: str) -> tuple[str | None, int]:
@@ -179,6 +144,34 @@ def name_in(arn: str) -> tuple[SageMakerKind, str] | None:
     if what == "training-job":
         return "training", name
     return ("processing", name) if what == "processing-job" else None
+
+
+def _told_everywhere(
+    kind: SageMakerKind, described: Mapping[str, Any], tags: Mapping[str, str], region: str
+) -> dict[str, Any]:
+    """What descriptions and lists have in common."""
+    word = "Training" if kind == "training" else "Processing"
+    name, status, reason = described[f"{word}JobName"], described[f"{word}JobStatus"], _reason(described)
+    return {
+        "version": VERSION,
+        "id": name,
+        "job_name": tags.get(TAG_JOB) or job_name_in(name),
+        "kind": kind,
+        "place": SAGEMAKER,
+        "region": region,
+        "arn": described[f"{word}JobArn"],
+        "status": status,
+        "secondary_status": described.get("SecondaryStatus") or status,
+        "created": _seconds(described["CreationTime"]),
+        "ended": _seconds(described.get(f"{word}EndTime")),
+        "exit_code": exit_code_in(status, reason),
+        "failure_reason": reason,
+        "tags": dict(tags),
+    }
+
+
+def _reason(described: Mapping[str, Any]) -> str | None:
+    return described.get("FailureReason") or described.get("ExitMessage") or None
 
 
 def _told_on_board(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:

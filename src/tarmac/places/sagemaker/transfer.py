@@ -18,8 +18,6 @@ from tarmac.places.aws.transfers import PART
 from tarmac.places.sagemaker.bucket import KEPT_DAYS
 from tarmac.places.sagemaker.folder import Folder, read_folder
 from tarmac.places.sagemaker.layout import (
-    CODE_TAGS,
-    RunLayout,
     input_prefix,
     manifest_key,
     object_key,
@@ -32,7 +30,6 @@ __all__ = [
     "Parcel",
     "Progress",
     "Sent",
-    "fill_code",
     "pack_source",
     "parcel_of",
     "read_folder",
@@ -128,28 +125,6 @@ def send_folder(
     if missing or aws.object(bucket, manifest) is None:
         aws.put_object(bucket, manifest, folder.manifest(), kms_key=kms_key)
     return Sent(uri(bucket, prefix), prefix, folder.digest, folder.total_bytes, needed)
-
-
-def fill_code(
-    aws: Aws,
-    bucket: str,
-    run_id: str,
-    *,
-    agent: Sent,
-    source: Sent,
-    job: bytes,
-    kms_key: str | None = None,
-) -> str:
-    """Fill a run's code channel out of what was sent; gives its address.
-
-    Args:
-        job: the run's `job.json`.
-    """
-    run = RunLayout(run_id)
-    for sent, key in ((agent, run.agent), (source, run.source)):
-        aws.copy_object(bucket, sent.key, key, kms_key=kms_key, tags=CODE_TAGS)
-    aws.put_object(bucket, run.job, job, kms_key=kms_key, tags=CODE_TAGS)
-    return uri(bucket, run.code)
 
 
 def _is_there(aws: Aws, bucket: str, key: str, size: int, now: float) -> bool:
