@@ -18,6 +18,7 @@ from serving import ECHO, Server, model_folder, serving
 from tarmac.serve.app import App
 from tarmac.serve.asgi import AsgiApp
 from tarmac.serve.core import InferenceCore
+from tarmac.serve.main import main
 from tarmac.serve.settings import Settings
 
 pytestmark = pytest.mark.slow
@@ -202,6 +203,15 @@ def test_a_hangup_loads_the_model_again_and_no_request_fails(tmp_path: Path) -> 
         one.process.send_signal(signal.SIGHUP)
         until(lambda: "goes on" in one.said, "the refusal")
         assert one.predict(1).json == 1
+
+
+def test_the_word_that_sagemaker_adds_to_the_entry_point_does_no_harm(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["serve", "serve", "--help"])
+    assert left.value.code == 0
+    assert "--model-dir" in capsys.readouterr().out
 
 
 def test_it_is_not_healthy_before_the_warm_up_request_was_answered(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def main(words: list[str] | None = None) -> int:
         return predict(words[1:])
     from tarmac.serve.arguments import read_arguments  # argparse: predictors need none
 
-    if words[:1] == ["serve"]:
+    while words[:1] == ["serve"]:
+        # SageMaker adds its own to the image's entry point.
         words = words[1:]
     try:
         settings, folder, options = read_arguments(words, read_settings(os.environ))
