@@ -90,6 +90,7 @@ class GpuWatch:
         self._warn = warn
         self._unused = unused
         self._stopping = threading.Event()
+        self._looked = threading.Event()
         self._judged = False
         self._thread = threading.Thread(target=self._run, name="tarmac-gpu-watch", daemon=True)
 
@@ -97,6 +98,11 @@ class GpuWatch:
         """Begin to look, where there is anything to look at."""
         if self._gpus:
             self._thread.start()
+
+    def wait_for_a_look(self, patience_s: float) -> None:
+        """Wait until the memory in use before any predictor is known: the verdict counts from there."""
+        if self._gpus:
+            self._looked.wait(patience_s)
 
     def stop(self) -> None:
         """Look no more."""
@@ -125,10 +131,12 @@ class GpuWatch:
                     for gpu in self._gpus:
                         gpu.add(nvml.read(gpu.index), working=answered > before)
                     before = answered
+                    self._looked.set()
                     self._judge(answered)
                     if self._stopping.wait(_EVERY_S):
                         return
         except NvmlUnavailable as error:
+            self._looked.set()
             self._warn(f"the GPUs cannot be watched: {error.reason}")
 
     def _judge(self, answered: int) -> None:

@@ -37,6 +37,7 @@ EXIT_PORT = 2
 INFO = 20
 """The level of the access log, as Python's logging counts."""
 _END_S = 3.0
+_LOOK_S = 10.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -174,6 +175,9 @@ class Front:
         self._log.start()
         supervisor.start()
         self._watch_gpus(placed, loop)
+        if self._settings.require_gpu:
+            # Its verdict ends the health: it must not count from what a predictor has already taken.
+            await loop.run_in_executor(None, self._gpus.wait_for_a_look, _LOOK_S)
         if self._models is not None:
             self._models.relieve()
         else:
