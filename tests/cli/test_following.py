@@ -144,7 +144,9 @@ class TestInterrupts:
     ) -> None:
         run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
         assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
-        assert own.getvalue().endswith("tarmac: train-1 goes on stopping by itself: tarmac wait train-1 --region eu-west-1\n")
+        assert own.getvalue().endswith(
+            "tarmac: train-1 goes on stopping by itself: tarmac wait train-1 --region eu-west-1\n"
+        )
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()], [KeyboardInterrupt()], [DONE], at_once=True)

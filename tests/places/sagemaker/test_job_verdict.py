@@ -55,7 +55,9 @@ def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no archive", archive(), archive(**{"tarmac/algo-1/verdict.json": b"["})]
+    "content",
+    [b"", b"no archive", archive(), archive(**{"tarmac/algo-1/verdict.json": b"["})],
+    ids=["nothing", "no archive", "an empty archive", "half a verdict"],
 )
 def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
     assert all(one == Report() for one in stored(bucket, content).values())
