@@ -48,7 +48,13 @@ def typed(tmp_path: Path, *words: str | Path) -> Iterator[Server]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "tarmac", "serve", *map(str, words), "--port", "0"],
-            env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"},
+            env={
+                **os.environ,
+                "TARMAC_CACHE_DIR": str(tmp_path / "cache"),
+                "OMP_NUM_THREADS": "1",
+                # Who is killed leaves its folder.
+                "TMPDIR": str(tmp_path),
+            },
             stdout=output,
             stderr=output,
         )
@@ -167,6 +173,8 @@ def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
         assert server.predict(1).json == {"version": 1}
         model_folder(folder, versions.replace("1}", "2}"))
         until(lambda: server.predict(1).json == {"version": 2}, "the new version")
+        assert server.said.count("ready after") == 1
+        assert "has loaded it again" in server.said
         assert json.loads(server.ask("GET", "/ping").body)["status"] == "healthy"
 
 

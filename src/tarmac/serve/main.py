@@ -137,6 +137,8 @@ class Front:
         self._gpus = GpuWatch([], lambda: 0, say, say)
         self._over: asyncio.Event | None = None
         self._code = 0
+        self._ready = False
+        """Everything has been loaded once."""
 
     async def run(self, asked: Sequence[int] = ()) -> int:
         """Serve until it is over.
@@ -289,9 +291,17 @@ class Front:
         if self._models is not None:
             self._models.loaded(slot)
         health = slot.served.health
-        if len(health.loaded) == health.wanted and self._core.unhealthy is None:
-            took = time.monotonic() - self._began
-            say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
+        if len(health.loaded) < health.wanted or self._core.unhealthy is not None:
+            return
+        if self._models is not None:
+            say(f"{slot.served.name} is loaded ({health.wanted} x {slot.placement.device.name})")
+            return
+        if self._ready:
+            say(f"predictor {slot.index} of {slot.served.name} has loaded it again")
+            return
+        self._ready = True
+        took = time.monotonic() - self._began
+        say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
 
     def _model_placed(self, slot: Slot, told: dict[str, Any]) -> None:
         """Where a model is: once it is loaded, and again after its first answers where it was on the CPU."""
