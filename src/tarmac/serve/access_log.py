@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from typing import Callable, TextIO
 
 from tarmac.serve.records import Record
@@ -17,7 +17,7 @@ _EVERY_S = 0.25
 _IN_A_ROW = 32
 """Lines made at a time: 0.2 ms of the interpreter's lock."""
 _BREATH_S = 0.0001
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_text = encode_basestring_ascii
 _MOST_WAITING = 20_000
 
 
@@ -73,12 +73,12 @@ class AccessLog:
             return
         lines: list[str] = []
         for record in records:
-            lines.append(f"{_encode(line(record))}\n")
+            lines.append(f"{line(record)}\n")
             if not len(lines) % _IN_A_ROW:
                 # Else the loop's thread, whenever it wakes meanwhile, waits up to 5 ms for the interpreter's lock.
                 time.sleep(_BREATH_S)
         if self._dropped:
-            lines.append(f"{_encode({'dropped': self._dropped})}\n")
+            lines.append(f'{{"dropped":{self._dropped}}}\n')
             self._dropped = 0
         try:
             self._stream.write("".join(lines))
@@ -88,33 +88,29 @@ class AccessLog:
             return
 
 
-def line(record: Record) -> dict[str, object]:
-    """A record as the log shows it; times in milliseconds."""
-    told: dict[str, object] = {
-        "time": datetime.fromtimestamp(record.at, timezone.utc).isoformat(timespec="milliseconds"),
-        "method": record.method,
-        "path": record.path,
-        "status": record.status,
-        "ms": _ms(record.seconds),
-        "bytes_in": record.received,
-        "bytes_out": record.sent,
-    }
+def line(record: Record) -> str:
+    """A record as the log shows it, a JSON object; times in milliseconds."""
+    # One text with numbers set in: a dictionary and json.dumps take three times as long.
+    told = (
+        f'"time":"{_second(int(record.at))}.{int(record.at % 1 * 1000):03d}+00:00"'
+        f',"method":{_text(record.method)},"path":{_text(record.path)},"status":{record.status}'
+        f',"ms":{record.seconds * 1000:.3f},"bytes_in":{record.received},"bytes_out":{record.sent}'
+    )
     phases = record.phases
     if phases is not None and phases.taken:
-        told["queue_ms"] = _ms(record.queue)
-        told["decode_ms"] = _ms(phases.decode)
+        told += f',"queue_ms":{record.queue * 1000:.3f},"decode_ms":{phases.decode * 1000:.3f}'
         if phases.batch_size:
-            told["batch_ms"] = _ms(phases.batch)
-            told["predict_ms"] = _ms(phases.predict)
-            told["encode_ms"] = _ms(phases.encode)
-            told["batch_size"] = phases.batch_size
+            told += (
+                f',"batch_ms":{phases.batch * 1000:.3f},"predict_ms":{phases.predict * 1000:.3f}'
+                f',"encode_ms":{phases.encode * 1000:.3f},"batch_size":{phases.batch_size}'
+            )
     if record.model != "model":
-        told["model"] = record.model
+        told += f',"model":{_text(record.model)}'
     if record.worker is not None:
-        told["worker"] = record.worker
+        told += f',"worker":{record.worker}'
     if record.inference_id:
-        told["inference_id"] = record.inference_id
-    return told
+        told += f',"inference_id":{_text(record.inference_id)}'
+    return f"{{{told}}}"
 
 
 def open_stream() -> TextIO:
@@ -122,5 +118,7 @@ def open_stream() -> TextIO:
     return sys.stdout
 
 
-def _ms(seconds: float) -> float:
-    return round(seconds * 1000, 3)
+@lru_cache(maxsize=4)
+def _second(second: int) -> str:
+    """A second since the epoch, in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))

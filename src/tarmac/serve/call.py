@@ -9,6 +9,7 @@ from tarmac.serve.exchange import Exchange
 from tarmac.serve.wire import Headers, Phases
 
 JSON: Headers = (("content-type", "application/json"),)
+_NONE = Phases()
 
 
 class Call:
@@ -55,7 +56,7 @@ class Call:
         self.accepted = accepted
         self.deadline = deadline
         self.on_done = on_done
-        self.phases = Phases()
+        self.phases = _NONE
         self.worker: int | None = None
         self.sequence = 0
         """The how-manieth request of its predictor it is."""

@@ -21,6 +21,7 @@ from tarmac.serve.wire import Headers
 
 _SWEEP_S = 0.25
 _LINGER = 1024 * 1024
+_ARRIVING = 256 * 1024
 
 
 class Front(Protocol):
@@ -78,6 +79,8 @@ class HttpServer:
         self.connections: set[Connection] = set()
         self.buffered = 0
         self.date = b""
+        self.arriving = memoryview(bytearray(_ARRIVING))
+        """What a connection has just received. One for all: a new one for each read costs 15 µs of page faults."""
         self.closing = False
         self._server: asyncio.AbstractServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,7 +126,7 @@ _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSED = range(5)
 _NEVER = float("inf")
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One client's connection; requests are answered one after another."""
 
     def __init__(self, server: HttpServer) -> None:
@@ -158,7 +161,13 @@ class Connection(asyncio.Protocol):
         # Who will send no more is taken to be gone, as most servers do: what it asked for is cancelled.
         return False
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
+        return self._server.arriving
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._receive(bytes(self._server.arriving[:nbytes]))
+
+    def _receive(self, data: bytes) -> None:
         if self._state == _BODY:
             self._read_body(data)
         elif self._state == _HEAD:

@@ -16,7 +16,9 @@ _REQUEST = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~]+) HTTP/1\.([0
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
-_known_names: dict[str, str] = {}
+_MOST_KNOWN = 1000
+_LONGEST_KNOWN = 200
+_known_lines: dict[str, tuple[str, str]] = {}
 
 
 class HttpError(Exception):
@@ -133,30 +135,29 @@ class ChunkedBody:
 def _headers(lines: list[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
-        name, colon, value = line.partition(":")
-        known = _known_names.get(name)
-        if known is None:
-            known = _learn(name)
-        if not colon or _CONTROL.search(value):
-            raise HttpError(400, "a header line is malformed")
-        value = value.strip(" \t")
-        if known not in headers:
-            headers[known] = value
-        elif known in ("host", "content-length", "transfer-encoding", "content-type"):
-            raise HttpError(400, f"{known} is there twice")
+        name, value = _known_lines.get(line) or _learn(line)
+        if name not in headers:
+            headers[name] = value
+        elif name in ("host", "content-length", "transfer-encoding", "content-type"):
+            raise HttpError(400, f"{name} is there twice")
         else:
-            headers[known] = f"{headers[known]}, {value}"
+            headers[name] = f"{headers[name]}, {value}"
     return headers
 
 
-def _learn(name: str) -> str:
+def _learn(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
     if not _NAME.fullmatch(name):
         raise HttpError(400, "a header's name is malformed")
-    lower = name.lower()
-    # Clients use few names; one that makes them up must not fill the memory.
-    if len(_known_names) < 1000:
-        _known_names[name] = lower
-    return lower
+    if not colon or _CONTROL.search(value):
+        raise HttpError(400, "a header line is malformed")
+    read = name.lower(), value.strip(" \t")
+    if len(line) <= _LONGEST_KNOWN:
+        if len(_known_lines) >= _MOST_KNOWN:
+            # Most lines come again with each request; those that do not must not fill the memory.
+            _known_lines.clear()
+        _known_lines[line] = read
+    return read
 
 
 def _path(target: str) -> str:

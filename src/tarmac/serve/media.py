@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tarmac.serve.errors import RequestError
 
@@ -37,6 +38,7 @@ def bare(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
+@lru_cache(maxsize=64)
 def without_charset(header: str) -> str:
     """A content type as a handler compares it: what else it says (a form's boundary) stays."""
     return _CHARSET.sub("", header).strip()
@@ -60,6 +62,7 @@ def wishes(accept: str) -> list[Wish]:
     return sorted(found, key=lambda wish: (-wish.quality, wish.media.count("*")))
 
 
+@lru_cache(maxsize=64)
 def choose(accept: str, offered: Sequence[str], default: str) -> str:
     """The form of an answer that is made here.
 

@@ -99,6 +99,7 @@ class Predictor:
         self._timeout = timeout_s
         self._pid = os.getpid()
         self._reader = FrameReader()
+        self._arriving = memoryview(bytearray(_RECEIVE))
         self._backlog: deque[Task] = deque()
         self._cancelled: set[int] = set()
         self._streams: dict[int, _Stream] = {}
@@ -168,16 +169,16 @@ class Predictor:
     def _receive(self, *, wait: bool) -> None:
         while self._open:
             try:
-                data = self._channel.recv(_RECEIVE, 0 if wait else socket.MSG_DONTWAIT)
+                count = self._channel.recv_into(self._arriving, 0, 0 if wait else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
-            if not data:
+            if not count:
                 # The front is gone: nobody waits for anything.
                 os._exit(0)
-            for frame in self._reader.feed(data):
+            for frame in self._reader.feed(bytes(self._arriving[:count])):
                 self._obey(frame)
             wait = False
-            if len(data) < _RECEIVE and self._backlog:
+            if count < _RECEIVE and self._backlog:
                 return
 
     def _obey(self, frame: frames.Frame) -> None:

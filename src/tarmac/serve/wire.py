@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 from tarmac.serve.frames import join, split
 
@@ -15,8 +16,7 @@ TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 Headers = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Phases:
+class Phases(NamedTuple):
     """Where the time of one request went, in seconds.
 
     Args:
@@ -38,7 +38,7 @@ class Phases:
 
 def call_fields(deadline: float, headers: Mapping[str, str]) -> str:
     """A request's fields: its deadline on `time.monotonic`'s clock, then names and values of its headers."""
-    return join([repr(deadline), *(word for pair in headers.items() for word in pair)])
+    return join((repr(deadline), *chain.from_iterable(headers.items())))
 
 
 def read_call(fields: str) -> tuple[float, dict[str, str]]:
@@ -52,7 +52,7 @@ def answer_fields(status: int, phases: Phases, headers: Headers) -> str:
     spent = (
         f"{phases.taken:.6f} {phases.decode:.6f} {phases.batch:.6f} {phases.predict:.6f} {phases.encode:.6f}"
     )
-    return join([f"{status} {spent} {phases.batch_size}", *(word for pair in headers for word in pair)])
+    return join((f"{status} {spent} {phases.batch_size}", *chain.from_iterable(headers)))
 
 
 def read_answer(fields: str) -> tuple[int, Phases, list[tuple[str, str]]]:

@@ -17,9 +17,10 @@ from tarmac.serve.wire import INFERENCE_ID, read_answer
 _QUICK_S = 0.005
 """Below this, the way to the front and back is worth sending a second batch ahead."""
 _SMOOTHING = 0.2
+_ARRIVING = 256 * 1024
 
 
-class Worker(asyncio.Protocol):
+class Worker(asyncio.BufferedProtocol):
     """One predictor.
 
     Args:
@@ -61,6 +62,7 @@ class Worker(asyncio.Protocol):
         self._timeout = timeout_s
         self._sequence = 0
         self._reader = FrameReader()
+        self._arriving = memoryview(bytearray(_ARRIVING))
         self._transport: asyncio.WriteTransport | None = None
         self._on_loaded = on_loaded
         self._on_failed = on_failed
@@ -116,9 +118,12 @@ class Worker(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         self._on_lost(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
+        return self._arriving
+
+    def buffer_updated(self, nbytes: int) -> None:
         before = self.answered
-        for frame in self._reader.feed(data):
+        for frame in self._reader.feed(bytes(self._arriving[:nbytes])):
             self._obey(frame)
         if self.answered != before:
             self._on_answer(self)

@@ -63,6 +63,8 @@ class Torch(Framework):
         del model
         kind = media.without_charset(request.content_type)
         data = bodies.read_body(request.body, kind, np.float32)
+        if isinstance(data, np.ndarray):
+            return self._tensor(data)
         if isinstance(data, Mapping) and len(data) == 1 and next(iter(data)) in ("instances", "inputs"):
             data = next(iter(data.values()))
         if isinstance(data, (bytes, str)) and not own_predict:
@@ -132,17 +134,20 @@ class Torch(Framework):
 
         if isinstance(data, Mapping):
             return {name: self._tensors(item, own_predict) for name, item in data.items()}
-        if not isinstance(data, np.ndarray):
-            if own_predict:
-                return data
-            if isinstance(data, (int, float)):
-                return self._torch.tensor(float(data))
-            raise RequestError(400, "The model takes arrays of numbers; the body holds something else.")
+        if isinstance(data, np.ndarray):
+            return self._tensor(data)
+        if own_predict:
+            return data
+        if isinstance(data, (int, float)):
+            return self._torch.tensor(float(data))
+        raise RequestError(400, "The model takes arrays of numbers; the body holds something else.")
+
+    def _tensor(self, array: Any) -> Any:
         try:
-            return self._torch.from_numpy(data)
+            return self._torch.from_numpy(array)
         except TypeError:
             raise RequestError(
-                422, f"The model refuses the data: PyTorch has no tensors of type {data.dtype}."
+                422, f"The model refuses the data: PyTorch has no tensors of type {array.dtype}."
             ) from None
 
     def _move(self, tensor: Any) -> Any:
@@ -185,7 +190,7 @@ _PROGRAMS = (torch_files.SCRIPT, torch_files.EXPORTED, torch_files.COMPILED)
 
 
 def _home(tensor: Any) -> Any:
-    return tensor.detach().cpu()
+    return (tensor.detach() if tensor.requires_grad else tensor).cpu()
 
 
 def _each(value: Any, kind: type, change: Any) -> Any:
