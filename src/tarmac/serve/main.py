@@ -79,7 +79,10 @@ def main(words: list[str] | None = None) -> int:
         recorded_files(settings.warmup)
     except LoadError as error:
         return _refused(error)
-    return serve(settings, folder, options)
+    try:
+        return serve(settings, folder, options)
+    finally:
+        _let_logs_go()
 
 
 def serve(settings: Settings, model_dir: Path, options: Options | None = None) -> int:
@@ -349,6 +352,16 @@ def _allow_many_connections() -> None:
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _let_logs_go() -> None:
+    """Give up what a full disk does not take: Python would end with 120 over it, however well the server did."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # What is left in the buffer goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)
 
 
 def say(words: str) -> None:
