@@ -359,7 +359,7 @@ def _let_logs_go() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # noqa: PERF203 - two streams, once
             # What is left in the buffer goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)
 
