@@ -152,7 +152,7 @@ class TestLogs:
         done = aws.tarmac("logs", "-f", run_id)
         assert done.returncode == 1
         assert done.stdout.startswith("no\n")
-        assert "exit code: 3" in done.stderr
+        assert "exited with code 3" in done.stderr
         assert "tarmac-verdict" not in done.stdout + done.stderr
 
     def test_ctrl_c_ends_the_looking_and_not_the_run(self, aws: Desk, running: str) -> None:

@@ -44,6 +44,10 @@ def run_on_sagemaker(job: Job, arguments: argparse.Namespace, console: Console) 
     if arguments.detach:
         try:
             started = place.submit(plan, _Shown(console))
+        except NotToBeHad as error:
+            if as_json:
+                print(_nothing_to_be_had(error, None))
+            raise
         finally:
             console.end_progress()
         return _detached(started, console, as_json)
