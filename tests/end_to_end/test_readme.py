@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, document: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
 
 
 def sessions() -> list[tuple[str, str]]:
@@ -107,7 +107,10 @@ def test_python_blocks_run(desk: Desk, block: str) -> None:
         assert "Completed no-gpu-expected" in done.stdout
 
 
-@pytest.mark.parametrize("block", blocks("yaml"))
+JOB_FILES = [*blocks("yaml"), *blocks("yaml", (ROOT / "docs" / "sagemaker.md").read_text())]
+
+
+@pytest.mark.parametrize("block", JOB_FILES)
 def test_job_files_are_valid(desk: Desk, block: str) -> None:
     desk.write("tarmac.yaml", block)
     desk.write("src/train.py", "")
@@ -116,7 +119,9 @@ def test_job_files_are_valid(desk: Desk, block: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/sagemaker.md", "docs/serving.md"]
+)
 def test_every_file_that_a_document_names_is_there(name: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.MULTILINE | re.DOTALL)
     named = re.findall(r"`((?:src|tests|tools|bench|examples|docs)/[\w./-]+)`", text)
