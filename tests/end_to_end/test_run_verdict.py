@@ -89,9 +89,9 @@ def test_without_a_gpu_asked_for_none_is_expected(desk: Desk, machine: Scenario)
 
 def test_nvml_that_fails_midway_leaves_a_verdict(desk: Desk, machine: Scenario, tmp_path: Path) -> None:
     machine.gpu(0).when_registered(tmp_path / "pid", util=70).fail(
-        "*", GPU_IS_LOST, at=1.5
+        "*", GPU_IS_LOST, at=5.0
     ).run_in_real_time()
-    busy(desk, [tmp_path / "pid"], 4.0)
+    busy(desk, [tmp_path / "pid"], 9.0)
     result = desk.run_json("train.py", "--instance-type", "ml.g5.xlarge")
     assert result["run"]["status"] == "Completed"
     assert result["verdict"]["outcome"] == "used"
