@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve.codecs.tensorflow_json import TensorRequest
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.handler import Device, Model, Request, load_model
-from tarmac.serve.loading import batches
-from tarmac.serve.loading.context import Context, serving_context
 from tarmac.serve.loading.finding import find_handler
 from tarmac.serve.loading.importing import Home
 from tarmac.serve.settings import Settings
@@ -323,55 +320,6 @@ def output_fn(prediction, accept):
     assert sys.modules["inference"].closed == [True]  # type: ignore[attr-defined]
 
 
-def test_numbers_of_several_requests_are_joined_and_split_again() -> None:
-    np = pytest.importorskip("numpy")
-    items = [{"a": np.ones((1, 2)) * n, "b": np.ones((1,))} for n in range(3)]
-    assert len({batches.key_of(item) for item in items}) == 1
-    joined = batches.join(items, np.concatenate)
-    assert joined["a"].shape == (3, 2)
-    parts = batches.split({"y": joined["a"] * 2}, [1, 1, 1])
-    assert [part["y"].tolist() for part in parts] == [[[0, 0]], [[2, 2]], [[4, 4]]]
-
-
-def test_only_equal_types_and_trailing_shapes_go_together() -> None:
-    np = pytest.importorskip("numpy")
-    keys = [
-        batches.key_of(value)
-        for value in (
-            np.zeros((1, 2)),
-            np.zeros((5, 2)),
-            np.zeros((1, 3)),
-            np.zeros((1, 2), np.float32),
-            [np.zeros((1, 2))],
-        )
-    ]
-    assert keys[0] == keys[1]
-    assert len(set(keys)) == 4
-    assert [batches.key_of(value) for value in (np.float32(1), np.zeros((0, 2)), 3, "text", [])] == [None] * 5
-
-
-def test_rows_and_columns_of_tensorflows_json_are_not_mixed() -> None:
-    np = pytest.importorskip("numpy")
-    keys = {
-        batches.key_of(TensorRequest({"x": np.zeros((1, 2))}, by_row, signature))
-        for by_row in (True, False)
-        for signature in ("", "total")
-    }
-    assert len(keys) == 4
-
-
-def test_texts_are_joined_as_one_list() -> None:
-    assert batches.join([["a"], ["b", "c"]], list) == ["a", "b", "c"]
-    assert batches.split(["A", "B", "C"], [1, 2]) == [["A"], ["B", "C"]]
-
-
-def test_an_answer_without_a_row_for_each_row_is_inseparable() -> None:
-    np = pytest.importorskip("numpy")
-    for prediction in (np.zeros(2), np.float32(1), {"y": np.zeros((2, 2))}, ["a"], "text"):
-        with pytest.raises(batches.Inseparable):
-            batches.split(prediction, [1, 1, 1])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("forward", "batched"),
@@ -428,23 +376,3 @@ def test_a_batch_whose_rows_do_not_add_up_names_the_mistake(tmp_path: Path) -> N
     model = load(tmp_path)
     with pytest.raises(TypeError, match="one row for each row"):
         model.predict_batch([["a"], ["b"]])
-
-
-def test_the_context_tells_what_the_toolkits_tell() -> None:
-    request = Request(b"", "text/csv", "application/json", headers={"x-user": "1"}, inference_id="i-1")
-    context = Context("model", "/opt/ml/model", Device("cuda", 2), 8, request)
-    assert context.system_properties["gpu_id"] == 2
-    assert context.system_properties["model_dir"] == "/opt/ml/model"
-    assert context.get_request_header(0, "X-User") == "1"
-    assert context.get_all_request_header(0)["Content-Type"] == "text/csv"
-    assert context.request_processor[0].get_request_property("Accept") == "application/json"
-    assert context.get_request_id(0) == "i-1"
-
-
-def test_the_serving_containers_context_reads_its_custom_attributes() -> None:
-    request = Request(
-        b"12", "text/csv", "", custom_attributes="tfs-model-name=other,tfs-model-version=3,tfs-method=predict"
-    )
-    context = serving_context("model", request, "http://127.0.0.1:1", "application/json")
-    assert context.rest_uri == "http://127.0.0.1:1/v1/models/other/versions/3:predict"
-    assert (context.content_length, context.accept_header) == (2, "application/json")

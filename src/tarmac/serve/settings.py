@@ -40,7 +40,8 @@ class Settings:
     port: int = 8080
     """`SAGEMAKER_BIND_TO_PORT`: the port of `/ping` and `/invocations`."""
     safe_port_range: tuple[int, int] | None = None
-    """`SAGEMAKER_SAFE_PORT_RANGE`: ports that a server may use for itself; both ends belong to it."""
+    """`SAGEMAKER_SAFE_PORT_RANGE`: ports for TensorFlow Serving's REST API on loopback, where a handler asks it; both ends
+    belong to it."""
 
     workers: int | None = None
     """`SAGEMAKER_MODEL_SERVER_WORKERS`: predictor processes in all; by itself `workers_per_gpu` for each GPU, or one."""

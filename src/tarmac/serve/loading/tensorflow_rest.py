@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tarmac.serve.errors import RequestError
+from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.handler import Request
 
 
@@ -16,9 +17,13 @@ class RestApi:
 
     Args:
         model: a `TensorFlowServingModel`.
+        ports: the first and the last that may be listened at; any free one if not given.
+
+    Raises:
+        LoadError: all of these ports are taken.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, ports: tuple[int, int] | None = None) -> None:
         outer = self
         self._model = model
 
@@ -42,7 +47,7 @@ class RestApi:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answerer)
+        self._server = _listening(Answerer, ports)
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, daemon=True, name="tensorflow-rest"
@@ -71,6 +76,21 @@ class RestApi:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _listening(answerer: type[BaseHTTPRequestHandler], ports: tuple[int, int] | None) -> ThreadingHTTPServer:
+    if ports is None:
+        return ThreadingHTTPServer(("127.0.0.1", 0), answerer)
+    for port in range(ports[0], ports[1] + 1):
+        try:
+            return ThreadingHTTPServer(("127.0.0.1", port), answerer)
+        except OSError as error:  # noqa: PERF203 - each predictor of a server takes the next
+            if error.errno != errno.EADDRINUSE:
+                raise LoadError(f"Port {port} cannot be listened at: {error.strerror}.") from error
+    raise LoadError(
+        f"All ports of SAGEMAKER_SAFE_PORT_RANGE={ports[0]}-{ports[1]} are taken.",
+        remedy="The handler asks TensorFlow Serving's REST API, for which each predictor needs a port: widen the range.",
+    )
 
 
 _STATE = json.dumps(

@@ -31,7 +31,7 @@ class TensorFlowServingModel(ServedModel):
         if self.has_transform:
             from tarmac.serve.loading.tensorflow_rest import RestApi
 
-            self._rest = RestApi(self)
+            self._rest = RestApi(self, self._settings.safe_port_range)
             self.batch = replace(self.batch, enabled=False)
 
     def decode(self, request: Request) -> Any:
