@@ -7,6 +7,7 @@ from typing import Any
 from tarmac.emulator.arns import PROCESSING, arn
 from tarmac.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
 from tarmac.emulator.operations.creation import refuse_by_fault, refuse_twice
+from tarmac.emulator.operations.ending import delete_job, stop_job
 from tarmac.emulator.operations.listing import Listing
 from tarmac.emulator.store import Resource
 from tarmac.emulator.wire import AwsError, now
@@ -43,30 +44,12 @@ def listed(call: Call) -> dict[str, Any]:
 
 def stop(call: Call) -> dict[str, Any]:
     """`StopProcessingJob`."""
-    job = _job(call)
-    status = job.document["ProcessingJobStatus"]
-    if status == "Stopping":
-        return {}
-    if status != "InProgress":
-        raise AwsError(
-            "ValidationException",
-            f"The request was rejected because the processing job is in status {status}.",
-        )
-    call.emulator.supervisor.stop(job)
-    return {}
+    return stop_job(call, _job(call), "Processing")
 
 
 def delete(call: Call) -> dict[str, Any]:
     """`DeleteProcessingJob`."""
-    job = _job(call)
-    status = job.document["ProcessingJobStatus"]
-    if status in ("InProgress", "Stopping"):
-        raise AwsError(
-            "ValidationException",
-            f"The processing job {job.name} cannot be deleted while it is in status {status}.",
-        )
-    call.emulator.store.remove(job)
-    return {}
+    return delete_job(call, _job(call), "Processing")
 
 
 OPERATIONS = {

@@ -7,6 +7,7 @@ from typing import Any
 from tarmac.emulator.arns import TRAINING, arn_of
 from tarmac.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
 from tarmac.emulator.operations.creation import refuse_by_fault, refuse_twice
+from tarmac.emulator.operations.ending import delete_job, stop_job
 from tarmac.emulator.operations.listing import Listing
 from tarmac.emulator.running.warm_pools import with_pool
 from tarmac.emulator.store import Resource
@@ -56,28 +57,12 @@ def listed(call: Call) -> dict[str, Any]:
 
 def stop(call: Call) -> dict[str, Any]:
     """`StopTrainingJob`."""
-    job = _job(call)
-    status = job.document["TrainingJobStatus"]
-    if status == "Stopping":
-        return {}
-    if status != "InProgress":
-        raise AwsError(
-            "ValidationException", f"The request was rejected because the training job is in status {status}."
-        )
-    call.emulator.supervisor.stop(job)
-    return {}
+    return stop_job(call, _job(call), "Training")
 
 
 def delete(call: Call) -> dict[str, Any]:
     """`DeleteTrainingJob`."""
-    job = _job(call)
-    if job.document["TrainingJobStatus"] in ("InProgress", "Stopping"):
-        raise AwsError(
-            "ValidationException",
-            f"The training job {job.name} cannot be deleted while it is in status {job.document['TrainingJobStatus']}.",
-        )
-    call.emulator.store.remove(job)
-    return {}
+    return delete_job(call, _job(call), "Training")
 
 
 OPERATIONS = {
