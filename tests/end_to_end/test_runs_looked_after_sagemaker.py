@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +185,14 @@ class TestPullAndRm:
         done = aws.tarmac("pull", ended, "-x", "--to", "out")
         assert done.stdout.splitlines() == ["out/model", "out/output", "out/verdict.json", "out/algo-1.log"]
         assert (aws.project / "out" / "model" / "w").read_text() == "w"
+
+    def test_its_model_can_be_packaged_by_the_runs_name_alone(self, aws: Desk, ended: str) -> None:
+        done = aws.tarmac("package", ended, "--no-serve-check", "-o", "packed.tar.gz")
+        assert done.returncode == 0, done.stderr
+        with tarfile.open(aws.project / "packed.tar.gz") as archive:
+            member = archive.extractfile("w")
+            assert member is not None
+            assert member.read() == b"w"
 
     def test_one_that_goes_on_has_nothing_to_take_yet(self, aws: Desk, running: str) -> None:
         done = aws.tarmac("pull", running)

@@ -50,7 +50,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Example:
-    """One handler with its cases."""
+    """One handler with its cases.
+
+    Args:
+        model_of: the handler whose `build.py` makes the model; mostly its own.
+    """
 
     name: str
     style: str
@@ -58,6 +62,7 @@ class Example:
     environment: Mapping[str, str]
     batch: int | None
     cases: tuple[Case, ...] = field(repr=False)
+    model_of: str
 
     @property
     def is_slow(self) -> bool:
@@ -67,8 +72,9 @@ class Example:
         """Makes the model's folder, `/opt/ml/model` in a container."""
         home = HANDLERS / self.name
         folder.mkdir(parents=True, exist_ok=True)
-        if (home / "build.py").is_file():
-            spec = importlib.util.spec_from_file_location(f"build_{self.name}", home / "build.py")
+        builder = HANDLERS / self.model_of / "build.py"
+        if builder.is_file():
+            spec = importlib.util.spec_from_file_location(f"build_{self.name}", builder)
             assert spec is not None
             assert spec.loader is not None
             module = importlib.util.module_from_spec(spec)
@@ -96,6 +102,7 @@ def example(name: str) -> Example:
         told.get("environment", {}),
         told.get("batch"),
         tuple(_case(case) for case in told["cases"]),
+        told.get("model_of", name),
     )
 
 
