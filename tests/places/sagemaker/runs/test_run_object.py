@@ -60,11 +60,22 @@ def running(aws: Any) -> Any:
 
 
 class TestFollowing:
-    def test_states_output_and_the_end_come_and_the_verdict_line_does_not(self, aws: Any) -> None:
-        run = aws.start("import time\nprint('hello', flush=True)\ntime.sleep(0.5)\nprint('bye')")
-        events = list(run.follow(live=True))
+    def test_states_output_and_the_end_come_and_the_verdict_line_does_not(
+        self, aws: Any, tmp_path: Path
+    ) -> None:
+        goes_on = tmp_path / "goes-on"
+        run = aws.start(
+            "import os, time\nprint('hello', flush=True)\n"
+            f"while not os.path.exists({str(goes_on)!r}):\n    time.sleep(0.05)\n"
+            "print('bye')"
+        )
+        events: list[Event] = []
+        for event in run.follow(live=True):
+            events.append(event)
+            if isinstance(event, Live):
+                goes_on.touch()
         assert output(events) == "hello\nbye\n"
-        assert any(isinstance(event, Live) for event in events)
+        assert goes_on.exists()
         last = events[-1]
         assert isinstance(last, RunRecord)
         assert (last.status, last.exit_code, last.verdict, last.outcome) == (
