@@ -89,6 +89,16 @@ def test_float64_arrays_become_what_the_weights_are(net: Path) -> None:
     assert np.load(io.BytesIO(response.body)).dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">f8"])
+def test_an_array_from_a_machine_of_the_other_byte_order_is_the_same_numbers(net: Path, dtype: str) -> None:
+    import numpy as np
+
+    model = load_model(net, Settings(), Device())
+    for _ in range(2):
+        response = ask(model, npy(np.array([[1.0, 2.0]], dtype)), "application/x-npy")
+        assert json.loads(response.body) == [[3]]
+
+
 def test_an_array_that_pytorch_has_no_type_for_is_422(net: Path) -> None:
     import numpy as np
 

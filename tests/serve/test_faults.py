@@ -157,6 +157,7 @@ def test_ping_answers_in_milliseconds_while_the_model_holds_the_interpreter(tmp_
         ("sys.stdout.close(); sys.stderr.close(); return data", 200),
         ("os.fork(); return data", 200),
         ("os.fork() or os._exit(0); return data", 200),
+        ("import ctypes; ctypes.CDLL(None).fork(); return data", 200),
         ("sys.setrecursionlimit(100); return data", 200),
     ],
 )

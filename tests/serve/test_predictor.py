@@ -173,7 +173,7 @@ def test_a_stream_waits_for_credit_and_others_do_not_wait_for_it(spoken: Spoken)
     ]
     spoken.send(spoken.call(2, b"other"))
     assert spoken.answer() == (2, 200, b"other")
-    spoken.send(pack(frames.CREDIT, 1, "10"))
+    spoken.send(pack(frames.CREDIT, 1, b"10"))
     assert [bytes(spoken.next().body) for _ in range(4)] == [b"16", b"17", b"18", b"19"]
     assert spoken.next().kind == frames.END
 

@@ -134,7 +134,7 @@ class _Round:
 
     def _key(self, task: Task) -> Hashable | None:
         try:
-            return self._guard(self._model.batch_key, task.data)
+            return self._model.batch_key(task.data)
         except BaseException:  # noqa: BLE001 - what has no key goes alone
             return None
 

@@ -45,7 +45,7 @@ class Call:
         self,
         number: int,
         exchange: Exchange,
-        fields: str,
+        fields: bytes,
         accepted: float,
         deadline: float,
         on_done: Callable[[Call], None],

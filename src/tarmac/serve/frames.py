@@ -1,12 +1,11 @@
 """Frames between the front and a predictor: length-prefixed, raw bytes, many to one write; nothing is pickled.
 
-A frame is a header (`HEADER`), a few fields and a body. Fields are text joined by NUL, which no HTTP header may hold.
+A frame is a header (`HEADER`), its fields and a body; what fields say is the matter of `wire`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from typing import NamedTuple, Union
 
 HEADER = struct.Struct("<QIBQ")
@@ -19,15 +18,15 @@ CALL = 1
 CANCEL = 2
 """Nobody waits for this answer any more."""
 CREDIT = 3
-"""The client has read pieces of a streamed answer; field: how many."""
+"""The client has read pieces of a streamed answer; fields: how many, in decimal."""
 STOP = 4
 """Finish what has been taken, let go of the model, and end."""
 
 # Predictor to front.
 LOADED = 16
-"""The model is loaded; field: JSON."""
+"""The model is loaded; fields: JSON."""
 FAILED = 17
-"""The model cannot be loaded; field: JSON. The predictor ends."""
+"""The model cannot be loaded; fields: JSON. The predictor ends."""
 ANSWER = 18
 """A whole answer."""
 BEGIN = 19
@@ -37,7 +36,7 @@ END = 21
 BROKEN = 22
 """A streamed answer ends early: the handler failed."""
 PLACED = 23
-"""Where the model is after the first answers; field: JSON."""
+"""Where the model is after the first answers; fields: JSON."""
 
 Buffer = Union[bytes, bytearray, memoryview]
 
@@ -47,25 +46,13 @@ class Frame(NamedTuple):
 
     kind: int
     id: int
-    fields: str
+    fields: bytes
     body: memoryview
 
 
-def pack(kind: int, number: int, fields: str = "", body_length: int = 0) -> bytes:
+def pack(kind: int, number: int, fields: bytes = b"", body_length: int = 0) -> bytes:
     """The beginning of a frame; its body follows as it is."""
-    # surrogateescape: a header of a client is any bytes at all.
-    packed = fields.encode("utf-8", "surrogateescape")
-    return HEADER.pack(body_length, len(packed), kind, number) + packed
-
-
-def join(fields: Iterable[str]) -> str:
-    """Fields as one text."""
-    return "\0".join(fields)
-
-
-def split(fields: str) -> list[str]:
-    """What `join` joined."""
-    return fields.split("\0")
+    return HEADER.pack(body_length, len(fields), kind, number) + fields
 
 
 class FrameReader:
@@ -124,5 +111,4 @@ def _frame(
 ) -> Frame:
     fields_at = at + HEADER.size
     body_at = fields_at + fields_length
-    fields = data[fields_at:body_at].decode("utf-8", "surrogateescape")
-    return Frame(kind, number, fields, view[body_at : body_at + body_length])
+    return Frame(kind, number, bytes(data[fields_at:body_at]), view[body_at : body_at + body_length])

@@ -13,9 +13,9 @@ from tarmac.serve.settings import Settings
 Body = Union[bytes, memoryview]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Request:
-    """One request, as it came.
+    """One request, as it came. Nobody changes but its notes; not frozen, since that takes four times as long to make.
 
     Args:
         body: the payload.
@@ -40,9 +40,9 @@ class Request:
     notes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Response:
-    """One answer.
+    """One answer. Nobody changes it; not frozen, as above.
 
     Args:
         body: the payload, or its pieces in order where the handler streams.

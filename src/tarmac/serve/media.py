@@ -33,6 +33,7 @@ class Wish:
     text: str
 
 
+@lru_cache(maxsize=64)
 def bare(header: str) -> str:
     """`application/json` of `Application/JSON; charset=utf-8`."""
     return header.partition(";")[0].strip().lower()

@@ -98,6 +98,7 @@ class Predictor:
         self._board = board
         self._timeout = timeout_s
         self._pid = os.getpid()
+        self._is_copy = False
         self._reader = FrameReader()
         self._arriving = memoryview(bytearray(_RECEIVE))
         self._backlog: deque[Task] = deque()
@@ -111,6 +112,7 @@ class Predictor:
     def load(self, folder: Path, settings: Settings, device: Device, name: str) -> Model | None:
         """Load the model and tell the front; `None` when there is nothing to serve."""
         began = time.monotonic()
+        os.register_at_fork(after_in_child=self._forked)
         try:
             model = load_model(folder, settings, device, name)
             _import_ahead()
@@ -122,7 +124,7 @@ class Predictor:
             said = f"loading raised {type(error).__name__}: {error}"
             self._fail(said, None, traceback.format_exc(), _ran_out_of_memory(error))
             return None
-        if os.getpid() != self._pid:
+        if self._is_copy:
             os._exit(0)
         # What loading left behind lives as long as the process: no collection need look at it again.
         gc.collect()
@@ -135,7 +137,7 @@ class Predictor:
             "load_s": time.monotonic() - began,
             **_told(model),
         }
-        self._send(frames.LOADED, 0, json.dumps(told))
+        self._send(frames.LOADED, 0, json.dumps(told).encode())
         self._flush()
         return model
 
@@ -163,7 +165,7 @@ class Predictor:
         except BaseException as error:  # noqa: BLE001 - a look at a user's objects is no reason to end
             refusal(error, say)
             return
-        self._send(frames.PLACED, 0, json.dumps(_told(model)))
+        self._send(frames.PLACED, 0, json.dumps(_told(model)).encode())
         self._flush()
 
     def _receive(self, *, wait: bool) -> None:
@@ -247,14 +249,14 @@ class Predictor:
                 piece = self._guarded(next, stream.pieces)
                 if isinstance(piece, str):
                     piece = piece.encode()
-                self._send(frames.PIECE, number, "", memoryview(piece))
+                self._send(frames.PIECE, number, b"", memoryview(piece))
                 stream.credit -= 1
             except StopIteration:
                 del self._streams[number]
                 self._send(frames.END, number)
             except BaseException as error:  # noqa: BLE001 - the stream's failure, not the predictor's
                 del self._streams[number]
-                self._send(frames.BROKEN, number, "", refusal(error, say).message.encode())
+                self._send(frames.BROKEN, number, b"", refusal(error, say).message.encode())
             self._flush()
             self._rest()
 
@@ -266,9 +268,12 @@ class Predictor:
             return function(*arguments)
         finally:
             self._busy_since = 0.0
-            if os.getpid() != self._pid:
+            if self._is_copy:
                 # The handler forked, and the child came back here: the requests are its parent's.
                 os._exit(0)
+
+    def _forked(self) -> None:
+        self._is_copy = True
 
     def _watch_time(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -286,16 +291,19 @@ class Predictor:
 
     def _fail(self, message: str, remedy: str | None, details: str, out_of_memory: bool) -> None:
         told = {"message": message, "remedy": remedy, "details": details, "out_of_memory": out_of_memory}
-        self._send(frames.FAILED, 0, json.dumps(told))
+        self._send(frames.FAILED, 0, json.dumps(told).encode())
         self._flush()
 
-    def _send(self, kind: int, number: int, fields: str = "", body: bytes | memoryview = b"") -> None:
+    def _send(self, kind: int, number: int, fields: bytes = b"", body: bytes | memoryview = b"") -> None:
         self._out.append(frames.pack(kind, number, fields, len(body)))
         if len(body):
             self._out.append(body)
 
     def _flush(self) -> None:
         if self._out:
+            if os.getpid() != self._pid:
+                # Forked by other means than Python's own, which `_forked` is told of.
+                os._exit(0)
             self._channel.sendall(self._out[0] if len(self._out) == 1 else b"".join(self._out))
             self._out.clear()
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
-
-from tarmac.serve.frames import join, split
 
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 INFERENCE_ID = "x-amzn-sagemaker-inference-id"
@@ -36,28 +35,39 @@ class Phases(NamedTuple):
     batch_size: int = 0
 
 
-def call_fields(deadline: float, headers: Mapping[str, str]) -> str:
-    """A request's fields: its deadline on `time.monotonic`'s clock, then names and values of its headers."""
-    return join((repr(deadline), *chain.from_iterable(headers.items())))
+_CALL = struct.Struct("<d")
+"""A request's deadline on `time.monotonic`'s clock."""
+_ANSWER = struct.Struct("<i5dI")
+"""An answer's status and its `Phases`."""
 
 
-def read_call(fields: str) -> tuple[float, dict[str, str]]:
+def call_fields(deadline: float, headers: Mapping[str, str]) -> bytes:
+    """A request's fields: its deadline, then names and values of its headers."""
+    return _CALL.pack(deadline) + _join(chain.from_iterable(headers.items()))
+
+
+def read_call(fields: bytes) -> tuple[float, dict[str, str]]:
     """What `call_fields` wrote."""
-    words = split(fields)
-    return float(words[0]), dict(zip(words[1::2], words[2::2]))
+    words = _split(fields[_CALL.size :])
+    return _CALL.unpack_from(fields)[0], dict(zip(words[::2], words[1::2]))
 
 
-def answer_fields(status: int, phases: Phases, headers: Headers) -> str:
+def answer_fields(status: int, phases: Phases, headers: Headers) -> bytes:
     """An answer's fields."""
-    spent = (
-        f"{phases.taken:.6f} {phases.decode:.6f} {phases.batch:.6f} {phases.predict:.6f} {phases.encode:.6f}"
-    )
-    return join((f"{status} {spent} {phases.batch_size}", *chain.from_iterable(headers)))
+    return _ANSWER.pack(status, *phases) + _join(chain.from_iterable(headers))
 
 
-def read_answer(fields: str) -> tuple[int, Phases, list[tuple[str, str]]]:
+def read_answer(fields: bytes) -> tuple[int, Phases, list[tuple[str, str]]]:
     """What `answer_fields` wrote: status, phases, headers."""
-    words = split(fields)
-    status, taken, decode, batch, predict, encode, size = words[0].split(" ")
-    phases = Phases(float(taken), float(decode), float(batch), float(predict), float(encode), int(size))
-    return int(status), phases, list(zip(words[1::2], words[2::2]))
+    status, *spent = _ANSWER.unpack_from(fields)
+    words = _split(fields[_ANSWER.size :])
+    return status, Phases(*spent), list(zip(words[::2], words[1::2]))
+
+
+def _join(words: Iterable[str]) -> bytes:
+    # NUL may stand in no HTTP header; and a client's header is any bytes at all: surrogateescape.
+    return "\0".join(words).encode("utf-8", "surrogateescape")
+
+
+def _split(joined: bytes) -> list[str]:
+    return joined.decode("utf-8", "surrogateescape").split("\0")

@@ -95,7 +95,7 @@ class Worker(asyncio.BufferedProtocol):
 
     def credit(self, call: Call, pieces: int) -> None:
         """The client has taken pieces of a streamed answer."""
-        self._write([frames.pack(frames.CREDIT, call.number, str(pieces))])
+        self._write([frames.pack(frames.CREDIT, call.number, b"%d" % pieces)])
 
     def stop(self) -> None:
         """Ask it to end."""

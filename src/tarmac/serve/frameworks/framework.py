@@ -45,7 +45,7 @@ class Framework(ABC):
         """The default `input_fn`. Raises RequestError."""
 
     def to_device(self, data: Any) -> Any:
-        """Data as a handler's own `predict_fn` gets it from the default `input_fn`."""
+        """What `read` gave as a handler's own `predict_fn` gets it."""
         return data
 
     @abstractmethod
@@ -61,6 +61,10 @@ class Framework(ABC):
     def to_host(self, prediction: Any) -> Any:
         """The same prediction in the host's memory."""
         return prediction
+
+    def to_arrays(self, prediction: Any) -> Any:
+        """The same prediction as numpy arrays, as the default `output_fn` writes them."""
+        return self.to_host(prediction)
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
         """Arrays as one, along their first dimension."""

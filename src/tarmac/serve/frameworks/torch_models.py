@@ -26,9 +26,12 @@ class Torch(Framework):
     batches = True
 
     def set_up(self) -> None:
+        import numpy as np
         import torch
 
         self._torch: Any = torch
+        self._takes = (torch.Tensor, np.ndarray)
+        self._dtypes: set[Any] = set()
         # A build for the CPU cannot use the GPU that is there: served all the same, and said (`placement`).
         usable = self.device.kind == "cpu" or torch.cuda.is_available()
         self._place = self.device.name if usable else "cpu"
@@ -64,19 +67,19 @@ class Torch(Framework):
         kind = media.without_charset(request.content_type)
         data = bodies.read_body(request.body, kind, np.float32)
         if isinstance(data, np.ndarray):
-            return self._tensor(data)
+            return self._known(data)
         if isinstance(data, Mapping) and len(data) == 1 and next(iter(data)) in ("instances", "inputs"):
             data = next(iter(data.values()))
         if isinstance(data, (bytes, str)) and not own_predict:
             raise numbers_only(data, kind)
-        return self._tensors(data, own_predict)
+        return self._numbers(data, own_predict)
 
     def to_device(self, data: Any) -> Any:
-        return _each(data, self._torch.Tensor, self._move)
+        return _each(data, self._takes, self._move)
 
     def predict(self, data: Any, model: Any) -> Any:
         with self._torch.inference_mode(), self.watch():
-            data = _each(data, self._torch.Tensor, self._take)
+            data = _each(data, self._takes, self._take)
             if isinstance(data, Mapping):
                 return model(**data)
             return model(*data) if isinstance(data, tuple) else model(data)
@@ -90,13 +93,16 @@ class Torch(Framework):
     def to_host(self, prediction: Any) -> Any:
         return _each(prediction, self._torch.Tensor, _home)
 
+    def to_arrays(self, prediction: Any) -> Any:
+        return _each(prediction, self._torch.Tensor, self._array)
+
     def concatenate(self, arrays: Sequence[Any]) -> Any:
         if isinstance(arrays[0], self._torch.Tensor):
             return self._torch.cat(list(arrays))
         return super().concatenate(arrays)
 
     def write(self, prediction: Any, kind: str) -> bytes:
-        return bodies.write_body(_each(prediction, self._torch.Tensor, self._array), kind)
+        return bodies.write_body(self.to_arrays(prediction), kind)
 
     def release(self) -> None:
         if self._place != "cpu":
@@ -129,32 +135,43 @@ class Torch(Framework):
             program = move_to_device_pass(program, self._place)
         return program.module()
 
-    def _tensors(self, data: Any, own_predict: bool) -> Any:
+    def _numbers(self, data: Any, own_predict: bool) -> Any:
         import numpy as np
 
         if isinstance(data, Mapping):
-            return {name: self._tensors(item, own_predict) for name, item in data.items()}
+            return {name: self._numbers(item, own_predict) for name, item in data.items()}
         if isinstance(data, np.ndarray):
-            return self._tensor(data)
+            return self._known(data)
         if own_predict:
             return data
         if isinstance(data, (int, float)):
-            return self._torch.tensor(float(data))
+            return np.array(data, np.float32)
         raise RequestError(400, "The model takes arrays of numbers; the body holds something else.")
 
-    def _tensor(self, array: Any) -> Any:
+    def _known(self, array: Any) -> Any:
+        """An array that a tensor can be made of. It stays one for now: numpy joins a batch three times as fast."""
+        if array.dtype in self._dtypes:
+            return array
+        # An NPY file may come from a machine that counts its bytes the other way.
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
         try:
-            return self._torch.from_numpy(array)
+            self._torch.from_numpy(native[:0].copy() if native.ndim else native)
         except TypeError:
             raise RequestError(
                 422, f"The model refuses the data: PyTorch has no tensors of type {array.dtype}."
             ) from None
+        self._dtypes.add(native.dtype)
+        return native
 
-    def _move(self, tensor: Any) -> Any:
-        return tensor.to(self._place)
+    def _tensor(self, data: Any) -> Any:
+        return data if isinstance(data, self._torch.Tensor) else self._torch.from_numpy(data)
 
-    def _take(self, tensor: Any) -> Any:
+    def _move(self, data: Any) -> Any:
+        return self._tensor(data).to(self._place)
+
+    def _take(self, data: Any) -> Any:
         """On the device, and floats as the model's weights are."""
+        tensor = self._tensor(data)
         floats = self._floats if tensor.is_floating_point() else None
         return tensor.to(device=self._place, dtype=floats)
 
@@ -193,8 +210,8 @@ def _home(tensor: Any) -> Any:
     return (tensor.detach() if tensor.requires_grad else tensor).cpu()
 
 
-def _each(value: Any, kind: type, change: Any) -> Any:
-    """A value with each tensor in it changed, through mappings, lists and tuples."""
+def _each(value: Any, kind: type | tuple[type, ...], change: Any) -> Any:
+    """A value with each array in it changed, through mappings, lists and tuples."""
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, Mapping):

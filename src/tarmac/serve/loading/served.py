@@ -182,8 +182,9 @@ class ServedModel(Model):
 
     def _together(self, items: Sequence[Any]) -> list[Any]:
         joined = batches.join(items, self._framework.concatenate)
-        # One copy to the host for the batch instead of one for each request.
-        prediction = self._framework.to_host(self._predict(joined, None))
+        # Once for the batch instead of once for each request.
+        bring = self._framework.to_host if "output_fn" in self._hooks else self._framework.to_arrays
+        prediction = bring(self._predict(joined, None))
         try:
             return batches.split(prediction, [batches.length_of(item) for item in items])
         except batches.Inseparable as error:
