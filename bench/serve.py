@@ -16,7 +16,6 @@ import json
 import math
 import os
 import platform
-import resource
 import signal
 import subprocess
 import sys
@@ -24,28 +23,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from serve.cases import FULL, HANDLERS, QUICK, Case, Here, Question, model_folder
-from serve.generators import Reading
 from serve.peers import PEERS, TARMAC, Peer, Unavailable
 from serve.report import Row, Table
-from serve.stack import Failed, Stack, free_port, machine_cpu, start
+from serve.stack import Failed, Stack, free_port, start
 
-from serve import generators, report
+from serve import generators, measuring, report
 from tarmac.loadtest import Load, Target, open_loop
 
 RESULTS = Path(__file__).parent / "results"
 _BATCHES = {"mlp": (1, 32), "resnet18": (1,)}
 """Batch sizes of the in-process ceiling; a model that does nothing has none."""
 _PING_RATE = 50.0
-_PAUSE_S = 0.2
-_CALM_CORES = 0.4
-_MOST_TRIES = 2
 
 
 def main() -> int:
@@ -139,7 +133,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
             try:
                 stack = _start(peer, python, scratch, model, case, question)
             except (Failed, OSError) as error:
-                row.skipped = _without_paths(str(error))
+                row.skipped = report.without_paths(str(error))
                 print(f"{case.name}: {peer.name} is skipped: {row.skipped}", flush=True)
                 continue
             row.cold_ping, row.cold_answer = stack.cold_ping, stack.cold_answer
@@ -213,7 +207,7 @@ def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]]
         table.ceilings.setdefault(batch, []).append(here.ceiling(batch, min(2.0, case.seconds)))
     for clients in case.clients:
         for row, stack in stacks:
-            reading = _reading(case, stack, clients, scratch)
+            reading, _ = measuring.measure(stack, clients, case.seconds, scratch)
             row.readings.setdefault(clients, []).append(reading)
             print(
                 f"  {clients:3} clients {reading.rate:8,.1f}/s  p50 {reading.p50 * 1e3:7.2f}  p99 {reading.p99 * 1e3:7.1f} ms"
@@ -221,30 +215,6 @@ def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]]
                 + (f"  {reading.failed} failed" if reading.failed else ""),
                 flush=True,
             )
-
-
-def _reading(case: Case, stack: Stack, clients: int, scratch: Path) -> Reading:
-    """One measurement; taken again where other programs disturbed it, and of three the calmest."""
-    tries: list[Reading] = []
-    stack.go_on()
-    warm = generators.load(stack.target, clients, 1.0, scratch)
-    # What the warm-up left in its queue must not count, nor make it full.
-    time.sleep(min(3.0, max(_PAUSE_S, 2 * warm.p50)))
-    while len(tries) < _MOST_TRIES and not (tries and tries[-1].others < _CALM_CORES):
-        began, all_before, own_before, stack_before = time.monotonic(), machine_cpu(), _own_cpu(), stack.cpu()
-        reading = generators.load(stack.target, clients, case.seconds, scratch)
-        took, served = time.monotonic() - began, stack.cpu() - stack_before
-        others = machine_cpu() - all_before - served - (_own_cpu() - own_before)
-        cpu = served / (reading.rate * case.seconds) if reading.rate else 0.0
-        tries.append(replace(reading, cpu=cpu, others=max(0.0, others / took)))
-    stack.pause()
-    return min(tries, key=lambda one: one.others)
-
-
-def _own_cpu() -> float:
-    """Seconds of CPU that this process and the load generators that it has waited for have taken."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
@@ -272,12 +242,6 @@ def _bare_load(model: Path) -> float:
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
     return time.perf_counter() - began
-
-
-def _without_paths(text: str) -> str:
-    import re
-
-    return re.sub(r"(?:/[\w.@+-]+){2,}", "…", text)
 
 
 def _write(tables: list[Table], facts: dict[str, Any], quick: bool) -> None:

@@ -74,7 +74,7 @@ class Table:
         given = dict(value)
         given["clients"] = tuple(given["clients"])
         given["ceilings"] = {int(batch): rates for batch, rates in given["ceilings"].items()}
-        given["rows"] = [_row_from_json(row) for row in given["rows"]]
+        given["rows"] = [row_from_json(row) for row in given["rows"]]
         return cls(**given)
 
     @property
@@ -149,6 +149,26 @@ def p99(row: Row, clients: int) -> float:
     return statistics.median(one.p99 for one in readings) if readings else 0.0
 
 
+def row_from_json(value: dict[str, Any]) -> Row:
+    """What `asdict` and JSON made of one."""
+    given = dict(value)
+    given["readings"] = {
+        int(clients): [Reading(**one) for one in readings] for clients, readings in given["readings"].items()
+    }
+    given["ping_p99"] = {int(clients): seconds for clients, seconds in given["ping_p99"].items()}
+    return Row(**given)
+
+
+def line(cells: Sequence[str]) -> list[str]:
+    """One line of a table in Markdown."""
+    return [f"| {' | '.join(cells)} |"]
+
+
+def without_paths(text: str) -> str:
+    """A message without this machine's folders."""
+    return re.sub(r"(?:/[\w.@+-]+){2,}", "…", text)
+
+
 def _table(table: Table) -> list[str]:
     lines = [f"## {table.name} ({table.bytes:,} bytes a request)", "", table.when, ""]
     if table.ceilings:
@@ -167,7 +187,7 @@ def _table(table: Table) -> list[str]:
         "start to /ping, to an answer s",
         "ping p99 busy ms",
     ]
-    lines += _row(heads) + _row(["---"] * len(heads))
+    lines += line(heads) + line(["---"] * len(heads))
     for row in measured:
         cells = [row.name]
         for count in table.clients:
@@ -183,33 +203,20 @@ def _table(table: Table) -> list[str]:
         cells.append(f"{row.memory / 1e6:.0f}")
         cells.append(f"{row.cold_ping:.1f}, {row.cold_answer:.1f}")
         cells.append(", ".join(f"{seconds * 1e3:.1f}" for seconds in row.ping_p99.values()) or "-")
-        lines += _row(cells)
+        lines += line(cells)
     lines += ["", f"A process that only imports torch and loads the model takes {table.bare_load:.1f} s.", ""]
     if own:
         most = table.clients[-1]
         heads = ["Tarmac over", *(f"{count} clients" for count in table.clients)]
         heads.append(f"CPU of theirs over Tarmac's, {most} clients")
-        lines += _row(heads) + _row(["---"] * len(heads))
+        lines += line(heads) + line(["---"] * len(heads))
         for row in measured:
             if row is own:
                 continue
             pairs = [(ratio(own, row, count), best_ratio(own, row, count)) for count in table.clients]
             cells = [f"{one:.2f} ({best:.2f})" if one and best else "-" for one, best in pairs]
             less = cpu(row, most) / cpu(own, most) if cpu(own, most) else 0.0
-            lines += _row([row.name, *cells, f"{less:.2f}"])
+            lines += line([row.name, *cells, f"{less:.2f}"])
         lines.append("")
     lines += [f"{row.name}: not measured: {row.skipped}" for row in table.rows if row.skipped]
     return [*lines, ""] if any(row.skipped for row in table.rows) else lines
-
-
-def _row_from_json(value: dict[str, Any]) -> Row:
-    given = dict(value)
-    given["readings"] = {
-        int(clients): [Reading(**one) for one in readings] for clients, readings in given["readings"].items()
-    }
-    given["ping_p99"] = {int(clients): seconds for clients, seconds in given["ping_p99"].items()}
-    return Row(**given)
-
-
-def _row(cells: Sequence[str]) -> list[str]:
-    return [f"| {' | '.join(cells)} |"]

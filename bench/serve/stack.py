@@ -20,6 +20,8 @@ _PATIENCE_S = 90.0
 _STEP_S = 0.01
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""With more, two processes on two cores wait for each other most of the time."""
 
 
 class Failed(Exception):
@@ -87,18 +89,25 @@ class Stack:
 
 
 def start(
-    command: list[str], environment: Mapping[str, str], target: Target, ping: Target, log: Path
+    command: list[str],
+    environment: Mapping[str, str],
+    target: Target,
+    ping: Target,
+    log: Path,
+    patience: float = _PATIENCE_S,
 ) -> Stack:
-    """Start a server and wait until it predicts; raises Failed with the end of its log."""
+    """Start a server and wait until it predicts; raises Failed with the end of its log.
+
+    Args:
+        patience: seconds until its health says 200, and again until it predicts.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # One thread each: with more, two processes on two cores wait for each other most of the time.
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     with log.open("wb") as sink:
         began = time.monotonic()
         process = subprocess.Popen(
             command,
-            env={**inherited, **threads, **environment},
+            env={**inherited, **ONE_THREAD, **environment},
             cwd=log.parent,
             stdin=subprocess.DEVNULL,
             stdout=sink,
@@ -107,8 +116,8 @@ def start(
         )
     stack = Stack(process, target, ping)
     try:
-        stack.cold_ping = _until_200(stack, ping, log) - began
-        stack.cold_answer = _until_200(stack, target, log) - began
+        stack.cold_ping = _until_200(stack, ping, log, patience) - began
+        stack.cold_answer = _until_200(stack, target, log, patience) - began
     except BaseException:
         stack.end()
         raise
@@ -127,8 +136,8 @@ def free_port() -> int:
         return first
 
 
-def _until_200(stack: Stack, target: Target, log: Path) -> float:
-    deadline = time.monotonic() + _PATIENCE_S
+def _until_200(stack: Stack, target: Target, log: Path, patience: float) -> float:
+    deadline = time.monotonic() + patience
     said = "nothing"
     while time.monotonic() < deadline and stack.process.poll() is None:
         try:
