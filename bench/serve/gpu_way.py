@@ -1,0 +1,200 @@
+"""One network served one way: the bare loop, the server's answers held against it, and the server under load."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tarmac.loadtest import Target
+
+from . import measuring
+from .cases import NPY
+from .generators import Reading
+from .gpu_cases import Net, Plan, Way, as_npy
+from .gpu_place import Place
+from .gpu_report import GpuRow
+from .gpu_watch import Watch
+from .report import Row, without_paths
+from .stack import ONE_THREAD, Failed, Stack, free_port, start
+
+_LOOP = Path(__file__).parent / "bare_loop.py"
+_PATIENCE_S = 600.0
+"""For compiling a model for many sizes of batches, before it is healthy or predicts."""
+_AT_ONCE = 16
+_ASKED_TOGETHER = 4
+"""Times each item is asked for while others are."""
+
+
+def measure(net: Net, way: Way, plan: Plan, place: Place, scratch: Path, watch: Watch) -> GpuRow:
+    """Its figures, or why there are none.
+
+    Args:
+        scratch: a folder that holds afterwards the questions (`items.npy`), the bare loop's answers (`bare.npy`), the
+            server's (`served.npy`; `together.npy` with the same question several times in a row, asked at once) and
+            `server.log`.
+        watch: runs.
+    """
+    row = GpuRow(Row(way.name), " ".join(way.flags) or "none (fp32)")
+    model = net.folder(scratch)
+    items = net.items()
+    (scratch / "items.npy").write_bytes(as_npy(items))
+    try:
+        _bare(row, model, way, plan, place, scratch, watch)
+        _served(row, model, items, way, plan, place, scratch, watch)
+        if plan.rounds > 1:
+            _bare(row, model, way, plan, place, scratch, watch)
+    except (Failed, OSError, subprocess.TimeoutExpired) as error:
+        row.served.skipped = without_paths(str(error))
+        print(f"{net.name}, {way.name}: not measured: {row.served.skipped}", flush=True)
+    return row
+
+
+def difference(given: Any, wanted: Any, tolerance: float) -> float:
+    """How far answers are from those that were wanted, as a share of the largest of these.
+
+    Args:
+        given, wanted: arrays of shape (n, ...), one row a question; the questions are all different.
+        tolerance: how far they may be.
+
+    Raises:
+        Failed: they are farther; or are so much alike that a mix-up would not show.
+    """
+    import numpy as np
+
+    if given.shape != wanted.shape:
+        raise Failed(f"the server's answers have the shape {given.shape}, the bare loop's {wanted.shape}")
+    largest = float(np.abs(wanted).max())
+    found = float(np.abs(given - wanted).max()) / largest
+    if not found <= tolerance:
+        raise Failed(
+            f"the server's answers are not the bare loop's: they differ by {found:.1e} of the largest number, and "
+            f"{tolerance:.0e} is allowed"
+        )
+    nearest = min(float(np.abs(one - two).max()) for at, one in enumerate(wanted) for two in wanted[:at])
+    if not nearest / largest > 2 * found:
+        raise Failed("the answers to different questions are too much alike: a mix-up would not show")
+    return found
+
+
+def _bare(row: GpuRow, model: Path, way: Way, plan: Plan, place: Place, scratch: Path, watch: Watch) -> None:
+    answers = scratch / "bare.npy"
+    # Without -P its own folder would be on the path, before the handler's modules.
+    command = [sys.executable, "-P", str(_LOOP), str(model), str(scratch / "items.npy"), str(answers)]
+    command += ["--batches", ",".join(map(str, plan.batches)), "--seconds", str(plan.bare), *way.flags]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **ONE_THREAD, **place.environment},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_S,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise Failed(f"the bare loop failed: {last[0]}")
+    said = json.loads(done.stdout.splitlines()[-1])
+    wanted = "cpu" if place.index is None else "cuda"
+    if said["device"] != wanted:
+        raise Failed(f"the bare loop's model is on {said['device']} and not on {wanted}")
+    row.parameters = said["parameters"]
+    for batch in plan.batches:
+        told = said["batches"][str(batch)]
+        reading = Reading(told["rate"], told["p50"], told["p99"], 0)
+        row.bare.setdefault(batch, []).append(reading)
+        if use := watch.during((told["began"], told["ended"])):
+            row.bare_use.setdefault(batch, []).append(use)
+        _say(f"bare, batches of {batch}", reading)
+
+
+def _served(
+    row: GpuRow,
+    model: Path,
+    items: Any,
+    way: Way,
+    plan: Plan,
+    place: Place,
+    scratch: Path,
+    watch: Watch,
+) -> None:
+    port = free_port()
+    question = scratch / "question.npy"
+    question.write_bytes(as_npy(items[:1]))
+    command = [sys.executable, "-m", "tarmac", "serve", str(model), "--python", sys.executable]
+    command += [
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--warmup",
+        str(question),
+        *place.flags,
+        *way.flags,
+    ]
+    target = Target("127.0.0.1", port, "/invocations", question.read_bytes(), NPY, {"Accept": NPY})
+    ping = Target("127.0.0.1", port, "/ping", None)
+    stack = start(command, place.environment, target, ping, scratch / "server.log", _PATIENCE_S)
+    try:
+        row.served.cold_ping, row.served.cold_answer = stack.cold_ping, stack.cold_answer
+        row.difference = _compare(target, items, way, scratch)
+        for _ in range(plan.rounds):
+            for clients in plan.clients:
+                _load(row, stack, clients, plan, scratch, watch)
+        row.served.memory = stack.memory()
+    finally:
+        stack.end()
+
+
+def _compare(target: Target, items: Any, way: Way, scratch: Path) -> float:
+    """The larger difference of the answers one by one and of those asked for at once, which are batched."""
+    import numpy as np
+
+    wanted = np.load(scratch / "bare.npy")
+    targets = [replace(target, body=as_npy(item[None])) for item in items]
+    singly = _answers(targets, 1)
+    np.save(scratch / "served.npy", singly)
+    together = _answers(targets * _ASKED_TOGETHER, _AT_ONCE)
+    np.save(scratch / "together.npy", together)
+    found = [difference(singly, wanted, way.tolerance)]
+    found += [difference(part, wanted, way.tolerance) for part in np.split(together, _ASKED_TOGETHER)]
+    return max(found)
+
+
+def _answers(targets: Sequence[Target], at_once: int) -> Any:
+    """One row for each target, in their order."""
+    import numpy as np
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return np.concatenate(list(pool.map(_answer, targets)))
+
+
+def _answer(target: Target) -> Any:
+    import numpy as np
+
+    headers = {"Content-Type": target.content_type, **target.headers}
+    request = urllib.request.Request(target.url, target.body, headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return np.load(io.BytesIO(answer.read()), allow_pickle=False)
+
+
+def _load(row: GpuRow, stack: Stack, clients: int, plan: Plan, scratch: Path, watch: Watch) -> None:
+    reading, span = measuring.measure(stack, clients, plan.seconds, scratch, warm=plan.warm, tries=plan.tries)
+    row.served.readings.setdefault(clients, []).append(reading)
+    if use := watch.during(span):
+        row.served_use.setdefault(clients, []).append(use)
+    _say(f"served, {clients} clients", reading)
+
+
+def _say(what: str, reading: Reading) -> None:
+    print(
+        f"  {what:24} {reading.rate:10,.1f} items/s  p50 {reading.p50 * 1e3:8.2f}  p99 {reading.p99 * 1e3:8.2f} ms"
+        + (f"  {reading.failed} failed" if reading.failed else ""),
+        flush=True,
+    )
