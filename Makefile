@@ -43,7 +43,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
-	@failed=0; for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || failed=1; done; exit $$failed
+	$(BIN)/python -m bench
 
 test-gpu: setup
 	$(PYTEST) -m gpu -v

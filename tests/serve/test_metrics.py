@@ -1,26 +1,16 @@
-"""Metrics, access log, device placement, GPU verdict, memory: what is pure."""
+"""Metrics, access log and the phases of spans: what is pure."""
 
 from __future__ import annotations
 
 import io
 import json
 from itertools import pairwise
-from pathlib import Path
 
-import pytest
-
-from tarmac.gpu.nvml import GpuReading
 from tarmac.serve.access_log import AccessLog, line
-from tarmac.serve.devices import placements, visible_gpus
-from tarmac.serve.gpu_watch import Watched, verdict
-from tarmac.serve.memory import read_memory
 from tarmac.serve.metrics import Counter, Histogram, family
 from tarmac.serve.records import Record, Totals
-from tarmac.serve.settings import Settings
 from tarmac.serve.tracing import phases as span_phases
 from tarmac.serve.wire import Phases
-
-MIB = 1 << 20
 
 
 def record(**fields: object) -> Record:
@@ -110,80 +100,3 @@ def test_spans_follow_one_another() -> None:
     spans = list(span_phases(record(), 10.0))
     assert [name for name, _, _ in spans] == ["queue", "decode", "batch", "predict", "encode"]
     assert all(before[2] == after[1] for before, after in pairwise(spans))
-
-
-@pytest.mark.parametrize(
-    ("settings", "environ", "gpus", "expected"),
-    [
-        (Settings(), {}, 0, [("cpu", None)]),
-        (Settings(workers=3), {}, 0, [("cpu", None)] * 3),
-        (Settings(), {}, 2, [("cuda", "0"), ("cuda", "1")]),
-        (Settings(workers_per_gpu=2), {}, 2, [("cuda", "0"), ("cuda", "1")] * 2),
-        (Settings(workers=3), {}, 2, [("cuda", "0"), ("cuda", "1"), ("cuda", "0")]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": "3,1"}, 4, [("cuda", "3"), ("cuda", "1")]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": ""}, 4, [("cpu", None)]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": "-1"}, 4, [("cpu", None)]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": "0,9,1"}, 4, [("cuda", "0")]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": "GPU-1234"}, 1, [("cuda", "GPU-1234")]),
-        (Settings(), {"CUDA_VISIBLE_DEVICES": "0"}, 0, [("cpu", None)]),
-    ],
-)
-def test_predictors_share_the_visible_gpus(
-    settings: Settings, environ: dict[str, str], gpus: int, expected: list[tuple[str, str | None]]
-) -> None:
-    found = placements(settings, environ, gpus, 8)
-    assert [(one.device.kind, one.environment.get("CUDA_VISIBLE_DEVICES")) for one in found] == expected
-
-
-def test_predictors_share_the_cores() -> None:
-    found = placements(Settings(workers=4), {"MKL_NUM_THREADS": "7"}, 0, 8)
-    assert found[0].environment["OMP_NUM_THREADS"] == "2"
-    assert "MKL_NUM_THREADS" not in found[0].environment
-    assert placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment == {"OMP_NUM_THREADS": "5"}
-
-
-def test_a_negative_number_ends_the_list_of_gpus_as_it_does_for_cuda() -> None:
-    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, 2) == ["1"]
-
-
-def watched(utilization: int, taken: int, looks: int = 6) -> Watched:
-    gpu = Watched(0)
-    gpu.add(GpuReading(0, utilization=0, memory_used=500 * MIB), working=False)
-    for _ in range(looks):
-        gpu.add(GpuReading(0, utilization=utilization, memory_used=500 * MIB + taken), working=True)
-    return gpu
-
-
-def test_a_gpu_without_work_and_without_memory_is_warned_of() -> None:
-    warning = verdict([watched(0, 0)], 100)
-    assert warning is not None
-    assert "GPU 0 did nothing in the first 100 requests" in warning
-
-
-@pytest.mark.parametrize(
-    ("gpus", "answered"),
-    [
-        ([watched(3, 0)], 100),
-        ([watched(0, 400 * MIB)], 100),
-        ([watched(0, 0)], 5),
-        ([watched(0, 0, looks=2)], 100),
-        ([], 100),
-        ([Watched(0, looks=9)], 100),
-    ],
-)
-def test_a_gpu_that_worked_or_of_which_little_is_known_is_not(gpus: list[Watched], answered: int) -> None:
-    assert verdict(gpus, answered) is None
-
-
-def test_the_containers_limit_counts_before_the_machines_memory(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/meminfo").write_text("MemTotal: 8192 kB\nMemAvailable: 4096 kB\n")
-    assert read_memory(tmp_path) == (4096 * 1024, 8192 * 1024)
-    group = tmp_path / "sys/fs/cgroup"
-    group.mkdir(parents=True)
-    (group / "memory.max").write_text("max\n")
-    assert read_memory(tmp_path) == (4096 * 1024, 8192 * 1024)
-    (group / "memory.max").write_text("2097152\n")
-    (group / "memory.current").write_text("1572864\n")
-    (group / "memory.stat").write_text("anon 5\ninactive_file 1024\n")
-    assert read_memory(tmp_path) == (2097152 - 1572864 + 1024, 2097152)
