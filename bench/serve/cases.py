@@ -28,6 +28,7 @@ class Case:
         clients: closed-loop clients, one measurement each.
         seconds: of each measurement.
         rounds: measurements of each stack, interleaved with the others'.
+        pairs: times that Tarmac under one client and the bare predict loop are measured, in turn.
     """
 
     model: str
@@ -35,6 +36,7 @@ class Case:
     clients: tuple[int, ...]
     seconds: float
     rounds: int
+    pairs: int = 0
 
     @property
     def name(self) -> str:
@@ -51,8 +53,8 @@ FULL = (
     Case("mlp", "json", (1, 16, 64), 2.0, 3),
     Case("mlp", "npy", (1, 16, 64), 2.0, 2),
     Case("noop", "json", (1, 16, 64), 2.0, 2),
-    Case("resnet18", "npy", (1, 16), 5.0, 2),
-    Case("resnet18", "json", (1,), 5.0, 2),
+    Case("resnet18", "npy", (1, 16), 5.0, 2, pairs=12),
+    Case("resnet18", "json", (1,), 5.0, 2, pairs=12),
 )
 QUICK = (Case("mlp", "json", (1, 16, 64), 1.0, 1),)
 
