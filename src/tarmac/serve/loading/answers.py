@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from tarmac.serve.codecs import json_text
 from tarmac.serve.handler import Response
+from tarmac.serve.loading.context import RequestProcessor
+from tarmac.serve.wire import CUSTOM_ATTRIBUTES
+
+_WITHOUT_BODY = (204, 205, 304)
+"""RFC 9110, 15.3.5, 15.3.6 and 15.4.5: a client reads no body there, and would take it for the next answer."""
+_OF_THE_SERVER = frozenset(
+    {"connection", "content-length", "date", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""How an answer travels is the server's to say: two lengths in one head make two answers of one."""
 
 
 def is_stream(value: Any) -> bool:
@@ -27,6 +37,32 @@ def answer_of(result: Any, content_type: str) -> Response:
     pieces = iter(result)
     first = list(_some(pieces))
     return Response(_Pieces(chain(first, pieces), result), content_type)
+
+
+def with_said(response: Response, said: RequestProcessor) -> Response:
+    """A response with what the handler said through its context: status, content type, headers.
+
+    A `Content-Type` among the headers goes before all else, as in AWS's servers.
+    """
+    content_type = said.content_type or response.content_type
+    attributes = None
+    headers: dict[str, str] = {}
+    for name, value in said.answer.items():
+        lower = name.lower()
+        if lower == "content-type":
+            content_type = value
+        elif lower == CUSTOM_ATTRIBUTES:
+            attributes = value
+        elif lower not in _OF_THE_SERVER:
+            headers[name] = value
+    return replace(
+        response,
+        body=b"" if said.status in _WITHOUT_BODY else response.body,
+        headers=headers,
+        custom_attributes=attributes,
+        status=said.status,
+        content_type=content_type,
+    )
 
 
 class _Pieces(Iterator[bytes]):

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.serve.handler import Device, Request
+from tarmac.serve.wire import CUSTOM_ATTRIBUTES
 
 SERVER = "tarmac"
-CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""RFC 9110, 5.6.2: a token."""
 
 
 class Headers(dict):  # type: ignore[type-arg]
@@ -44,7 +46,10 @@ class RequestProcessor:
         return self._headers
 
     def report_status(self, code: int, reason_phrase: str | None = None) -> None:
-        self.status, self.phrase = int(code), reason_phrase or ""
+        status = int(code)
+        if not 200 <= status <= 599:
+            raise ValueError(f"{code} is no status of an answer: 200 to 599 are")
+        self.status, self.phrase = status, reason_phrase or ""
 
     def get_response_status_code(self) -> int:
         return self.status
@@ -53,7 +58,10 @@ class RequestProcessor:
         return self.phrase
 
     def add_response_property(self, key: str, value: str) -> None:
-        self.answer[str(key)] = str(value)
+        if not _HEADER_NAME.fullmatch(str(key)):
+            raise ValueError(f"{key!r} is no name of an HTTP header")
+        # NUL parts the fields on the way to the front.
+        self.answer[str(key)] = str(value).replace("\0", " ")
 
     def get_response_headers(self) -> dict[str, str]:
         return self.answer

@@ -12,7 +12,7 @@ from tarmac.serve.errors import RequestError
 from tarmac.serve.frameworks.framework import Framework
 from tarmac.serve.handler import BatchSettings, Device, Model, ModelPlacement, Request, Response
 from tarmac.serve.loading import batches
-from tarmac.serve.loading.answers import answer_of, is_stream
+from tarmac.serve.loading.answers import answer_of, is_stream, with_said
 from tarmac.serve.loading.context import Context
 from tarmac.serve.loading.hooks import Hooks
 from tarmac.serve.loading.importing import Home
@@ -250,18 +250,7 @@ class ServedModel(Model):
 
     def _finish(self, response: Response, request: Request) -> Response:
         context: Context | None = request.notes.get(_CONTEXT)
-        if context is None:
-            return response
-        said = context.answer
-        headers = dict(said.answer)
-        attributes = next((headers.pop(name) for name in list(headers) if name.lower() == _ATTRIBUTES), None)
-        return replace(
-            response,
-            headers=headers,
-            custom_attributes=attributes,
-            status=said.status,
-            content_type=said.content_type or response.content_type,
-        )
+        return response if context is None else with_said(response, context.answer)
 
     def _context(self, request: Request | None) -> Any:
         if not self._hooks.takes_context:
@@ -273,9 +262,6 @@ class ServedModel(Model):
             context = Context(self.name, self._folder, self._device, self.batch.max_batch_size, request)
             request.notes[_CONTEXT] = context
         return context
-
-
-_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 
 def _body_for(kind: str, body: Any) -> Any:
