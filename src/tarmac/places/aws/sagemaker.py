@@ -42,6 +42,7 @@ class SageMakerCalls(Asking):
         *,
         name_contains: str | None = None,
         created_after: float | None = None,
+        status: str | None = None,
         limit: int | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Jobs' summaries, the newest first; asked for page by page as they are taken.
@@ -49,6 +50,7 @@ class SageMakerCalls(Asking):
         Args:
             name_contains: a part of their names.
             created_after: seconds since the epoch.
+            status: such as `InProgress`; any if None.
             limit: how many at most.
         """
         asked: dict[str, Any] = {
@@ -60,6 +62,8 @@ class SageMakerCalls(Asking):
             asked["NameContains"] = name_contains
         if created_after is not None:
             asked["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
+        if status is not None:
+            asked["StatusEquals"] = status
         left = limit
         for page in self._pages("sagemaker", _LIST[kind], asked):
             for summary in page[_SUMMARIES[kind]]:

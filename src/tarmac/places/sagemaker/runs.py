@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 from tarmac.catalogue import Catalogue
@@ -153,18 +152,19 @@ class SageMakerRuns:
 
     def _going_on(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
         """Those of these jobs that have not ended."""
+        left = set(names)
         for status in ("InProgress", "Stopping"):
-            asked: dict[str, Any] = {"StatusEquals": status, "MaxResults": 100}
-            page = self._aws.call("sagemaker", f"list_{kind}_jobs", **asked)
-            for summary in page[f"{_word(kind)}JobSummaries"]:
-                if summary[_word(kind) + "JobName"] in names:
+            for summary in self._aws.list_jobs(kind, status=status):
+                name = summary[_word(kind) + "JobName"]
+                # One that began to stop between the two lists is in both.
+                if name in left:
+                    left.discard(name)
                     yield kind, summary
 
     def _detailed(self, found: list[_Found], tagged: Mapping[_Key, dict[str, str]]) -> Iterator[RunRecord]:
         """Records of what the lists found, newest first, with what a search says beside."""
         found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
-        trainings = sum(kind == "training" for kind, _ in found)
-        details = self._details(trainings) if trainings else {}
+        details = self._details({one["TrainingJobName"]: one for kind, one in found if kind == "training"})
         left = _DETAILED
         for kind, summary in found:
             name = summary[_word(kind) + "JobName"]
@@ -179,11 +179,22 @@ class SageMakerRuns:
                 record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
             yield record
 
-    def _details(self, count: int) -> dict[str, dict[str, Any]]:
-        """What a search says of the newest training jobs; nothing where it is not allowed."""
+    def _details(self, summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """What a search says of these training jobs, by name; nothing where it is not allowed."""
+        details: dict[str, dict[str, Any]] = {}
+        if not summaries:
+            return details
+        earliest = min(one["CreationTime"] for one in summaries.values())
         with contextlib.suppress(AwsRefused, AwsUnreachable):
-            return {one["TrainingJobName"]: one for one in islice(self._search(), count)}
-        return {}
+            # Beside these it finds runs that were removed, and may not know the newest yet.
+            for one in self._search():
+                if one["CreationTime"] < earliest:
+                    break
+                if one["TrainingJobName"] in summaries:
+                    details[one["TrainingJobName"]] = one
+                if len(details) == len(summaries):
+                    break
+        return details
 
     def _search(self) -> Iterator[dict[str, Any]]:
         asked: dict[str, Any] = {
