@@ -162,7 +162,6 @@ CASES = [
     ("s3", "PutBucketPolicy", "MalformedPolicy", "", "--bucket"),
     ("iam", "GetRole", "NoSuchEntity", "", "list-roles"),
     ("logs", "GetLogEvents", "ResourceNotFoundException", "", "printed nothing"),
-    ("service-quotas", "GetServiceQuota", "NoSuchResourceException", "", "tarmac gpus"),
     ("sagemaker", "ListTags", "InternalFailure", "", "AWS's side"),
     ("sagemaker", "ListTags", "UnknownOperationException", "", "AWS_ENDPOINT_URL"),
     ("", "", "ProfileNotFound BotoCoreError", "", "list-profiles"),

@@ -1,4 +1,4 @@
-"""SageMaker, logs, tags, IAM and quotas, asked through HTTP."""
+"""SageMaker, logs, tags and IAM, asked through HTTP."""
 
 from __future__ import annotations
 
@@ -149,18 +149,6 @@ def test_a_log_is_read_on_from_where_it_was(aws: Aws) -> None:
 def test_a_log_that_is_not_there_yet_is_empty(aws: Aws) -> None:
     assert aws.log_streams("/aws/sagemaker/NoSuchGroup", "job/") == []
     assert aws.log_events("/aws/sagemaker/NoSuchGroup", "job/x", "token") == ([], "token")
-
-
-def test_a_quota_falls_back_on_awss_default(faulty: FaultyAws, aws: Aws) -> None:
-    faulty.fault("GetServiceQuota", json_error("NoSuchResourceException"))
-    faulty.fault("GetAWSDefaultServiceQuota", json_answer({"Quota": {"Value": 2.0}}))
-    assert aws.quota("sagemaker", "L-B6D80D9C") == 2.0
-
-
-def test_a_quota_that_nobody_knows_is_none(faulty: FaultyAws, aws: Aws) -> None:
-    faulty.fault("GetServiceQuota", json_error("NoSuchResourceException"))
-    faulty.fault("GetAWSDefaultServiceQuota", json_error("NoSuchResourceException"))
-    assert aws.quota("sagemaker", "L-NONE") is None
 
 
 def test_a_role_that_is_not_there_is_none_and_a_refusal_is_not(faulty: FaultyAws, aws: Aws) -> None:

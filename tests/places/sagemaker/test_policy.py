@@ -210,3 +210,8 @@ def test_every_action_has_a_source() -> None:
         for row in csv.DictReader(file):
             assert row["source"].startswith("https://docs.aws.amazon.com/")
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["as_of"])
+
+
+def test_quotas_are_told_from_the_catalogue_and_need_no_leave() -> None:
+    actions = {action for one in statements(user_policy(SCOPE)) for action in one["Action"]}
+    assert actions and not any(action.startswith("servicequotas:") for action in actions)

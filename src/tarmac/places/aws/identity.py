@@ -1,4 +1,4 @@
-"""What is asked of STS, IAM and Service Quotas: who asks, which roles there are, what the account may have."""
+"""What is asked of STS and IAM: who asks, and which roles there are."""
 
 from __future__ import annotations
 
@@ -71,17 +71,6 @@ class IdentityCalls(Asking):
         """All roles of the account."""
         for page in self._pages("iam", "list_roles", {}):
             yield from map(_role, page["Roles"])
-
-    def quota(self, service_code: str, quota_code: str) -> float | None:
-        """What the account may have, in the quota's own unit; AWS's default where none was set; None if unknown."""
-        asked = {"ServiceCode": service_code, "QuotaCode": quota_code}
-        for operation in ("get_service_quota", "get_aws_default_service_quota"):
-            try:
-                return float(self._ask("service-quotas", operation, asked)["Quota"]["Value"])
-            except AwsRefused as refused:
-                if refused.code != "NoSuchResourceException":
-                    raise
-        return None
 
 
 def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:
