@@ -10,7 +10,7 @@ from cloudwatch import Streams
 
 from tarmac.agent import container
 from tarmac.agent.marks import VERDICT_MARK, WORDS_MARK
-from tarmac.places.aws import AwsUnreachable
+from tarmac.places.aws import AwsUnreachable, LogEvent
 from tarmac.places.sagemaker.logs import LogReader, read_tails
 
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
@@ -44,6 +44,24 @@ def test_reading_on_gives_what_is_new_and_nothing_twice(streams: Streams) -> Non
     streams.say("algo-1", "two", "three", "four", "five", at=1)
     assert text(log) == "two\nthree\nfour\nfive\n"
     assert log.given == len("one\ntwo\nthree\nfour\nfive\n")
+
+
+class Sparse(Streams):
+    """Before each page with lines there comes an empty one, as CloudWatch Logs may have it."""
+
+    def log_events(
+        self, group: str, stream: str, token: str | None = None
+    ) -> tuple[list[LogEvent], str | None]:
+        at, _, empty = (token or "0").partition(" ")
+        if not empty and int(at) < len(self.lines[stream]):
+            return [], f"{at} empty"
+        return super().log_events(group, stream, at)
+
+
+def test_empty_pages_before_full_ones_are_not_the_end() -> None:
+    streams = Sparse(page=2)
+    streams.say("algo-1", "one", "two", "three")
+    assert text(reader(streams)) == "one\ntwo\nthree\n"
 
 
 def test_several_hosts_are_interleaved_by_time_with_their_names(streams: Streams) -> None:

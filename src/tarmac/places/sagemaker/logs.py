@@ -133,12 +133,8 @@ class LogReader:
         """Fetch a stream's next page; `False` at its present end."""
         stream = self._state.streams[name]
         events, token = self._aws.log_events(self._group, name, stream.token)
-        moved = token is not None and token != stream.token
-        if not events and not moved:
-            return False
-        if not events and stream.token is None:
-            # The first token comes with an empty page where nothing was printed yet.
-            self._replace(name, replace(stream, token=token))
+        # Empty pages may come before full ones, the first page among them: the token alone tells the end.
+        if not events and (token is None or token == stream.token):
             return False
         self._replace(name, replace(stream, token=token, pending=tuple(events)))
         return True
