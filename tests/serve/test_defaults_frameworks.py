@@ -142,6 +142,118 @@ def test_a_handlers_own_predict_fn_finds_the_model_as_model_fn_left_it(net: Path
     assert told(model)[1:3] == (True, True)
 
 
+HUGGING_FACE = """
+import torch
+
+def model_fn(model_dir):
+    return torch.nn.Linear(2, 1), len
+
+def predict_fn(data, model_and_tokenizer):
+    model, tokenizer = model_and_tokenizer
+    inputs = data.pop("inputs", data)
+    parameters = data.pop("parameters", {})
+    return {"tokens": [tokenizer(text) for text in inputs], "left": data, "parameters": parameters}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"inputs": ["a", "bcd"]}, {"tokens": [1, 3], "left": {}, "parameters": {}}),
+        (
+            {"inputs": ["ab"], "parameters": {"bad_words_ids": [[7]]}},
+            {"tokens": [2], "left": {}, "parameters": {"bad_words_ids": [[7]]}},
+        ),
+    ],
+)
+def test_a_json_object_comes_to_a_handlers_own_predict_fn_as_hugging_face_hands_it_over(
+    net: Path, body: Any, expected: Any
+) -> None:
+    (net / "code" / "inference.py").write_text(HUGGING_FACE)
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, json.dumps(body).encode()).body) == expected
+
+
+def test_instances_come_to_a_handlers_own_predict_fn_as_a_tensor(net: Path) -> None:
+    own = "\ndef predict_fn(data, model):\n    return model(data)\n"
+    (net / "code" / "inference.py").write_text(HANDLER + own)
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, b'{"instances": [[1, 2]]}').body) == [[3]]
+
+
+def test_arrays_of_a_handlers_own_input_fn_reach_a_model_that_is_no_module(net: Path) -> None:
+    own = """
+import json
+import numpy as np
+import torch
+
+class Session:
+    def __init__(self):
+        self.weights = torch.nn.Linear(2, 1)
+
+    def __call__(self, texts):
+        return [type(texts).__name__, *map(len, texts)]
+
+def model_fn(model_dir):
+    return Session()
+
+def input_fn(body, content_type):
+    return np.array(json.loads(body))
+"""
+    (net / "code" / "inference.py").write_text(own)
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, b'["ab", "c"]').body) == ["ndarray", 2, 1]
+
+
+@pytest.mark.parametrize("names", [("arr_0",), ("x",)])
+def test_an_npz_file_with_one_array_is_the_models_input(net: Path, names: tuple[str, ...]) -> None:
+    import numpy as np
+
+    stream = io.BytesIO()
+    np.savez(stream, **{name: np.ones((1, 2), np.float32) for name in names})
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, stream.getvalue(), "application/x-npz").body) == [[2]]
+
+
+def test_arrays_that_numpy_named_by_their_places_go_to_the_inputs_in_this_order(net: Path) -> None:
+    import numpy as np
+
+    two = "\nclass Two(torch.nn.Module):\n    def forward(self, a, b):\n        return a - b\n"
+    (net / "code" / "inference.py").write_text(HANDLER + two + "\ndef model_fn(d):\n    return Two()\n")
+    stream = io.BytesIO()
+    np.savez(stream, np.array([5.0]), np.array([3.0]))
+    model = load_model(net, Settings(), Device())
+    assert json.loads(ask(model, stream.getvalue(), "application/x-npz").body) == [2]
+
+
+def test_a_word_in_a_csv_of_numbers_is_400_with_its_place(net: Path) -> None:
+    with pytest.raises(RequestError, match=r"row 1, field 2 is 'height'") as caught:
+        ask(load_model(net, Settings(), Device()), b"1,height\n2,3\n", "text/csv")
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("body", [b"5", b"[1, 2]", b"[[[1, 2]]]", b"[[1, 2, 3]]"])
+def test_an_exported_program_names_the_whole_shape_that_it_takes(tmp_path: Path, body: bytes) -> None:
+    torch = pytest.importorskip("torch")
+    export = torch.export
+    rows = {0: export.Dim("rows")}
+    program = export.export(torch.nn.Linear(2, 1), (torch.zeros(2, 2),), dynamic_shapes=(rows,))
+    export.save(program, tmp_path / "model.pt2")
+    model = load_model(tmp_path, Settings(), Device())
+    with pytest.raises(RequestError, match=r"expected shape \(any, 2\), given \(") as caught:
+        ask(model, body)
+    assert caught.value.status == 422
+    assert len(json.loads(ask(model, b"[[1, 2], [3, 4], [5, 6]]").body)) == 3
+
+
+def test_a_file_that_was_cut_off_is_not_taken_for_weights(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04cut")
+    with pytest.raises(LoadError, match="cut off") as caught:
+        load_model(tmp_path, Settings(), Device())
+    assert "again" in (caught.value.remedy or "")
+
+
 def test_words_for_a_model_that_takes_numbers_are_400(net: Path) -> None:
     with pytest.raises(RequestError) as caught:
         ask(load_model(net, Settings(), Device()), b'["a"]')

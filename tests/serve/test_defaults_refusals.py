@@ -24,6 +24,7 @@ def _raised(call: Callable[[], Any]) -> BaseException:
     ("given", "said"),
     [
         ("linear", "expected 4 values in the last dimension, given 3"),
+        ("a single number", "expected at least 1 dimension"),
         ("channels", "expected 3 channels, given 1"),
         ("dimensions", "given shape [3, 4]"),
         ("kernel", "expected at least the kernel's size (3 x 3), given (2 x 2)"),
@@ -43,6 +44,7 @@ def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
     nn = torch.nn
     calls: dict[str, Callable[[], Any]] = {
         "linear": lambda: nn.Linear(4, 1)(torch.zeros(2, 3)),
+        "a single number": lambda: nn.Linear(4, 1)(torch.tensor(5.0)),
         "channels": lambda: nn.Conv2d(3, 1, 3)(torch.zeros(1, 1, 8, 8)),
         "dimensions": lambda: nn.Conv2d(3, 1, 3)(torch.zeros(3, 4)),
         "kernel": lambda: nn.Conv2d(1, 1, 3)(torch.zeros(1, 1, 2, 2)),

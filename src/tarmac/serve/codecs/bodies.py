@@ -16,22 +16,23 @@ STREAMED = (media.JSON_LINES, media.TEXT, media.OCTETS, media.JSON, "text/event-
 JSON_LINES = (media.JSON_LINES, "application/x-jsonlines", "application/x-ndjson", "application/jsons")
 
 
-def read_body(body: Body, content_type: str, numbers: Any = None) -> Any:
+def read_body(body: Body, content_type: str, numbers: Any = None, *, plain_objects: bool = False) -> Any:
     """What a body says: an array where it holds numbers, else Python values, text or the bytes themselves.
 
     Args:
         body: the payload.
         content_type: its media type; without one it is taken for JSON, as SageMaker's runtime sends it.
         numbers: the dtype of arrays that come as text; by itself what numpy takes them for.
+        plain_objects: a JSON object stays as it is, rather than with its lists made arrays.
 
     Raises:
         RequestError: 400 for a body that is not what it says, 415 for a type that is not known.
     """
     kind = media.bare(content_type) or media.JSON
     if kind == media.JSON or kind.endswith("+json"):
-        return _from_json(body, numbers)
+        return _from_json(body, numbers, plain_objects)
     if kind == media.CSV:
-        return _as(csv_text.read(body), numbers)
+        return _as(csv_text.read(body, only_numbers=numbers is not None), numbers)
     if kind == media.NPY:
         return arrays.read_npy(body)
     if kind == media.NPZ:
@@ -101,8 +102,10 @@ def array_of(value: Any, numbers: Any = None) -> Any:
     return _as(array, numbers) if array.dtype.kind in "fiub" else value
 
 
-def _from_json(body: Body, numbers: Any) -> Any:
+def _from_json(body: Body, numbers: Any, plain_objects: bool) -> Any:
     value = json_text.read(body)
+    if plain_objects and isinstance(value, dict):
+        return value
     if numbers is None or not isinstance(value, list):
         return array_of(value, numbers)
     import numpy as np

@@ -13,13 +13,16 @@ from tarmac.serve.handler import Body
 _INTEGERS = b"0123456789-, \r\n"
 
 
-def read(body: Body) -> Any:
+def read(body: Body, *, only_numbers: bool = False) -> Any:
     """Rows of a CSV body as an array: one row becomes one dimension, as AWS's toolkits do it.
 
     Whole numbers become int64, others float64, an empty field NaN; where a field is no number, all become texts.
 
+    Args:
+        only_numbers: texts are refused.
+
     Raises:
-        RequestError: 400; with the line where the rows differ in length.
+        RequestError: 400; with the row where the rows differ in length, and the field where it is no number.
     """
     import numpy as np
 
@@ -35,7 +38,7 @@ def read(body: Body) -> Any:
         return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", comments=None)
     except (ValueError, OverflowError):
         pass  # empty fields, texts, quotes or rows of different lengths
-    return _read_fields(text)
+    return _read_fields(text, only_numbers)
 
 
 def write(value: Any) -> bytes:
@@ -69,7 +72,7 @@ def _cell(value: Any) -> str:
     return text
 
 
-def _read_fields(text: str) -> Any:
+def _read_fields(text: str, only_numbers: bool) -> Any:
     import numpy as np
 
     rows = [[field.strip() for field in row] for row in csv.reader(io.StringIO(text)) if row]
@@ -81,5 +84,27 @@ def _read_fields(text: str) -> Any:
     try:
         array = np.array([[float(field) if field else np.nan for field in row] for row in rows])
     except ValueError:
+        if only_numbers:
+            raise _no_number(rows) from None
         array = np.array(rows)
     return array[0] if len(array) == 1 else array
+
+
+def _no_number(rows: list[list[str]]) -> RequestError:
+    """Which field is no number: often that of a header line."""
+    for line, row in enumerate(rows, 1):
+        for place, field in enumerate(row, 1):
+            if not _is_number(field or "nan"):
+                shown = field if len(field) <= 20 else f"{field[:20]}…"
+                return RequestError(
+                    400, f"The body is no CSV of numbers: row {line}, field {place} is {shown!r}."
+                )
+    return RequestError(400, "The body is no CSV of numbers.")
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ class Framework(ABC):
     def load(self, folder: Path) -> Any:
         """The default `model_fn`. Raises LoadError."""
 
-    def adopt(self, model: Any, own_predict: bool) -> Any:
+    def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
         """What is served of a loaded model: on the device and compiled, where that is the default's business.
 
         Args:
             own_predict: the handler has its own `predict_fn`, which finds the model as `model_fn` left it.
+            own_input: it has its own `input_fn`.
         """
-        del own_predict
+        del own_predict, own_input
         return model
 
     @abstractmethod
@@ -78,6 +79,22 @@ class Framework(ABC):
 
     def release(self) -> None:  # noqa: B027 - as above
         """Gives memory back to the device, after a model was let go of."""
+
+
+def unwrapped(data: Any, own_predict: bool, numbers: Any = None) -> Any:
+    """What `{"instances": …}` and `{"inputs": …}` hold; all else as it is.
+
+    A handler's own `predict_fn` gets the second whole: those of Hugging Face's containers take it apart themselves.
+
+    Args:
+        numbers: the dtype of arrays, as `bodies.read_body` has it.
+    """
+    if not isinstance(data, Mapping) or len(data) != 1:
+        return data
+    name = next(iter(data))
+    if name == "instances" or (name == "inputs" and not own_predict):
+        return bodies.array_of(data[name], numbers)
+    return data
 
 
 def numbers_only(data: Any, content_type: str) -> RequestError:

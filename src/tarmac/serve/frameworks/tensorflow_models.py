@@ -12,7 +12,7 @@ from tarmac.serve.codecs import bodies, json_text, tensorflow_json
 from tarmac.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frameworks import tensorflow_files
-from tarmac.serve.frameworks.framework import Framework, numbers_only
+from tarmac.serve.frameworks.framework import Framework, numbers_only, unwrapped
 from tarmac.serve.frameworks.signatures import KerasModel, SavedModel, Servable
 from tarmac.serve.handler import Request
 
@@ -58,7 +58,8 @@ class TensorFlow(Framework):
                 f"{path} cannot be loaded by TensorFlow {self._tf.__version__}: {error}"
             ) from error
 
-    def adopt(self, model: Any, own_predict: bool) -> Any:
+    def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
+        del own_input
         if not own_predict:
             self._servable = self.servable(model)
         return model
@@ -73,10 +74,7 @@ class TensorFlow(Framework):
         del model
         kind = media.without_charset(request.content_type)
         if own_predict or self._servable is None:
-            data = bodies.read_body(request.body, kind)
-            if isinstance(data, Mapping) and len(data) == 1 and next(iter(data)) in ("instances", "inputs"):
-                return next(iter(data.values()))
-            return data
+            return unwrapped(bodies.read_body(request.body, kind, plain_objects=own_predict), own_predict)
         return self.read_tensors(request.body, kind)
 
     def read_tensors(self, body: Any, kind: str) -> TensorRequest:

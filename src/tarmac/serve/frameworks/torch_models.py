@@ -15,7 +15,7 @@ from tarmac.serve import media
 from tarmac.serve.codecs import bodies
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frameworks import torch_files
-from tarmac.serve.frameworks.framework import Framework, numbers_only
+from tarmac.serve.frameworks.framework import Framework, numbers_only, unwrapped
 from tarmac.serve.handler import Request
 
 
@@ -36,6 +36,7 @@ class Torch(Framework):
         usable = self.device.kind == "cpu" or torch.cuda.is_available()
         self._place = self.device.name if usable else "cpu"
         self._floats: Any = None
+        self._exported_shape: tuple[int | None, ...] | None = None
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
 
@@ -46,8 +47,11 @@ class Torch(Framework):
             return torch_inference.load_on(self._place, folder)
         return self._load_file(choose_file(folder))
 
-    def adopt(self, model: Any, own_predict: bool) -> Any:
+    def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
         if not isinstance(model, self._torch.nn.Module):
+            if own_input:
+                # What takes no tensors (a pipeline, a session) gets the arrays that the handler makes for it.
+                self._takes = (self._torch.Tensor,)
             return model
         if not own_predict:
             model.to(self._place)
@@ -65,11 +69,12 @@ class Torch(Framework):
 
         del model
         kind = media.without_charset(request.content_type)
-        data = bodies.read_body(request.body, kind, np.float32)
+        data = bodies.read_body(request.body, kind, np.float32, plain_objects=own_predict)
         if isinstance(data, np.ndarray):
             return self._known(data)
-        if isinstance(data, Mapping) and len(data) == 1 and next(iter(data)) in ("instances", "inputs"):
-            data = next(iter(data.values()))
+        data = unwrapped(data, own_predict, np.float32)
+        if not own_predict and media.bare(kind) == media.NPZ:
+            data = _by_position(data)
         if isinstance(data, (bytes, str)) and not own_predict:
             raise numbers_only(data, kind)
         return self._numbers(data, own_predict)
@@ -80,9 +85,15 @@ class Torch(Framework):
     def predict(self, data: Any, model: Any) -> Any:
         with self._torch.inference_mode(), self.watch():
             data = _each(data, self._takes, self._take)
-            if isinstance(data, Mapping):
-                return model(**data)
-            return model(*data) if isinstance(data, tuple) else model(data)
+            try:
+                if isinstance(data, Mapping):
+                    return model(**data)
+                return model(*data) if isinstance(data, tuple) else model(data)
+            except Exception as error:
+                refusal = self._misfit(data)
+                if refusal is None:
+                    raise
+                raise refusal from error
 
     def watch(self) -> Any:
         if not self.settings.autocast:
@@ -122,6 +133,11 @@ class Torch(Framework):
             raise LoadError(
                 f"{path} is {kind}, and PyTorch {torch.__version__} does not load it: {error}"
             ) from error
+        if kind == torch_files.OTHER:
+            raise LoadError(
+                f"{path} is {kind}: PyTorch did not write it, or it was cut off on its way.",
+                remedy="Fetch it again, or save it again with torch.jit.save or torch.export.save.",
+            )
         raise LoadError(
             f"{path} is {kind}: only code can say which network its weights belong to, so it cannot be served alone.",
             remedy="Give a handler whose model_fn builds the network and calls load_state_dict, in code/inference.py; "
@@ -129,6 +145,7 @@ class Torch(Framework):
         )
 
     def _module_of(self, program: Any) -> Any:
+        self._exported_shape = _shape_of(program)
         if self._place != "cpu":
             from torch.export.passes import move_to_device_pass
 
@@ -140,6 +157,8 @@ class Torch(Framework):
 
         if isinstance(data, Mapping):
             return {name: self._numbers(item, own_predict) for name, item in data.items()}
+        if isinstance(data, tuple):
+            return tuple(self._numbers(item, own_predict) for item in data)
         if isinstance(data, np.ndarray):
             return self._known(data)
         if own_predict:
@@ -162,6 +181,18 @@ class Torch(Framework):
             ) from None
         self._dtypes.add(native.dtype)
         return native
+
+    def _misfit(self, data: Any) -> RequestError | None:
+        """422 where the data has another shape than a program was exported for: its own guards say so at random."""
+        expected, given = self._exported_shape, getattr(data, "shape", None)
+        if expected is None or given is None:
+            return None
+        if len(expected) == len(given) and all(e is None or e == g for e, g in zip(expected, given)):
+            return None
+        said = ", ".join("any" if size is None else str(size) for size in expected)
+        return RequestError(
+            422, f"The model refuses the data: expected shape ({said}), given {tuple(given)}."
+        )
 
     def _tensor(self, data: Any) -> Any:
         return data if isinstance(data, self._torch.Tensor) else self._torch.from_numpy(data)
@@ -204,6 +235,23 @@ def choose_file(folder: Path) -> Path:
 
 
 _PROGRAMS = (torch_files.SCRIPT, torch_files.EXPORTED, torch_files.COMPILED)
+
+
+def _shape_of(program: Any) -> tuple[int | None, ...] | None:
+    """The shape of an exported program's only input, `None` for a size that may differ; `None` where it has several."""
+    names = program.graph_signature.user_inputs
+    values = [node.meta.get("val") for node in program.graph.nodes if node.name in names]
+    if len(values) != 1 or not hasattr(values[0], "shape"):
+        return None
+    return tuple(size if isinstance(size, int) else None for size in values[0].shape)
+
+
+def _by_position(data: Any) -> Any:
+    """Arrays that numpy named by their places (`arr_0`, `arr_1`) as the model's inputs in this order."""
+    if not isinstance(data, Mapping) or set(data) != {f"arr_{index}" for index in range(len(data))}:
+        return data
+    ordered = tuple(data[f"arr_{index}"] for index in range(len(data)))
+    return ordered[0] if len(ordered) == 1 else ordered
 
 
 def _home(tensor: Any) -> Any:

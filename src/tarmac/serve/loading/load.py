@@ -71,7 +71,7 @@ def _load(
         if framework is None or framework.name != kind:
             framework = _framework(kind, settings, device)
     own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
-    model = framework.adopt(model, own_predict)
+    model = framework.adopt(model, own_predict, "input_fn" in hooks)
     placement = look(model, device, loaded_by, before, memory_used(device))
     _call(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
     kind_of_model = ServedModel

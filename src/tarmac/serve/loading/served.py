@@ -61,8 +61,8 @@ class ServedModel(Model):
         self._settings = settings
         self._device = device
         self._loaded_by = loaded_by
-        self._own_predict = "predict_fn" in hooks
-        self._proven = self._own_predict or "batch_fn" in hooks
+        self._own_predict = "predict_fn" in hooks or "batch_fn" in hooks
+        self._proven = self._own_predict
         self.batch = BatchSettings(self._may_batch(), hooks.max_batch_size or settings.max_batch_size)
 
     @property
