@@ -81,7 +81,7 @@ def test_no_capacity_fails_a_processing_job(aws: Account) -> None:
 
 def test_an_image_that_cannot_be_pulled_fails_the_job(aws: Account) -> None:
     aws.emulator.faults("no-image,count=1")
-    assert aws.trained("true")["FailureReason"].startswith("ClientError: Cannot pull the image")
+    assert aws.trained("true")["FailureReason"].startswith("ClientError: Cannot pull algorithm container.")
 
 
 def test_a_connection_dropped_before_leaves_nothing_behind(aws: Account) -> None:

@@ -120,8 +120,11 @@ def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
     emulator.faults("no-image")
     done = on_sagemaker(cloud, *CPU, "--image", "123456789012.dkr.ecr.us-east-1.amazonaws.com/no:1")
     assert done.returncode == 1, done.stderr
-    assert "amazonaws.com/no:1" in done.stderr.rpartition("Failed")[2]
-    assert "no:1" in cloud.tarmac("explain").stdout
+    end = done.stderr.rpartition("Failed")[2]
+    assert "Cannot pull algorithm container." in end
+    assert "aws ecr describe-images" in end
+    assert "sagemaker-image-not-found" in cloud.tarmac("explain").stdout
+    assert "amazonaws.com/no:1" in cloud.tarmac("show").stdout
 
 
 def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(

@@ -44,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         count = f"{record.instance_count} x " if record.instance_count > 1 else ""
         spot = " (spot)" if record.document.get("spot") else ""
         console.label("instance", f"{count}{record.instance_type}{spot} in {record.document.get('region')}")
+    if image := record.document.get("image"):
+        console.label("image", image)
     console.label(where_word(found), found.where)
     if record.has_ended:
         show_end(found, record, console)

@@ -129,6 +129,31 @@ def test_interruptions_of_spot_instances_are_counted_and_noted() -> None:
     assert record.notes == ("its spot instance was taken away once",)
 
 
+def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
+    transitions = [
+        {"Status": "Training", "StartTime": at(100)},
+        {"Status": "Interrupted", "StartTime": at(160)},
+    ]
+    going_on = training(SecondaryStatus="Interrupted", SecondaryStatusTransitions=transitions)
+    (once,) = read(going_on).notes
+    (_, again) = read({**going_on, "TrainingJobStatus": "Stopped"}).notes
+    assert "once" in once
+    assert "the same `tarmac run` goes on from its checkpoints" in again
+
+
+def test_the_image_is_told_of_both_kinds_of_jobs() -> None:
+    assert read(training()).document["image"] is None
+    assert read(training(AlgorithmSpecification={"TrainingImage": "x:1"})).document["image"] == "x:1"
+    processing = {
+        "ProcessingJobName": RUN,
+        "ProcessingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:processing-job/{RUN}",
+        "ProcessingJobStatus": "InProgress",
+        "CreationTime": START,
+        "AppSpecification": {"ImageUri": "y:2"},
+    }
+    assert read(processing, "processing").document["image"] == "y:2"
+
+
 @pytest.mark.parametrize(
     ("secondary", "word"), [("MaxRuntimeExceeded", "--max-duration"), ("MaxWaitTimeExceeded", "--max-wait")]
 )

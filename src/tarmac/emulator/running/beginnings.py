@@ -17,9 +17,7 @@ class JobFailed(Exception):
     """The job has failed; the message is its FailureReason."""
 
 
-def begin(
-    emulator: Emulator, control: Control, name: str, instance_type: str, image: str, *, warm: bool = False
-) -> None:
+def begin(emulator: Emulator, control: Control, name: str, instance_type: str, *, warm: bool = False) -> None:
     """Let the faults strike that are meant for a job's start.
 
     Args:
@@ -36,6 +34,6 @@ def begin(
         raise JobFailed(f"CapacityError: {CAPACITY}")
     if faults.strike(("no-image",), name=name, instance=instance_type):
         raise JobFailed(
-            f"ClientError: Cannot pull the image {image}. Please check that the repository and the tag exist and that"
-            " the role has permission to pull from it."
+            "ClientError: Cannot pull algorithm container. Either the image does not exist or its permissions are"
+            " incorrect."
         )

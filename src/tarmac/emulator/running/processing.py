@@ -111,8 +111,7 @@ class ProcessingRun:
 
     def _starting(self) -> None:
         kind = self._document["ProcessingResources"]["ClusterConfig"]["InstanceType"]
-        image = self._document["AppSpecification"]["ImageUri"]
-        begin(self._emulator, self._control, self._job.name, kind, image)
+        begin(self._emulator, self._control, self._job.name, kind)
 
     def _prepare(self, instances: Instances) -> tuple[list[FolderMirror], list[FolderMirror]]:
         continuous: list[FolderMirror] = []

@@ -169,9 +169,8 @@ class TrainingRun:
         return config.get("InstanceType") or config["InstanceGroups"][0]["InstanceType"]
 
     def _starting(self) -> None:
-        image = self._document["AlgorithmSpecification"]["TrainingImage"]
         warm = take_pool(self._emulator.store, self._job)
-        begin(self._emulator, self._control, self._job.name, self._type(), image, warm=warm)
+        begin(self._emulator, self._control, self._job.name, self._type(), warm=warm)
 
     def _bring(self, instances: Instances) -> list[FolderMirror]:
         mirrors: list[FolderMirror] = []

@@ -59,6 +59,7 @@ def record_of(
         "instances_started": _seconds(description.get(f"{word}StartTime")),
         "instance_type": fleets[0].instance_type if fleets else None,
         "instance_count": sum(fleet.count for fleet in fleets) or 1,
+        "image": _image(kind, description),
         "spot": bool(description.get("EnableManagedSpotTraining")),
         "interruptions": interruptions(description),
         "billed_seconds": bill.seconds if bill else None,
@@ -198,12 +199,20 @@ def _script_started(kind: SageMakerKind, description: Mapping[str, Any]) -> floa
     return None
 
 
+def _image(kind: SageMakerKind, description: Mapping[str, Any]) -> str | None:
+    if kind == "processing":
+        return description.get("AppSpecification", {}).get("ImageUri")
+    return description.get("AlgorithmSpecification", {}).get("TrainingImage")
+
+
 def _notes(description: Mapping[str, Any]) -> list[str]:
     notes: list[str] = []
     if count := interruptions(description):
         times = "once" if count == 1 else f"{count} times"
         notes.append(f"its spot instance was taken away {times}")
     secondary = description.get("SecondaryStatus")
+    if secondary == "Interrupted" and description.get("TrainingJobStatus") == "Stopped":
+        notes.append("SageMaker does not begin it again; the same `tarmac run` goes on from its checkpoints")
     if secondary == "MaxRuntimeExceeded":
         limit = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
         notes.append(f"stopped by its time limit ({limit} s): --max-duration sets another")
