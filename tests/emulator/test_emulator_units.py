@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tarmac.emulator.running.training_layout import checkpoint_folder, instance_
 from tarmac.emulator.running.warm_pools import with_pool
 from tarmac.emulator.shapes import fitted, operation_model
 from tarmac.emulator.store import Resource, Store
-from tarmac.emulator.wire import AwsRequest
+from tarmac.emulator.wire import AwsError, AwsRequest
 
 
 def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
@@ -47,6 +48,14 @@ def test_a_fault_that_cannot_be_meant_says_why(text: str, said: str) -> None:
 def test_the_second_fault_strikes_when_the_first_is_used_up() -> None:
     faults = Faults([Fault("slow", count=1, seconds=1), Fault("slow", seconds=2)])
     assert [fault.seconds for _ in range(3) if (fault := faults.strike(("slow",)))] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"null", b'"text"', b"{bad"])
+def test_a_body_that_is_no_json_object_is_an_aws_error(body: bytes) -> None:
+    request = AwsRequest.read({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
+    with pytest.raises(AwsError) as caught:
+        request.document()
+    assert (caught.value.code, caught.value.status) == ("SerializationException", 400)
 
 
 def test_a_fault_meets_its_own_type_alone() -> None:

@@ -32,7 +32,7 @@ def add_parser(verbs: Verbs) -> None:
     parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
     parser.add_argument(
         "--port",
-        type=int,
+        type=_port,
         default=DEFAULT_PORT,
         help=f"on loopback; 0 takes a free one (default {DEFAULT_PORT})",
     )
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         _options(arguments),
         announce,
         faults=_faults(arguments.fault),
-        quotas=_numbers("--quota", arguments.quota),
+        quotas=_quotas(arguments.quota),
         fresh=arguments.fresh,
         role=not arguments.no_role,
     )
@@ -123,6 +123,13 @@ def _options(arguments: argparse.Namespace) -> Options:
     )
 
 
+def _port(text: str) -> int:
+    """A port; werkzeug would take what is too large for another."""
+    if text.isdecimal() and int(text) < 1 << 16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a port: 0 to 65535")
+
+
 def _faults(texts: list[str]) -> list[Fault]:
     from tarmac.emulator.faults import BadFault, Fault
 
@@ -132,12 +139,20 @@ def _faults(texts: list[str]) -> list[Fault]:
         raise UsageError(f"--fault: {error}.", remedy="tarmac emulator --help shows examples.") from error
 
 
-def _numbers(flag: str, texts: list[str]) -> dict[str, float]:
-    pairs = (_pair(flag, text) for text in texts)
+def _quotas(texts: list[str]) -> dict[str, float]:
+    from tarmac.emulator.quotas import UnknownQuota, refuse_unknown
+
+    pairs = (_pair("--quota", text) for text in texts)
     try:
-        return {name: float(value) for name, value in pairs}
+        values = {name: float(value) for name, value in pairs}
+        refuse_unknown(values)
+    except UnknownQuota as error:
+        raise UsageError(
+            f"--quota: {error}", remedy="tarmac gpus show TYPE names a type's quotas."
+        ) from error
     except ValueError as error:
-        raise UsageError(f"{flag} takes NAME=NUMBER: {error}.") from error
+        raise UsageError(f"--quota takes NAME=NUMBER: {error}.") from error
+    return values
 
 
 def _pair(flag: str, text: str) -> tuple[str, str]:

@@ -163,7 +163,7 @@ def _name(request: AwsRequest) -> str:
         except AwsError:
             return ""
         names = (value for key, value in document.items() if key.endswith("Name") and isinstance(value, str))
-        return next(names, "") if isinstance(document, dict) else ""
+        return next(names, "")
     return request.path.lstrip("/")
 
 

@@ -65,7 +65,7 @@ def answer(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, An
         return json_answer(request, {"faults": emulator.faults.documents()})
     except BadFault as error:
         return json_error(request, AwsError("BadFault", str(error)))
-    except (AttributeError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         return json_error(request, AwsError("BadRequest", str(error)))
     except AwsError as error:
         return json_error(request, error)

@@ -185,6 +185,7 @@ class Faults:
         return None
 
 
+_WORDS = {"when": ("before", "after"), "at": ("job", "creation")}
 _READERS = {"skip": int, "count": int, "seconds": float, "after": float}
 
 
@@ -198,4 +199,6 @@ def _read(name: str, value: Any) -> Any:
         return value is True or str(value).lower() in ("yes", "true", "1")
     if name not in LIMITS:
         raise BadFault(f"a fault has no '{name}'; it has {', '.join(LIMITS)}")
+    if name in _WORDS and value not in _WORDS[name]:
+        raise BadFault(f"{name}={value} is neither {' nor '.join(_WORDS[name])}")
     return str(value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import threading
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -30,6 +32,10 @@ class Quota(NamedTuple):
     code: str
 
 
+class UnknownQuota(ValueError):
+    """No quota has that code or name; the message names those that are most like it."""
+
+
 class Quotas:
     """Every quota's value.
 
@@ -40,8 +46,9 @@ class Quotas:
 
     def __init__(self, store: Store, values: dict[str, float]) -> None:
         self._store = store
-        self._values = dict(values)
+        self._values: dict[str, float] = {}
         self._lock = threading.Lock()
+        self.set(values)
 
     def limit(self, region: str, quota: Quota) -> float:
         """How many instances there may be."""
@@ -52,7 +59,12 @@ class Quotas:
         return ENOUGH
 
     def set(self, values: dict[str, float]) -> None:
-        """Change quotas; keys are codes (with `region/` before them, for one region alone) or names."""
+        """Change quotas; keys are codes (with `region/` before them, for one region alone) or names.
+
+        Raises:
+            UnknownQuota: there is none of that code or name, so that it would change nothing.
+        """
+        refuse_unknown(values)
         with self._lock:
             self._values.update(values)
 
@@ -74,6 +86,7 @@ def quota_for(instance_type: str, use: str, market: str = "on-demand") -> Quota:
     return Quota(name, _known_codes("sagemaker").get(name, made_up))
 
 
+@cache
 def known_quotas(service: str) -> tuple[Quota, ...]:
     """The quotas of a service: SageMaker's of every type that an API accepts, EC2's of the catalogue."""
     from tarmac.catalogue.api_types import accepted_types  # a file, read where quotas are listed
@@ -88,6 +101,21 @@ def known_quotas(service: str) -> tuple[Quota, ...]:
         for kind in accepted_types().get(use, ())  # pyright: ignore[reportArgumentType, reportCallIssue]
     }
     return tuple(sorted(found))
+
+
+def refuse_unknown(keys: Iterable[str]) -> None:
+    """Refuse a quota that there is none of: setting it would change nothing.
+
+    Raises:
+        UnknownQuota: a key is neither a name nor a code, with or without a region before it.
+    """
+    known = {text for service in ("sagemaker", "ec2") for quota in known_quotas(service) for text in quota}
+    for key in keys:
+        if key in known or key.rpartition("/")[2] in known:
+            continue
+        near = difflib.get_close_matches(key, known, n=1)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise UnknownQuota(f"there is no quota '{key}'{meant}")
 
 
 def refusal(quota: Quota, limit: float, used: int, count: int) -> AwsError:

@@ -92,8 +92,15 @@ def _forget_own_aws() -> None:
 
 @contextlib.contextmanager
 def _own_folder(folder: Path, *, fresh: bool) -> Generator[None]:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "lock").open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (folder / "lock").open("w")
+    except OSError as error:
+        raise TarmacError(
+            f"{folder} is no folder for the emulator's state: {error.strerror}.",
+            remedy="tarmac emulator --state FOLDER",
+        ) from error
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -84,16 +84,19 @@ class AwsRequest:
         self.body.seek(0)
         return content
 
-    def document(self) -> Any:
-        """The body as JSON.
+    def document(self) -> dict[str, Any]:
+        """The body, a JSON object.
 
         Raises:
             AwsError: it is none.
         """
         try:
-            return json.loads(self.content() or b"{}")
+            document = json.loads(self.content() or b"{}")
         except ValueError as error:
             raise AwsError("SerializationException", f"The body is not JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise AwsError("SerializationException", "The body is JSON, but no object: {…}.")
+        return document
 
     @cached_property
     def form(self) -> dict[str, str]:

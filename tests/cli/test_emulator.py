@@ -1,0 +1,53 @@
+"""`tarmac emulator`: flags that cannot be meant are refused before anything is started."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tarmac.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--port", "99999"], "'99999' is not a port"),
+        (["--port", "-1"], "'-1' is not a port"),
+        (["--quota", "ml.g5.xlarge=0"], "there is no quota 'ml.g5.xlarge'"),
+        (
+            ["--quota", "ml.g5.xlarge for training jobs usage=0"],
+            "did you mean 'ml.g5.xlarge for training job usage'?",
+        ),
+        (["--quota", "ml.g5.xlarge for training job usage=none"], "takes NAME=NUMBER"),
+        (["--fault", "drop,when=later"], "when=later is neither before nor after"),
+        (["--fault", "capacity,at=noon"], "at=noon is neither job nor creation"),
+    ],
+)
+def test_a_flag_that_cannot_be_meant_says_why(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code_of(["emulator", "--state", str(tmp_path / "state"), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_file_is_no_folder_for_the_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("moto")
+    file = tmp_path / "file"
+    file.touch()
+    with mock.patch.dict(os.environ):  # the emulator forgets the user's own AWS
+        assert code_of(["emulator", "--port", "0", "--state", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert f"{file} is no folder for the emulator's state: File exists." in said
+    assert "--state FOLDER" in said
+
+
+def code_of(words: list[str]) -> int:
+    """The exit code, however it comes."""
+    try:
+        return main(words)
+    except SystemExit as left:
+        return int(left.code or 0)
