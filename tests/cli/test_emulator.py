@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from unittest import mock
 
@@ -43,6 +44,15 @@ def test_a_file_is_no_folder_for_the_state(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr().err
     assert f"{file} is no folder for the emulator's state: File exists." in said
     assert "--state FOLDER" in said
+
+
+def test_a_port_that_is_taken_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("moto")
+    with socket.create_server(("127.0.0.1", 0)) as taken, mock.patch.dict(os.environ):
+        port = taken.getsockname()[1]
+        assert code_of(["emulator", "--port", str(port), "--state", str(tmp_path)]) == 1
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == f"tarmac: Port {port} on 127.0.0.1 is taken."
 
 
 def code_of(words: list[str]) -> int:

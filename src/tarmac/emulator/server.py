@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import shutil
 import signal
@@ -60,7 +61,9 @@ def serve(
         ) from error
     with _own_folder(options.state, fresh=fresh):
         try:
-            server = make_server(LOOPBACK, options.port, _not_yet, threaded=True, request_handler=Handler)
+            # What werkzeug prints of a port that is taken, the error says.
+            with contextlib.redirect_stderr(io.StringIO()):
+                server = make_server(LOOPBACK, options.port, _not_yet, threaded=True, request_handler=Handler)
         except (OSError, SystemExit) as error:
             raise _taken(options.port, error) from error
         url = f"http://{LOOPBACK}:{server.server_port}"
