@@ -27,12 +27,13 @@ def test_no_check_runs_it_all_the_same(desk: Desk) -> None:
     assert len(list(desk.runs.iterdir())) == 1
 
 
-def test_a_model_that_would_be_lost_is_an_error_with_its_line(desk: Desk) -> None:
+def test_a_model_that_would_be_lost_is_an_error_with_its_line_and_what_to_write(desk: Desk) -> None:
     desk.write("train.py", LOST)
     done = desk.tarmac("run", "train.py")
     assert done.returncode == 1
     assert "train.py:4" in done.stderr
     assert "SM101" in done.stderr
+    assert 'Save to os.path.join(os.environ["SM_MODEL_DIR"], "model.pt").' in done.stderr
 
 
 TRAINING = """

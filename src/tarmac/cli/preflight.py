@@ -19,7 +19,7 @@ class ChecksFailed(TarmacError):
 
 
 def check_before_running(job: Job, console: Console, region: str | None = None) -> None:
-    """Say each error and warning in a line, and refuse a job with errors.
+    """Say each error, with what to do, and each warning in a line, and refuse a job with errors.
 
     Args:
         region: where it will run, for prices.
@@ -31,7 +31,7 @@ def check_before_running(job: Job, console: Console, region: str | None = None) 
 
     hits = [hit for hit in check_job(job, region) if hit.finding.severity is not Severity.NOTE]
     for hit in hits:
-        console.label(hit.finding.severity, one_line(hit))
+        console.label(hit.finding.severity, _told(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
     if errors:
         raise ChecksFailed(
@@ -40,6 +40,8 @@ def check_before_running(job: Job, console: Console, region: str | None = None) 
         )
 
 
-def one_line(hit: Hit) -> str:
-    """A finding as a line: place, code, message."""
-    return f"{hit.finding.location}: {hit.code} {hit.finding.message}"
+def _told(hit: Hit) -> str:
+    """A finding as a line: place, code, message. An error stops the job, so its remedy follows."""
+    found = hit.finding
+    line = f"{found.location}: {hit.code} {found.message}"
+    return f"{line}\n{found.remedy}" if found.severity is Severity.ERROR and found.remedy else line
