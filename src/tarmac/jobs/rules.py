@@ -146,6 +146,8 @@ def check_tag_key(key: str) -> str:
         raise ValueError("a tag needs a key")
     if key.lower().startswith("aws:"):
         raise ValueError(f"'{key}' begins with aws:, which AWS keeps for itself")
+    if key.startswith("tarmac:"):
+        raise ValueError(f"'{key}' begins with tarmac:, by which Tarmac knows its runs")
     return _no_longer_than(key, MAX_TAG_KEY, "the key of a tag")
 
 

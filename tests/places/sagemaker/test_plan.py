@@ -134,6 +134,15 @@ def test_a_day_is_the_limit_that_is_said_with_its_cost(desk: Desk) -> None:
     assert any("may cost $33.80" in note for note in plan.notes)
 
 
+def test_a_wait_that_is_raised_to_the_time_limit_is_said(desk: Desk) -> None:
+    def notes(max_wait: str) -> str:
+        job = desk.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
+        return " ".join(desk.place().plan(job).notes)
+
+    assert "max_wait (10m) counts the running too, and was raised to the time limit, 1h" in notes("10m")
+    assert "max_wait" not in notes("1h")
+
+
 def test_the_default_rule_against_idle_gpus_is_said(desk: Desk) -> None:
     plan = desk.place().plan(desk.training(instance_type="ml.g5.xlarge"))
     assert plan.document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}

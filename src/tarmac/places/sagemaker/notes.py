@@ -9,6 +9,7 @@ from tarmac.catalogue import Catalogue
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
 from tarmac.places.sagemaker.order import DEFAULT_GRACE_SECONDS, unused_rule
 from tarmac.places.sagemaker.parts import DEFAULT_DURATION, Target, max_runtime
+from tarmac.units import Duration
 
 
 def notes_for(job: Job, target: Target, catalogue: Catalogue) -> list[str]:
@@ -36,11 +37,14 @@ def _of_cost(job: Job, target: Target) -> Iterator[str]:
 
 
 def _of_settings(job: Job, target: Target) -> Iterator[str]:
-    own, instance = job.sagemaker, target.instance
+    own, instance, is_training = job.sagemaker, target.instance, isinstance(job, TrainingJob)
     if isinstance(job, ProcessingJob) and job.resources.spot:
         yield "SageMaker has no spot capacity for processing jobs: it runs on demand"
     if own.max_wait is not None and not job.resources.spot:
         yield "max_wait is for spot capacity alone, and was left out"
+    elif is_training and own.max_wait is not None and own.max_wait.seconds < max_runtime(job):
+        limit = Duration(max_runtime(job))
+        yield f"max_wait ({own.max_wait}) counts the running too, and was raised to the time limit, {limit}"
     if instance is not None and instance.local_disk and (own.volume_size or own.volume_kms_key):
         disks = f"{instance.local_disk // 10**9:,} GB"
         yield f"{target.name} has disks of its own ({disks}, encrypted by its hardware): volume settings do not count"
