@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def server_flags(arguments: argparse.Namespace) -> list[str]:
     """The command line for the server itself."""
-    words: list[str] = ["--with-parent"] if arguments.dev else ["--with-parent", "--leave-on-failure"]
+    words = ["--with-parent", "--load-once" if arguments.dev else "--leave-on-failure"]
     for name in _FLAGS:
         value = getattr(arguments, name)
         if value is not None:
@@ -86,12 +86,13 @@ def _serve(command: list[str], watched: list[Path | None]) -> int:
         # Bytecode knows its source by the second: two edits within one would be one.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     # Held back, also from the server, until each of the two handles them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    held = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, held)
     process = subprocess.Popen(command, env=environment)
     signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
     # The terminal sends it to the server too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
     if watched:
         from tarmac.cli.reloading import reload_on_change
 

@@ -26,11 +26,13 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
     )
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--load-once", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--leave-on-failure", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
     folder = given.model_dir or Path(settings.base_dir) / "model"
     options = Options(
         access_log=not given.no_access_log,
+        load_once=given.load_once,
         leave_on_failure=given.leave_on_failure,
         ready_fd=given.ready_fd,
         with_parent=given.with_parent,

@@ -47,7 +47,8 @@ class Options:
 
     Args:
         access_log: whether to write one.
-        leave_on_failure: end when the model cannot be loaded, rather than say so on `/ping`.
+        load_once: try nothing again when the model cannot be loaded: it is loaded again when somebody has changed it.
+        leave_on_failure: as before, and end when the model cannot be loaded, rather than say so on `/ping`.
         grace_s: how long beyond the time-out a predictor may hang, in seconds.
         limits: how patient the HTTP server is.
         ready_fd: a descriptor to which the port is written once the server listens.
@@ -55,6 +56,7 @@ class Options:
     """
 
     access_log: bool = True
+    load_once: bool = False
     leave_on_failure: bool = False
     grace_s: float = GRACE_S
     limits: Limits = field(default_factory=Limits)
@@ -98,8 +100,11 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
     asked: list[int] = []
     for number in _ENDING:
         signal.signal(number, lambda number, _frame: asked.append(number))
+    if not settings.multi_model:
+        # It would load the model again; until that is there, nothing need be done about a change.
+        signal.signal(signal.SIGHUP, lambda _number, _frame: None)
     # `tarmac serve` held them back until somebody handles them.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_ENDING, signal.SIGHUP))
     if chosen.with_parent:
         die_with_parent()
     _allow_many_connections()
@@ -164,7 +169,7 @@ class Front:
             self._environ,
             events,
             self._options.grace_s,
-            load_once=self._settings.multi_model or self._options.leave_on_failure,
+            load_once=self._settings.multi_model or self._options.leave_on_failure or self._options.load_once,
         )
         if self._settings.multi_model:
             self._models = Models(
@@ -330,6 +335,8 @@ class Front:
         elif self._options.leave_on_failure and not slot.served.health.loaded:
             self._code = 1
             self._ask_to_end()
+        elif self._options.load_once:
+            say("it is loaded again when its files change")
 
     def _tell_port(self, port: int) -> None:
         say(f"listening at {self._settings.host}:{port}")

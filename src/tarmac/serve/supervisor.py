@@ -45,6 +45,10 @@ class Slot:
     replaces: Worker | None = None
     """Whose place it takes once it has loaded."""
 
+    def anew(self, replaces: Worker | None = None) -> Slot:
+        """The same place, to be filled by another predictor."""
+        return Slot(self.index, self.placement, self.served, self.folder, replaces=replaces)
+
 
 @dataclass
 class Events:
@@ -92,6 +96,8 @@ class Supervisor:
         self._load_once = load_once
         self._numbers = itertools.count(1)
         self._slots: dict[int, Slot] = {}
+        self._empty: list[Slot] = []
+        """Places that stay empty until the model is loaded again."""
         self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.keeper_lost = asyncio.Event()
@@ -124,13 +130,31 @@ class Supervisor:
         return served
 
     def reload(self, served: Served) -> None:
-        """Load the model again, beside the predictors that there are; each ends when its successor has loaded."""
-        for old in self._slots_of(served):
-            if not old.given_up and old.replaces is None:
-                self._spawn(Slot(old.index, old.placement, served, old.folder, replaces=old.worker))
+        """Load the model again, beside the predictors that there are; each ends when its successor has loaded.
+
+        What is still loading begins anew, since it may have read what has changed; places that are lost are filled again.
+        """
+        slots = [slot for slot in self._slots_of(served) if not slot.given_up]
+        succeeded = [slot.replaces for slot in slots]
+        for slot in slots:
+            worker = slot.worker
+            if worker is None or worker in succeeded:
+                continue
+            if worker.ready:
+                self._spawn(slot.anew(replaces=worker))
+                continue
+            slot.given_up = True
+            self._keeper.signal(worker.number, signal.SIGKILL)
+            self._spawn(slot.anew(replaces=slot.replaces))
+        lost = [slot for slot in self._empty if slot.served is served]
+        self._forget_empty(served)
+        served.health.lost.clear()
+        for slot in lost:
+            self._spawn(slot.anew())
 
     def stop(self, served: Served) -> None:
         """End a model's predictors once they have answered what they have."""
+        self._forget_empty(served)
         for slot in self._slots_of(served):
             slot.given_up = True
             if slot.worker is not None:
@@ -242,6 +266,13 @@ class Supervisor:
         slot.out_of_memory = slot.out_of_memory or (
             not worker.ready and message.get("code") == -signal.SIGKILL
         )
+        successor = next(
+            (s for s in self._slots_of(slot.served) if s.replaces is worker and not s.given_up), None
+        )
+        if successor is not None:
+            # It is on its way already, and there is nobody left to go on if it fails.
+            successor.replaces = None
+            return
         reason = slot.reason or f"predictor {slot.index} {how}"
         if slot.replaces is not None:
             slot.given_up = True
@@ -260,6 +291,7 @@ class Supervisor:
     def _give_up(self, slot: Slot, reason: str) -> None:
         slot.given_up = True
         slot.reason = reason
+        self._empty.append(slot)
         slot.served.health.lost.append(f"a predictor is lost for good: {reason}")
         self._events.say(f"predictor {slot.index} of {slot.served.name} is not started again: {reason}")
         if not self._slots_of(slot.served):
@@ -268,7 +300,7 @@ class Supervisor:
 
     def _loaded(self, worker: Worker, told: dict[str, Any]) -> None:
         slot = self._slots.get(worker.number)
-        if slot is None:
+        if slot is None or slot.given_up:
             return
         slot.served.pool.add(worker)
         self._retire(slot)
@@ -312,6 +344,9 @@ class Supervisor:
             with contextlib.suppress(KeyError):
                 del slot.served.pool.workers[worker.number]
             self._keeper.signal(worker.number, signal.SIGKILL)
+
+    def _forget_empty(self, served: Served) -> None:
+        self._empty = [slot for slot in self._empty if slot.served is not served]
 
     def _slots_of(self, served: Served) -> list[Slot]:
         return [slot for slot in self._slots.values() if slot.served is served]
