@@ -8,8 +8,12 @@ from tarmac.agent.state import COMPLETED, ENDED
 from tarmac.jobs.spec import TrainingJob
 from tarmac.places.aws import Aws, AwsRefused
 from tarmac.places.sagemaker.layout import CHECKPOINTS, uri
-from tarmac.places.sagemaker.records import job_name_in
+from tarmac.places.sagemaker.records import TAG_JOB, TAG_RUN, earliest_of, stamp_in
 
+_IN_NAME = 40
+"""Characters of a job's name that the names of all its runs have room for."""
+
+_KINDS = ("sagemaker:training-job",)
 _LOOKED_AT = 20
 """Runs of the job that are looked at: of those that failed early, none left checkpoints."""
 
@@ -33,32 +37,26 @@ def earlier_checkpoints(aws: Aws, job: TrainingJob, bucket: str) -> Earlier | No
     None where a newer one completed or was told to begin afresh; runs that are still going are passed over.
 
     Raises:
-        AwsRefused: the jobs may not be listed.
+        AwsRefused: the jobs may not be listed, or not found by their tags.
     """
-    seen = 0
-    for summary in aws.list_jobs("training", name_contains=job.name[:40]):
-        name, status = summary["TrainingJobName"], summary["TrainingJobStatus"]
-        if not _may_be(name, job.name):
+    # The tags know the job's runs; names do not: every account has jobs with `train` in theirs.
+    runs = {arn: tags for arn, tags in aws.tagged(TAG_JOB, [job.name], _KINDS) if tags.get(TAG_RUN)}
+    left = sorted(runs, key=lambda arn: stamp_in(runs[arn][TAG_RUN]), reverse=True)[:_LOOKED_AT]
+    if not left:
+        return None
+    since = earliest_of(runs[arn][TAG_RUN] for arn in left)
+    for summary in aws.list_jobs("training", name_contains=job.name[:_IN_NAME], created_after=since):
+        arn, name, status = (summary[f"TrainingJob{word}"] for word in ("Arn", "Name", "Status"))
+        if arn not in left:
             continue
-        seen += 1
-        if seen > _LOOKED_AT:
-            return None
-        tags = aws.tags(summary["TrainingJobArn"])
-        if tags.get("tarmac:job") != job.name:
-            continue
+        left.remove(arn)
         if status == COMPLETED:
             return None
         if status in ENDED and (address := _left(aws, name, bucket)) is not None:
             return Earlier(address, name)
-        if tags.get("tarmac:fresh") == "true":
+        if runs[arn].get("tarmac:fresh") == "true" or not left:
             return None
     return None
-
-
-def _may_be(run_id: str, job_name: str) -> bool:
-    """Whether a run is one of the job's by its name, which holds as much of the job's as there was room for."""
-    beginning = job_name_in(run_id)
-    return beginning != run_id and job_name.startswith(beginning)
 
 
 def _left(aws: Aws, run_id: str, bucket: str) -> str | None:

@@ -6,8 +6,8 @@ The job's description and its tags are all there is: a run can be looked at from
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from tarmac.agent.state import VERSION
@@ -20,6 +20,7 @@ from tarmac.places.sagemaker.cost import bill_of, fleets_of, hourly_price
 TAG_RUN, TAG_JOB, TAG_INSTANCE, TAG_BUCKET = "tarmac:run", "tarmac:job", "tarmac:instance", "tarmac:bucket"
 TAG_REMOVED = "tarmac:removed"
 
+_DAY = 86_400.0
 _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
 _OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
@@ -136,6 +137,15 @@ def stamp_in(run_id: str) -> str:
     """The time within a run's id, by which ids can be sorted; empty where it has another form."""
     found = _RUN_ID.fullmatch(run_id)
     return found["stamp"] if found else ""
+
+
+def earliest_of(run_ids: Iterable[str]) -> float | None:
+    """When the first of these runs may have been made, by their ids; `None` where one does not tell."""
+    stamps = [stamp_in(run_id) for run_id in run_ids]
+    if not all(stamps):
+        return None
+    # The stamp is the time of whoever made the run, in any zone.
+    return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
 
 
 def name_in(arn: str) -> tuple[SageMakerKind, str] | None:

@@ -17,6 +17,7 @@ from tarmac.places.sagemaker.records import (
     TAG_JOB,
     TAG_REMOVED,
     TAG_RUN,
+    earliest_of,
     is_run_id,
     listed_record,
     name_in,
@@ -31,7 +32,6 @@ _Key = tuple[SageMakerKind, str]
 _Found = tuple[SageMakerKind, dict[str, Any]]
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
-_DAY = 86_400.0
 _DETAILED = 10
 """Runs that are described one by one, at most: no list tells the times of one that goes on, or of processing."""
 
@@ -142,7 +142,7 @@ class SageMakerRuns:
         left = set(names)
         if not left:
             return
-        for summary in self._aws.list_jobs(kind, created_after=_earliest(left)):
+        for summary in self._aws.list_jobs(kind, created_after=earliest_of(left)):
             name = summary[_word(kind) + "JobName"]
             if name in left:
                 left.discard(name)
@@ -224,12 +224,3 @@ def _newest(runs: Iterable[_Key]) -> _Key:
 
 def _age(key: _Key) -> tuple[str, str]:
     return stamp_in(key[1]), key[1]
-
-
-def _earliest(names: set[str]) -> float | None:
-    """When the first of these runs may have been made, by their names; `None` where a name does not tell."""
-    stamps = [stamp_in(name) for name in names]
-    if not all(stamps):
-        return None
-    # The stamp is the time of whoever made the run, in any zone.
-    return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
