@@ -98,3 +98,14 @@ def test_tarmac_package_takes_its_server_and_its_folder_along(tmp_path: Path) ->
         command.wait()
     assert list(temporary.glob("tarmac-*")) == []
     assert all(gone(pid, 5) for pid in started)
+
+
+def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_called_it(
+    tmp_path: Path,
+) -> None:
+    crashes = "import ctypes\n\ndef model_fn(model_dir):\n    ctypes.string_at(0)\n"
+    with serving(tmp_path, crashes, healthy=False) as server:
+        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the loss")
+        reason = server.ask("GET", "/ping").json["reason"]
+        assert "ended (killed by SIGSEGV) while it loaded the model" in reason
+        assert 'inference.py", line 4 in model_fn' in server.said

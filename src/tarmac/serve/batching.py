@@ -7,12 +7,12 @@ into memory in halves.
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Hashable, Sequence
 from typing import Any, Callable, Protocol, Union
 
 from tarmac.serve.errors import RequestError
 from tarmac.serve.handler import Model, Request, Response, is_out_of_memory
+from tarmac.serve.tracebacks import of_handler
 
 Outcome = Union[Response, RequestError]
 
@@ -212,7 +212,7 @@ def refusal(error: BaseException, say: Callable[[str], None]) -> RequestError:
         return error
     if isinstance(error, Late):
         return RequestError(504, "the model took longer than a request may take")
-    say("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    say(of_handler(error))
     if isinstance(error, SystemExit):
         return RequestError(500, "the handler called sys.exit")
     if is_out_of_memory(error):

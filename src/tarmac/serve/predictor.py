@@ -7,6 +7,7 @@ ends when the front closes the socket, and the kernel ends it when the keeper di
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -31,6 +32,7 @@ from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.handler import Device, Model, Request, Response, is_out_of_memory, load_model
 from tarmac.serve.settings import Settings
+from tarmac.serve.tracebacks import of_handler
 from tarmac.serve.warmup import warm_up
 from tarmac.serve.wire import (
     CUSTOM_ATTRIBUTES,
@@ -60,6 +62,9 @@ def main(words: list[str]) -> int:
     os.set_inheritable(told["channel"], False)
     os.set_inheritable(told["board"], False)
     settings = _settings(told["settings"])
+    # A crash in a library leaves at least the line of Python that it happened in.
+    with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
+        faulthandler.enable()
     # As in AWS's containers, where the server sets it up before the handler is imported.
     logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
     predictor = Predictor(channel, board, settings.timeout_s)
@@ -122,7 +127,7 @@ class Predictor:
             return None
         except BaseException as error:  # noqa: BLE001 - `sys.exit` at a handler's import, too
             said = f"loading raised {type(error).__name__}: {error}"
-            self._fail(said, None, traceback.format_exc(), _ran_out_of_memory(error))
+            self._fail(said, None, of_handler(error), _ran_out_of_memory(error))
             return None
         if self._is_copy:
             os._exit(0)

@@ -273,7 +273,9 @@ class Supervisor:
             # It is on its way already, and there is nobody left to go on if it fails.
             successor.replaces = None
             return
-        reason = slot.reason or f"predictor {slot.index} {how}"
+        reason = slot.reason or f"predictor {slot.index} ended ({how})" + (
+            "" if worker.ready else " while it loaded the model"
+        )
         if slot.replaces is not None:
             slot.given_up = True
             self._events.say("the model as it is now cannot be loaded; the one before goes on")

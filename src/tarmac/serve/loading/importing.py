@@ -6,12 +6,12 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
 
 from tarmac.serve.errors import LoadError
 from tarmac.serve.loading.finding import Found
+from tarmac.serve.tracebacks import of_handler
 
 CARRIED = Path(__file__).resolve().parent.parent / "carried"
 """Where a handler finds `sagemaker_inference`, if the image has none."""
@@ -89,12 +89,12 @@ def import_handler(found: Found, home: Home) -> ModuleType | None:
         raise LoadError(
             f"{_PROBLEM}: {found.file} needs the module {error.name!r}, which is not installed.",
             remedy=_how_to_install(found, error.name or ""),
-            details=traceback.format_exc(),
+            details=of_handler(error),
         ) from error
     except (Exception, SystemExit) as error:
         raise LoadError(
             f"{_PROBLEM}: {found.file} raised {type(error).__name__}: {error}",
-            details=traceback.format_exc(),
+            details=of_handler(error),
         ) from error
     return module
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from tarmac.serve.loading.packages import provide
 from tarmac.serve.loading.served import ServedModel
 from tarmac.serve.placement import DEFAULT, is_of_keras, look, memory_used, parts_of, place_of
 from tarmac.serve.settings import Settings
+from tarmac.serve.tracebacks import of_handler
 
 
 def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
@@ -147,7 +147,7 @@ def _by_default(framework: Framework, folder: Path) -> Any:
         raise LoadError(
             f"The model in {folder} cannot be loaded: {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
-            details=traceback.format_exc(),
+            details=of_handler(error),
         ) from error
 
 
@@ -162,7 +162,7 @@ def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: 
         raise LoadError(
             f"{name} of {found.file} raised {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
-            details=traceback.format_exc(),
+            details=of_handler(error),
         ) from error
 
 

@@ -1,0 +1,30 @@
+"""A failure of the handler's as the log shows it: from the handler's own first line on."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from types import TracebackType
+
+_IMPORTING = "<frozen importlib"
+
+
+def of_handler(error: BaseException) -> str:
+    """The traceback without the lines of this server and of Python's import that lead to the handler.
+
+    What was raised before the handler had its turn keeps them all.
+    """
+    begin = error.__traceback__
+    while begin is not None and _leads_there(begin):
+        begin = begin.tb_next
+    if begin is None and not isinstance(error, SyntaxError):
+        # A syntax error has its place in its own words.
+        begin = error.__traceback__
+    return "".join(traceback.format_exception(type(error), error, begin))
+
+
+def _leads_there(step: TracebackType) -> bool:
+    return step.tb_frame.f_code.co_filename.startswith((_OWN, _IMPORTING))
+
+
+_OWN = os.path.dirname(of_handler.__code__.co_filename) + os.sep  # noqa: PTH120 - as frames spell it, in a zip too

@@ -1,0 +1,49 @@
+"""What the log shows of a failure: the handler's own lines, not those of the server that called it."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import pytest
+
+from tarmac.serve.batching import Task, compute
+from tarmac.serve.errors import LoadError
+from tarmac.serve.handler import Device, Request, load_model
+from tarmac.serve.loading import batches
+from tarmac.serve.settings import Settings
+from tarmac.serve.tracebacks import of_handler
+
+
+def frames(text: str) -> list[str]:
+    return [line.split('"')[1] for line in text.splitlines() if line.startswith('  File "')]
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "code").mkdir()
+    (folder / "code" / "inference.py").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("text", ["def model_fn(d):\n    return 1 / 0\n", "1 / 0\n", "def model_fn(d:\n"])
+def test_a_handler_that_cannot_be_loaded_begins_with_its_own_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LoadError) as caught:
+        load_model(write(tmp_path, text), Settings(), Device())
+    assert frames(caught.value.details) == [str(tmp_path / "code" / "inference.py")]
+
+
+def test_a_failing_predict_fn_begins_with_its_own_line(tmp_path: Path) -> None:
+    text = "def model_fn(d): return 1\ndef predict_fn(data, model):\n    return {}['age']\n"
+    model = load_model(write(tmp_path, text), Settings(), Device())
+    said: list[str] = []
+    task = Task(1, Request(b"1"), deadline=float("inf"))
+    compute(model, [task], operator.call, lambda _task, _outcome: None, lambda: None, said.append)
+    model.unload()
+    assert frames(said[0]) == [str(tmp_path / "code" / "inference.py")]
+
+
+def test_what_the_server_itself_raised_keeps_its_lines() -> None:
+    with pytest.raises(batches.Inseparable) as caught:
+        batches.split("no rows", [1])
+    caught.value.__traceback__ = caught.value.__traceback__ and caught.value.__traceback__.tb_next
+    assert frames(of_handler(caught.value)) == [batches.__file__]
