@@ -6,13 +6,15 @@ SageMaker hurries for nobody: --now changes nothing there.
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import RUN_HELP, add_place, found_run, verb
-from tarmac.errors import ExitCode
+from tarmac.errors import ExitCode, TarmacError
 
 if TYPE_CHECKING:
     from tarmac.cli.arguments import Verbs
+    from tarmac.places.place import Run
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -28,9 +30,21 @@ def add_parser(verbs: Verbs) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac stop` out."""
     found = [found_run(arguments, name) for name in arguments.run_names]
+    problems: list[TarmacError] = []
+    stopped: list[Run] = []
     for one in found:
-        one.stop(at_once=arguments.now)
-    for one in found:
+        # One that cannot be stopped leaves none of the others to go on, and to cost.
+        try:
+            one.stop(at_once=arguments.now)
+        except TarmacError as error:
+            problems.append(error)
+        else:
+            stopped.append(one)
+    for one in stopped:
         record = one.record if arguments.no_wait else one.wait()
-        print(f"{record.id}: {record.status}")
+        print(f"{record.id}: {record.status}", flush=True)
+    for problem in problems[:-1]:
+        print(f"tarmac: {problem}", file=sys.stderr)
+    if problems:
+        raise problems[-1]
     return ExitCode.OK
