@@ -1,6 +1,7 @@
 """Remove runs that have ended: folder, logs, artifacts and checkpoints.
 
-Of a run on SageMaker, what it keeps in the bucket is removed; SageMaker's own record of the job stays.
+Of a run on SageMaker, what it alone keeps in the bucket is removed. Its checkpoints stay, for other runs go on from
+them, and so does SageMaker's own record of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         place = "on SageMaker" if _place_of_all(arguments) == "sagemaker" else "on this machine"
         print(f"There are no runs {place} that have ended.")
     for run in found:
-        print(f"{run.id}: {run.remove()}")
+        print(f"{run.id}: {run.remove()}", flush=True)
     return ExitCode.OK
 
 

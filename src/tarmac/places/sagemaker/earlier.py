@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tarmac.agent.state import COMPLETED, ENDED
 from tarmac.jobs.spec import TrainingJob
@@ -52,15 +54,21 @@ def earlier_checkpoints(aws: Aws, job: TrainingJob, bucket: str) -> Earlier | No
         left.remove(arn)
         if status == COMPLETED:
             return None
-        if status in ENDED and (address := _left(aws, name, bucket)) is not None:
-            return Earlier(address, name)
+        if status in ENDED:
+            description = aws.describe_job("training", name) or {}
+            if (address := checkpoints_left(aws, description, bucket)) is not None:
+                return Earlier(address, name)
         if runs[arn].get("tarmac:fresh") == "true" or not left:
             return None
     return None
 
 
-def _left(aws: Aws, run_id: str, bucket: str) -> str | None:
-    description = aws.describe_job("training", run_id) or {}
+def checkpoints_left(aws: Aws, description: Mapping[str, Any], bucket: str) -> str | None:
+    """The `s3://` prefix of the checkpoints that a job left in Tarmac's place in the bucket; None if it left none.
+
+    Args:
+        description: DescribeTrainingJob's answer.
+    """
     address: str = description.get("CheckpointConfig", {}).get("S3Uri", "")
     own = uri(bucket, CHECKPOINTS)
     if not address.startswith(own):

@@ -183,6 +183,18 @@ def said_as_tarmac_error(destination: Path, location: str) -> Generator[None]:
         ) from error
 
 
+def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
+    """Write a file that is there whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(pieces)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
 def _listed(aws: Aws, prefix: S3Prefix) -> list[S3Object]:
     return list(aws.list_objects(prefix.bucket, prefix.prefix))
 

@@ -19,6 +19,7 @@ from tarmac.places.place import SAGEMAKER, Artifact, Event, Output, Progress
 from tarmac.places.record import RunRecord
 from tarmac.places.sagemaker import verdict as verdicts
 from tarmac.places.sagemaker.cost import bill_of, fleets_of, hourly_price
+from tarmac.places.sagemaker.earlier import checkpoints_left
 from tarmac.places.sagemaker.following import Look, follow
 from tarmac.places.sagemaker.layout import RunLayout
 from tarmac.places.sagemaker.logs import LogReader, Tail, read_tails
@@ -29,6 +30,7 @@ from tarmac.places.sagemaker.results import (
     find_artifacts,
     results_of,
     said_as_tarmac_error,
+    write_whole,
 )
 
 if TYPE_CHECKING:
@@ -245,7 +247,7 @@ class SageMakerRun:
         return made
 
     def remove(self) -> str:
-        """Delete what it keeps in the bucket; what lies elsewhere, and SageMaker's own record of it, stay.
+        """Delete what it alone keeps in the bucket; its checkpoints, and SageMaker's own record of it, stay.
 
         Raises:
             UsageError: it still runs, or Tarmac did not make it.
@@ -258,9 +260,13 @@ class SageMakerRun:
         keys = [item.key for item in self._aws.list_objects(bucket, prefix)]
         self._aws.delete_objects(bucket, keys)
         self._mark_removed()
-        return (
+        done = (
             f"removed {len(keys)} objects below s3://{bucket}/{prefix}; SageMaker keeps its record of the job"
         )
+        # Another run may go on from them, or be at it now.
+        if (left := checkpoints_left(self._aws, self._described(), bucket)) is None:
+            return done
+        return f"{done}\nits checkpoints stay, for other runs go on from them: aws s3 rm --recursive {left}"
 
     def explanations(self) -> tuple[Explanation, ...]:
         """What explains its failure, by its logs and by AWS's reason; nothing for a job that did not fail."""
@@ -371,11 +377,11 @@ class SageMakerRun:
             if (made := downloads.tree(prefix, destination / name, name)) is not None:
                 yield made
         if (verdict := self.verdict) is not None:
-            yield _written(destination / "verdict.json", [json.dumps(verdict, indent=1).encode(), b"\n"])
+            yield write_whole(destination / "verdict.json", [json.dumps(verdict, indent=1).encode(), b"\n"])
         hosts = LogReader(self._aws, self.kind, self.id)
         for host in hosts.find_hosts():
             reader = LogReader(self._aws, self.kind, self.id, host=host)
-            yield _written(destination / f"{host}.log", reader.read())
+            yield write_whole(destination / f"{host}.log", reader.read())
 
     def _mark_removed(self) -> None:
         """So that `tarmac ps` leaves it out; where that is not allowed, it does not."""
@@ -385,15 +391,3 @@ class SageMakerRun:
             self._aws.call("sagemaker", "add_tags", ResourceArn=arn, Tags=[tag])
         except AwsRefused:
             return
-
-
-def _written(path: Path, pieces: Iterator[bytes] | list[bytes]) -> Path:
-    """Write a file that is there whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(pieces)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
