@@ -20,8 +20,10 @@ from serving import ECHO, Server, below, model_folder
 
 from tarmac.agent.paths import RunPaths
 from tarmac.cli import serve
+from tarmac.cli.main import main
 from tarmac.cli.model_argument import model_path
 from tarmac.cli.reloading import folders
+from tarmac.errors import ExitCode
 
 RUN = {
     "version": 1,
@@ -42,7 +44,7 @@ def flags(*words: str) -> list[str]:
 
 
 @contextmanager
-def typed(tmp_path: Path, *words: str | Path) -> Iterator[Server]:
+def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after") -> Iterator[Server]:
     """`tarmac serve`, as a person types it."""
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -60,9 +62,7 @@ def typed(tmp_path: Path, *words: str | Path) -> Iterator[Server]:
         )
     try:
         server = Server(process, 0, log, log)
-        said = until(
-            lambda: re.search(r"ready after", server.said) or process.poll() is not None, "the server"
-        )
+        said = until(lambda: until_it_says in server.said or process.poll() is not None, "the server")
         assert process.poll() is None, (said, server.said)
         yield server
     finally:
@@ -162,6 +162,39 @@ def test_a_handler_that_cannot_be_loaded_ends_the_command(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1, "it was tried again, which helps no laptop"
     assert "no weights" in done.stderr
+
+
+def typed_wrongly(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["serve", *words]) == ExitCode.USAGE
+    return capsys.readouterr().err
+
+
+def test_a_model_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    said = typed_wrongly(capsys)
+    assert "Which model" in said
+    assert "code/inference.py" in said
+
+
+@pytest.mark.parametrize("words", [("folder",), ("--code", "inference.py"), ("--dev",)])
+def test_several_models_come_through_the_api_and_not_from_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    assert "POST /models" in typed_wrongly(capsys, *words)
+
+
+@pytest.mark.slow
+def test_several_models_are_served_without_one_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
+    folder = model_folder(tmp_path / "one", ECHO)
+    with typed(tmp_path, until_it_says="listening at") as server:
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+        server.until_healthy()
+        loaded = server.ask("POST", "/models", json.dumps({"model_name": "one", "url": str(folder)}))
+        assert loaded.status == 200
+        assert server.ask("POST", "/models/one/invoke", "[7]").json == [7]
 
 
 @pytest.mark.slow

@@ -251,6 +251,20 @@ def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_address_that_is_not_this_machines_is_not_taken_for_another_server(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model", ECHO)
+    done = subprocess.run(
+        # RFC 5737: nobody's address.
+        [sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder), "--host", "192.0.2.1"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert "Another server" not in done.stderr
+    assert "--host" in done.stderr
+
+
 def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> None:
     with serving(tmp_path, handler("time.sleep(data)\n    return data")) as server:
         busy = in_background(server, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from tarmac.serve.app import App
 from tarmac.serve.core import Health, InferenceCore, Served
+from tarmac.serve.exchange import Exchange
 from tarmac.serve.models import Models, bytes_of
 from tarmac.serve.pool import Pool
 from tarmac.serve.settings import Settings
 from tarmac.serve.supervisor import Slot
+from tarmac.serve.wire import Headers
 
 GIB = 1 << 30
 
@@ -27,6 +31,9 @@ class Predictors:
         self.most = most
         self.models: Models | None = None
         self.live: list[str] = []
+        self.gone = asyncio.Event()
+        """That what was stopped has ended."""
+        self.gone.set()
 
     def serve(self, name: str, folder: Path, url: str, placed: Any) -> Served:
         def ignore(_worker: object) -> None: ...
@@ -52,7 +59,7 @@ class Predictors:
             self.live.remove(served.name)
 
     def slots_of(self, served: Served) -> list[Slot]:
-        return []
+        return [] if self.gone.is_set() else [Slot(0, SimpleNamespace(), served, Path())]  # type: ignore[arg-type]
 
 
 class Store:
@@ -75,9 +82,35 @@ class Store:
         return status
 
 
-def check(tmp_path: Path, test: Callable[[Store], Coroutine[Any, Any, None]], most: int = 2) -> None:
+class Client(Exchange):
+    """Remembers how it was answered."""
+
+    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
+        del body
+        self.status = status
+        self.headers_of_answer = dict(headers)
+
+    def begin(self, status: int, headers: Headers) -> None: ...
+
+    def piece(self, piece: bytes | memoryview) -> None: ...
+
+    def end(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+def check(
+    tmp_path: Path,
+    test: Callable[[Store], Coroutine[Any, Any, None]],
+    most: int = 2,
+    *,
+    slow_to_go: bool = False,
+) -> None:
     async def run() -> None:
-        await test(Store(tmp_path, most))
+        store = Store(tmp_path, most)
+        if slow_to_go:
+            store.predictors.gone.clear()
+        await test(store)
 
     asyncio.run(run())
 
@@ -128,6 +161,33 @@ def test_a_second_load_of_a_name_is_refused_while_the_first_goes_on(tmp_path: Pa
         assert sorted(await asyncio.gather(store.load("a"), store.load("a"))) == [200, 409]
 
     check(tmp_path, test)
+
+
+def test_a_second_load_of_a_name_is_refused_while_the_first_waits_for_room(tmp_path: Path) -> None:
+    async def test(store: Store) -> None:
+        assert await store.load("a") == 200
+        store.memory = (1000, GIB)
+        first = asyncio.ensure_future(store.load("b"))
+        # Its folder has been measured, and "a" goes; what it leaves free is known a moment later.
+        while "a" in store.core.models:
+            await asyncio.sleep(0)
+        assert await store.load("b") == 409
+        store.memory = (100 * GIB, 100 * GIB)
+        store.predictors.gone.set()
+        assert await first == 200
+        assert store.predictors.live == ["b"]
+
+    check(tmp_path, test, slow_to_go=True)
+
+
+def test_nothing_is_loaded_before_it_is_known_where(tmp_path: Path) -> None:
+    store = Store(tmp_path, 1)
+    store.core.starting = True
+    body = json.dumps({"model_name": "a", "url": str(tmp_path)}).encode()
+    exchange = Client("POST", "/models", "", {}, body)
+    App(store.core, lambda: iter(()), store.models).handle(exchange)
+    assert (exchange.status, exchange.headers_of_answer["retry-after"]) == (503, "1")
+    assert store.core.unhealthy == "starting"
 
 
 @pytest.mark.parametrize("sizes", [[], [10], [10, 20, 30]])

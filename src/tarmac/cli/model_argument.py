@@ -17,9 +17,9 @@ MODEL_HELP = (
 )
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """MODEL, the code that goes with it, and where to look for a run."""
-    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("model", metavar="MODEL", nargs="?" if optional else None, help=MODEL_HELP)
     parser.add_argument(
         "--code",
         type=Path,

@@ -1,7 +1,8 @@
 """Serve a model as SageMaker does: GET /ping, POST /invocations, the handler's own functions, on the GPU if there is one.
 
 The environment variables of AWS's inference toolkits (SAGEMAKER_PROGRAM, SAGEMAKER_MODEL_SERVER_WORKERS …) are heeded;
-flags go before them. Ctrl-C lets running requests end first.
+flags go before them. With SAGEMAKER_MULTI_MODEL=true there is no MODEL: POST /models loads them. Ctrl-C lets running
+requests end first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarmac.cli.arguments import verb
-from tarmac.cli.model_argument import add_model, model_path
+from tarmac.cli.model_argument import MODEL_HELP, add_model, model_path
 from tarmac.cli.scratch import scratch_folder
 from tarmac.errors import ExitCode, TarmacError, UsageError
 
@@ -31,7 +32,7 @@ def add_parser(verbs: Verbs) -> None:
     from tarmac.serve.arguments import add_flags  # the server's own flags, which its file takes too
 
     parser = verb(verbs, "serve", "serve a model by SageMaker's handler contract", __doc__)
-    add_model(parser)
+    add_model(parser, optional=True)
     parser.add_argument(
         "--python", metavar="PY", help="the interpreter, or environment, that runs the handler"
     )
@@ -48,22 +49,48 @@ def run(arguments: argparse.Namespace) -> int:
     from tarmac.serve.errors import LoadError
     from tarmac.settings import cache_dir
 
+    several = _several(arguments)
     python = find_interpreter(arguments.python)
     with scratch_folder("tarmac-serve-") as scratch:
-        try:
-            path = model_path(arguments, scratch)
-            folder = prepare(path, scratch / "model", arguments.code)
-        except LoadError as error:
-            raise TarmacError(error.message, remedy=error.remedy) from error
-        if arguments.dev and path.is_file() and arguments.code is None:
-            raise UsageError(
-                "--dev watches code, and MODEL is one file.", remedy="Give the folder with code/, or --code."
-            )
+        model: list[str] = []
+        watched: list[Path | None] = []
+        if not several:
+            try:
+                path = model_path(arguments, scratch)
+                model = ["--model-dir", str(prepare(path, scratch / "model", arguments.code))]
+            except LoadError as error:
+                raise TarmacError(error.message, remedy=error.remedy) from error
+            if arguments.dev and path.is_file() and arguments.code is None:
+                raise UsageError(
+                    "--dev watches code, and MODEL is one file.",
+                    remedy="Give the folder with code/, or --code.",
+                )
+            watched = [path, arguments.code] if arguments.dev else []
         # The server imports from its file until the end: the cache's may be replaced meanwhile.
         agent = scratch / "tarmac-agent.pyz"
         agent.write_bytes(agent_file(cache_dir()).read_bytes())
-        command = [python, str(agent), "serve", "--model-dir", str(folder), *server_flags(arguments)]
-        return _serve(command, [path, arguments.code] if arguments.dev else [])
+        command = [python, str(agent), "serve", *model, *server_flags(arguments)]
+        return _serve(command, watched)
+
+
+def _several(arguments: argparse.Namespace) -> bool:
+    """Whether models come and go through the multi-model API. Raises UsageError: MODEL is missing, or one too many."""
+    from tarmac.serve.errors import LoadError
+    from tarmac.serve.settings import read_settings
+
+    try:
+        several = read_settings(os.environ).multi_model
+    except LoadError as error:
+        raise UsageError(error.message, remedy=error.remedy) from error
+    if several and (arguments.model is not None or arguments.code is not None or arguments.dev):
+        raise UsageError(
+            "SAGEMAKER_MULTI_MODEL is true: models are loaded by POST /models, so there is neither MODEL nor --code nor "
+            "--dev.",
+            remedy="Leave them out, or unset SAGEMAKER_MULTI_MODEL to serve one model.",
+        )
+    if not several and arguments.model is None:
+        raise UsageError("Which model is to be served?", remedy=f"tarmac serve MODEL: {MODEL_HELP}.")
+    return several
 
 
 def server_flags(arguments: argparse.Namespace) -> list[str]:

@@ -178,6 +178,9 @@ class App:
 
     def _load(self, exchange: Exchange) -> None:
         assert self._store is not None
+        if self._core.starting:
+            refuse(exchange, 503, "the server is starting", (("retry-after", "1"),))
+            return
         try:
             asked = json.loads(exchange.body)
             name, url = asked["model_name"], asked["url"]

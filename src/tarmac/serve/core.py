@@ -72,6 +72,8 @@ class InferenceCore:
     def __init__(self, settings: Settings, observe: Observer) -> None:
         self.settings = settings
         self.models: dict[str, Served] = {}
+        self.starting = False
+        """It listens, and does not yet know where models can be placed."""
         self.draining = False
         self.trouble: str | None = None
         """Why the whole server is unhealthy, whatever its models are."""
@@ -83,6 +85,8 @@ class InferenceCore:
         """Why `/ping` says 503; `None` when it says 200."""
         if self.draining:
             return "the server is shutting down"
+        if self.starting:
+            return "starting"
         if self.trouble is not None:
             return self.trouble
         if self.settings.require_gpu:

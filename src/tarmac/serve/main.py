@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -177,6 +178,7 @@ class Front:
             )
         app = App(self._core, self._metrics, self._models)
         server = HttpServer(app, self._options.limits, lambda head, status: self._refused(app, head, status))
+        self._core.starting = True
         port = await self._listen(server)
         self._tell_port(port)
         # In a thread: a driver may take seconds to wake up, and /ping is asked meanwhile.
@@ -184,6 +186,7 @@ class Front:
         self._look_for_gpus(placed)
         self._log.start()
         supervisor.start()
+        self._core.starting = False
         self._watch_gpus(placed, loop)
         if self._settings.require_gpu:
             # Its verdict ends the health: it must not count from what a predictor has already taken.
@@ -216,9 +219,14 @@ class Front:
         try:
             return await server.start(host, port)
         except OSError as error:
+            number = error.errno or 0
+            # asyncio puts words of its own before the system's; a negative number is the resolver's.
+            why = os.strerror(number) if number > 0 else error.strerror
             raise LoadError(
-                f"Port {port} of {host} cannot be listened at: {os.strerror(error.errno or 0)}.",
-                remedy="Another server may have it: set SAGEMAKER_BIND_TO_PORT, or give --port.",
+                f"Port {port} of {host} cannot be listened at: {why}.",
+                remedy="Another server has it: set SAGEMAKER_BIND_TO_PORT, or give --port."
+                if number == errno.EADDRINUSE
+                else "--host and --port, or TARMAC_SERVE_HOST and SAGEMAKER_BIND_TO_PORT, say where to listen.",
             ) from error
 
     async def _drain(self, server: HttpServer) -> None:

@@ -76,11 +76,12 @@ class Models:
         measuring.add_done_callback(lambda found: self._start(name, url, found.result() + _CONTEXT, done))
 
     def _start(self, name: str, url: str, needed: int, done: Done) -> None:
-        self._measured.discard(name)
         if self._memory()[0] >= needed:
+            self._measured.discard(name)
             served = self._supervisor.serve(name, Path(url), url, self._place())
             self._loading[name] = _Loading(served, done)
         elif not self._evict(lambda: self._start(name, url, needed, done)):
+            self._measured.discard(name)
             done(507, "there is not enough memory for the model")
 
     def unload(self, name: str, done: Done) -> None:
