@@ -114,3 +114,14 @@ def test_a_sparkline_that_is_too_long_is_averaged():
 
 def test_a_sparkline_of_nothing_is_nothing():
     assert sparkline([], 10) == ""
+
+
+def test_a_run_that_was_over_before_it_was_looked_at_gets_no_numbers_that_nobody_saw():
+    document = judge(Expectation(), watched(60, nvml=NVML_MISSING, cpu=cpu(1.0))).to_json()
+    usual = render(document)
+    assert "cores on average, at most" in usual
+    document["processes"] |= {"mean_cpu_percent": 610.0, "cpu_seconds": 0.12, "peak_rss": 0}
+    document["cpu_count"] = 2
+    (line,) = [one for one in render(document).splitlines() if one.startswith("processes")]
+    assert line.startswith("processes  0.1 s of CPU time")
+    assert "memory" not in line

@@ -78,9 +78,13 @@ def _label(bottleneck: Bottleneck) -> str:
 def _processes(verdict: Verdict) -> str:
     used = verdict.processes
     assert used is not None
-    cores = used.mean_cpu_percent / 100
-    of = f" of {verdict.cpu_count}" if verdict.cpu_count else ""
-    parts = [f"{cores:.1f}{of} cores on average", f"at most {size(used.peak_rss)} of memory"]
+    cores, there = used.mean_cpu_percent / 100, verdict.cpu_count
+    of = f" of {there}" if there else ""
+    # What ended before it was looked at twice used its CPU time in an unknown time, and memory that nobody saw.
+    is_known = not there or cores <= there
+    parts = [f"{cores:.1f}{of} cores on average" if is_known else f"{used.cpu_seconds:.1f} s of CPU time"]
+    if used.peak_rss:
+        parts.append(f"at most {size(used.peak_rss)} of memory")
     if used.read_bytes is not None and used.written_bytes is not None:
         parts.append(f"read {size(used.read_bytes)}, wrote {size(used.written_bytes)}")
     return ", ".join(parts)
