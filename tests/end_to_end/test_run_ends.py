@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,11 @@ time.sleep(600)
 def ready(folder: Path) -> bool:
     log = folder / "logs" / "algo-1.log"
     return log.exists() and b"ready" in log.read_bytes()
+
+
+def killed_in_the_end(desk: Desk, folder: Path) -> bool:
+    """Whether SIGKILL came because the script had let the two minutes after SIGTERM pass."""
+    return any("SIGTERM did not end the script" in note for note in desk.state(folder)["notes"])
 
 
 def family(desk: Desk, folder: Path) -> list[int]:
@@ -97,7 +101,7 @@ def test_whoever_follows_learns_at_once_that_the_agent_was_killed(desk: Desk) ->
     folder = until(lambda: desk.runs.exists() and any(desk.runs.iterdir()) and desk.newest(), "the run")
     until(lambda: ready(folder), "the script's start")
     os.kill(desk.state(folder)["agent_pid"], signal.SIGKILL)
-    _, said = following.communicate(timeout=30)
+    _, said = following.communicate(timeout=300)
     assert following.returncode == 1
     assert "the agent was killed" in said
 
@@ -119,7 +123,7 @@ def test_when_tarmac_run_is_killed_the_run_goes_on_and_logs_take_it_up(desk: Des
     assert again.stdout.readline() == "first\n"
     desk.write("data/stop", "")
     assert again.stdout.read() == "ready\nlast\n"
-    assert again.wait(30) == 0
+    assert again.wait(300) == 0
     assert again.stderr is not None
     assert "Completed" in again.stderr.read()
 
@@ -134,7 +138,7 @@ def test_ctrl_c_stops_the_run(desk: Desk) -> None:
     folder = until(lambda: desk.runs.exists() and any(desk.runs.iterdir()) and desk.newest(), "the run")
     until(lambda: ready(folder), "the script's start")
     following.send_signal(signal.SIGINT)
-    out, said = following.communicate(timeout=30)
+    out, said = following.communicate(timeout=300)
     assert following.returncode == 130
     assert out == "ready\nbye\n"
     assert "Ctrl-C again" in said
@@ -149,9 +153,10 @@ def test_a_second_ctrl_c_kills_a_script_that_will_not_stop(desk: Desk) -> None:
     following.send_signal(signal.SIGINT)
     until(lambda: desk.state(folder)["status"] == "Stopping", "the stop")
     following.send_signal(signal.SIGINT)
-    following.communicate(timeout=30)
+    following.communicate(timeout=300)
     assert following.returncode == 130
     assert desk.state(folder)["exit_code"] == 137
+    assert not killed_in_the_end(desk, folder)
 
 
 def test_tarmac_stop_lets_the_script_save_first(desk: Desk) -> None:
@@ -170,22 +175,25 @@ def test_tarmac_stop_lets_the_script_save_first(desk: Desk) -> None:
 
 def test_a_run_over_its_time_is_stopped_as_sagemaker_stops_it(desk: Desk) -> None:
     desk.write("train.py", FOREVER)
-    began = time.monotonic()
     result = desk.run_json("train.py", "--max-duration", "1s")
-    assert time.monotonic() - began < 30
     assert result["run"]["status"] == "Stopped"
     assert result["run"]["secondary_status"] == "MaxRuntimeExceeded"
     assert result["exit_code"] == 1
 
 
 def test_a_detached_run_outlives_its_terminal(desk: Desk) -> None:
-    desk.write("train.py", "import time\ntime.sleep(0.5)\nprint('done')")
+    go = desk.project / "go"
+    desk.write(
+        "train.py",
+        f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\nprint('done')",
+    )
     folder = desk.detached("train.py")
     agent = desk.state(folder).get("agent_pid") or until(
         lambda: desk.state(folder).get("agent_pid"), "the agent"
     )
     assert os.getsid(agent) == agent
     os.kill(agent, signal.SIGHUP)
+    go.touch()
     assert desk.tarmac("wait").returncode == 0
     assert desk.tarmac("logs").stdout == "done\n"
 
@@ -291,7 +299,7 @@ def test_a_plain_user_finds_hard_coded_paths_too(desk: Desk) -> None:
     # Root without its rights: a user namespace in which this user is 1000 and holds no capability outside.
     done = subprocess.run(
         ["unshare", "--user", "--map-user=1000", "--map-group=1000", *TARMAC, "run", "train.py"],
-        cwd=desk.project, env={**os.environ, "HOME": str(desk.home)}, capture_output=True, text=True, timeout=60,
+        cwd=desk.project, env={**os.environ, "HOME": str(desk.home)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.stdout == "1000 True\n", done.stderr
     assert "mount namespace" in done.stderr
@@ -303,7 +311,7 @@ def test_ctrl_c_in_the_first_moment_leaves_nothing_running(desk: Desk) -> None:
     following = desk.start("run", "train.py")
     until(lambda: desk.runs.exists() and any(desk.runs.glob("*/run.json")), "the run")
     following.send_signal(signal.SIGINT)
-    following.communicate(timeout=60)
+    following.communicate(timeout=300)
     assert following.returncode == 130
     assert desk.state(desk.newest())["status"] == "Stopped"
 
@@ -330,7 +338,7 @@ def test_a_stop_signal_that_another_thread_gets_is_not_lost(desk: Desk) -> None:
     assert others
     # tgkill(2): to the sampler's or the output's thread, as the kernel may choose by itself.
     assert ctypes.CDLL(None).syscall(234, agent, others[0], signal.SIGTERM) == 0
-    until(lambda: desk.state(folder)["status"] == "Stopped", "the stop", 30)
+    until(lambda: desk.state(folder)["status"] == "Stopped", "the stop")
 
 
 def test_checkpoints_are_found_behind_an_attempt_that_left_none(desk: Desk) -> None:

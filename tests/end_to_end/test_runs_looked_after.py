@@ -138,6 +138,7 @@ class TestStopAndWait:
         folder = desk.detached("train.py")
         until(lambda: ready(folder), "the script's start")
         assert desk.tarmac("stop", "--now", "train").stdout == f"{folder.name}: Stopped\n"
+        assert not any("SIGTERM did not end the script" in note for note in desk.state(folder)["notes"])
 
     def test_without_waiting_it_returns_before_the_end(self, desk: Desk) -> None:
         desk.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)

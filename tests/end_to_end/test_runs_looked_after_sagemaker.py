@@ -26,7 +26,7 @@ SAVES = (
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
-    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=3.0) as running:
+    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=30.0) as running:
         yield running
 
 
@@ -161,7 +161,7 @@ class TestLogs:
         assert looking.stdout is not None
         assert looking.stdout.readline() == "ready\n"
         looking.send_signal(signal.SIGINT)
-        looking.communicate(timeout=30)
+        looking.communicate(timeout=300)
         assert looking.returncode == 130
         assert (
             json.loads(aws.tarmac("show", running, "--format", "json").stdout)["run"]["status"]

@@ -20,7 +20,7 @@ GPU = ("--instance-type", "ml.g5.xlarge")
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
-    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=1.0) as running:
+    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=30.0) as running:
         running.bucket(BUCKET)
         place = {"LocationConstraint": "eu-west-1"}
         running.client("s3", "eu-west-1").create_bucket(Bucket="abroad", CreateBucketConfiguration=place)

@@ -114,7 +114,7 @@ class RunningEmulator:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/_tarmac/{path}", data, method=method)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read())
 
 
@@ -192,7 +192,7 @@ def end_emulator(emulator: RunningEmulator) -> None:
     if emulator.process.poll() is None:
         emulator.process.send_signal(signal.SIGTERM)
     try:
-        emulator.process.wait(30)
+        emulator.process.wait(60)
     except subprocess.TimeoutExpired:
         emulator.process.kill()
         emulator.process.wait()

@@ -67,7 +67,7 @@ def settled(aws: Account, name: str) -> dict[str, Any]:
         endpoint = aws.client("sagemaker").describe_endpoint(EndpointName=name)
         return endpoint if endpoint["EndpointStatus"] in ("InService", "Failed") else None
 
-    return until(look, f"the endpoint {name}", 60)
+    return until(look, f"the endpoint {name}")
 
 
 def asked(aws: Account, name: str, body: bytes | str = b"", **more: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from aws_emulator import RunningEmulator
 from environments import interpreter_of
 
 _SCRIPTS = Path(__file__).parent.parent / "emulator" / "journeys" / "scripts"
-_LIMIT = 300  # seconds: importing an SDK on a busy machine takes a minute by itself
+_LIMIT = 900  # seconds: importing an SDK on a busy machine takes a minute by itself
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 # The SDK asks STS at AWS's own address for a default bucket's name, and sends telemetry: both are said here.
 _CONFIG = """
