@@ -12,7 +12,7 @@ from emulator_jobs import Account
 
 @pytest.fixture(scope="session")
 def _emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
-    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=2.0) as emulator:
+    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=30.0) as emulator:
         yield emulator
 
 

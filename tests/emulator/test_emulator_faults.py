@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from emulator_jobs import Account, secondary
 ONCE = {"retries": {"max_attempts": 0}}
 SPOT = {
     "EnableManagedSpotTraining": True,
-    "StoppingCondition": {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 120},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
 }
 
 
@@ -108,9 +107,12 @@ def test_a_dropped_upload_is_tried_again_by_boto3(aws: Account) -> None:
 
 
 def test_a_slow_start_keeps_the_job_starting(aws: Account) -> None:
-    aws.emulator.faults("slow-start,seconds=30,count=1")
-    name = aws.train("true")
-    time.sleep(0.3)  # long enough for any job that is not held
+    request = aws.training("true")
+    name = request["TrainingJobName"]
+    aws.emulator.faults(f"slow-start,seconds=600,name={name}")
+    aws.client("sagemaker").create_training_job(**request)
+    # A job that is not held takes as long as that.
+    assert aws.trained("true")["TrainingJobStatus"] == "Completed"
     assert aws.job(name)["SecondaryStatus"] == "Starting"
     aws.client("sagemaker").stop_training_job(TrainingJobName=name)
     assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
@@ -151,7 +153,7 @@ def test_an_interrupted_spot_job_starts_again_with_its_checkpoint(aws: Account) 
     aws.emulator.faults("interruption,line=saved *,count=1")
     job = aws.trained(
         "if [ -e /opt/ml/checkpoints/step ]; then echo again from $(cat /opt/ml/checkpoints/step); exit 0; fi;"
-        " echo 7 > /opt/ml/checkpoints/step; echo saved 7; touch /opt/ml/model/lost; sleep 60",
+        " echo 7 > /opt/ml/checkpoints/step; echo saved 7; touch /opt/ml/model/lost; sleep 600",
         CheckpointConfig={"S3Uri": f"s3://{aws.bucket}/checkpoints"},
         **SPOT,
     )
@@ -174,12 +176,12 @@ def test_an_interrupted_spot_job_starts_again_with_its_checkpoint(aws: Account) 
 
 def test_an_interruption_can_come_after_some_seconds(aws: Account) -> None:
     aws.emulator.faults("interruption,after=0.1,count=1,final=yes")
-    assert aws.trained("sleep 60", **SPOT)["SecondaryStatus"] == "Interrupted"
+    assert aws.trained("sleep 600", **SPOT)["SecondaryStatus"] == "Interrupted"
 
 
 def test_a_final_interruption_stops_the_job(aws: Account) -> None:
     aws.emulator.faults("interruption,final=yes,count=1")
-    job = aws.trained("sleep 60", **SPOT)
+    job = aws.trained("sleep 600", **SPOT)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Interrupted")
 
 

@@ -114,7 +114,7 @@ def _container(answer: bytes | None, seen: list[bytes] | None = None) -> Iterato
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def _target(port: int, patience: float = 10.0) -> Target:
+def _target(port: int, patience: float = 60.0) -> Target:
     return Target(port, "v1", "us-east-1", "/aws/sagemaker/Endpoints/e", "v1/i-0", patience)
 
 

@@ -67,7 +67,7 @@ def test_an_input_that_is_one_object_becomes_a_file_of_its_name(aws: Account) ->
 
 
 def test_a_job_can_be_stopped(aws: Account) -> None:
-    request = aws.processing("sleep 60")
+    request = aws.processing("sleep 600")
     client = aws.client("sagemaker")
     client.create_processing_job(**request)
     client.stop_processing_job(ProcessingJobName=request["ProcessingJobName"])

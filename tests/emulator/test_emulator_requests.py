@@ -75,6 +75,7 @@ def test_a_name_is_used_once(aws: Account) -> None:
         f"already exists (arn:aws:sagemaker:us-east-1:123456789012:training-job/{request['TrainingJobName']})"
         in message
     )
+    aws.ended(request["TrainingJobName"])
 
 
 def test_a_training_job_that_is_not_there(aws: Account) -> None:

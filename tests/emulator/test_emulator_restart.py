@@ -160,7 +160,7 @@ def test_what_to_type_is_printed_and_only_loopback_is_served(tmp_path: Path) -> 
 
 def _tarmac(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TARMAC_STATE_DIR": str(folder / "state"), **more}
-    return subprocess.run([*TARMAC, *words], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run([*TARMAC, *words], env=environment, capture_output=True, text=True, timeout=300)
 
 
 def _buckets(emulator: RunningEmulator) -> list[str]:

@@ -25,7 +25,7 @@ open(os.path.join(os.environ["SM_MODEL_DIR"], "model.txt"), "w").write("trained"
 @pytest.fixture(scope="module")
 def holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """An emulator that holds its answers to SDKs."""
-    with running_emulator(tmp_path_factory.mktemp("holding"), hold=30.0) as emulator:
+    with running_emulator(tmp_path_factory.mktemp("holding"), hold=45.0) as emulator:
         yield Account(emulator, emulator.bucket("held"), "held")
 
 
@@ -73,10 +73,10 @@ def test_an_sdks_describe_waits_for_the_end_of_the_job(holding: Account) -> None
 
 
 def test_any_other_describe_is_answered_at_once(holding: Account) -> None:
-    name = holding.train("sleep 60")
+    name = holding.train("sleep 600")
     started = time.monotonic()
     assert holding.job(name)["TrainingJobStatus"] == "InProgress"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 40, "it was held, for 45 s"
     holding.client("sagemaker").stop_training_job(TrainingJobName=name)
     holding.ended(name)
 
@@ -85,8 +85,7 @@ def test_boto3s_waiter_need_not_wait_for_its_next_look(holding: Account) -> None
     name = holding.train("sleep 0.5")
     started = time.monotonic()
     holding.client("sagemaker").get_waiter("training_job_completed_or_stopped").wait(TrainingJobName=name)
-    # The waiter itself looks every 120 seconds.
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 100, "the waiter itself looks every 120 s"
 
 
 @pytest.mark.slow

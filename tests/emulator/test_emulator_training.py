@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from aws_emulator import running_emulator
 from emulator_jobs import IMAGE, Account, channel, metric, secondary
 
 
@@ -173,7 +175,7 @@ def test_hosts_have_disks_of_their_own_and_know_each_other(aws: Account) -> None
 
 def test_one_host_that_fails_takes_the_others_down(aws: Account) -> None:
     job = aws.trained(
-        "grep -q 'current_host\": \"algo-2' /opt/ml/input/config/resourceconfig.json && exit 7; sleep 60",
+        "grep -q 'current_host\": \"algo-2' /opt/ml/input/config/resourceconfig.json && exit 7; sleep 600",
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
     )
     assert job["FailureReason"] == "AlgorithmError: , exit code: 7"
@@ -194,16 +196,19 @@ def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account
 
 
 @pytest.mark.slow
-def test_a_job_that_does_not_listen_is_killed(aws: Account) -> None:
-    name = aws.train("trap '' TERM; echo ready; while true; do sleep 0.05; done")
-    _until_it_says(aws, name, "ready")
-    aws.client("sagemaker").stop_training_job(TrainingJobName=name)
-    assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
+def test_a_job_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    # The others' emulator gives a job that is stopped all the time that a slow machine takes.
+    with running_emulator(tmp_path, stop_grace=0.5) as emulator:
+        aws = Account(emulator, emulator.bucket(), "stubborn")
+        name = aws.train("trap '' TERM; echo ready; while true; do sleep 0.05; done")
+        _until_it_says(aws, name, "ready")
+        aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+        assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
 
 
 @pytest.mark.slow
 def test_a_job_that_takes_too_long_is_stopped(aws: Account) -> None:
-    job = aws.trained("sleep 60", StoppingCondition={"MaxRuntimeInSeconds": 1})
+    job = aws.trained("sleep 600", StoppingCondition={"MaxRuntimeInSeconds": 1})
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
 
 
@@ -222,7 +227,7 @@ def test_checkpoints_go_to_s3_while_the_job_runs(aws: Account) -> None:
     from desk import until
 
     name = aws.train(
-        "echo 1 > /opt/ml/checkpoints/one.txt; sleep 60",
+        "echo 1 > /opt/ml/checkpoints/one.txt; sleep 600",
         CheckpointConfig={"S3Uri": f"s3://{aws.bucket}/live/"},
     )
     until(lambda: aws.keys("live/") == ["live/one.txt"], "the checkpoint on S3")
@@ -250,7 +255,7 @@ def test_spot_training_is_billed_at_less(aws: Account) -> None:
     job = aws.trained(
         "sleep 1.2",
         EnableManagedSpotTraining=True,
-        StoppingCondition={"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 120},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
     )
     assert job["BillableTimeInSeconds"] < job["TrainingTimeInSeconds"]
 

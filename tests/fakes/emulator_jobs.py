@@ -71,7 +71,7 @@ class Account:
             },
             "OutputDataConfig": {"S3OutputPath": f"s3://{self.bucket}/out"},
             "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
-            "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
         }
         return {**request, **changes}
 
@@ -115,7 +115,7 @@ class Account:
                     "VolumeSizeInGB": 30,
                 }
             },
-            "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+            "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
         }
         return {**request, **changes}
 

@@ -15,7 +15,7 @@ def _holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
     # A framework with a thread for each core waits for the other tests most of the time.
     threads = {"OMP_NUM_THREADS": "1"}
     folder = tmp_path_factory.mktemp("journeys")
-    with running_emulator(folder, stop_grace=5.0, hold=20.0, environment=threads) as emulator:
+    with running_emulator(folder, stop_grace=30.0, hold=20.0, environment=threads) as emulator:
         yield emulator
 
 

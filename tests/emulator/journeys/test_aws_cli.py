@@ -50,7 +50,7 @@ class Cli:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
 
 

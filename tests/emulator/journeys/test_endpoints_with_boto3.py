@@ -73,7 +73,7 @@ def model_fn(model_dir):
 def transform_fn(s3, body, content_type, accept):
     def pieces():
         yield "first"
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         while not s3.list_objects_v2(Bucket=os.environ["BUCKET"], Prefix="go-on")["KeyCount"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -89,11 +89,23 @@ def model_fn(model_dir):
 def transform_fn(s3, body, content_type, accept):
     bucket = os.environ["BUCKET"]
     s3.put_object(Bucket=bucket, Key="began", Body=b"")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while not s3.list_objects_v2(Bucket=bucket, Prefix="go-on")["KeyCount"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return "in the end", "text/plain"
+"""
+LATE = """
+import os, time, boto3
+
+def model_fn(model_dir):
+    s3 = boto3.client("s3")
+    while not s3.list_objects_v2(Bucket=os.environ["BUCKET"], Prefix="go-on")["KeyCount"]:
+        time.sleep(0.05)
+    return open(os.path.join(model_dir, "name.txt")).read()
+
+def transform_fn(model, body, content_type, accept):
+    return model, "text/plain"
 """
 NAMED = """
 import os
@@ -240,11 +252,14 @@ def test_a_model_without_its_data_is_not_made(aws: Account) -> None:
 
 
 def test_an_update_changes_the_model_without_a_gap(aws: Account) -> None:
-    old, new = (container(aws, {"code/inference.py": NAMED, "name.txt": text}) for text in ("old", "new"))
-    name = served(aws, old)
-    config = configured(aws, new)
+    name = served(aws, container(aws, {"code/inference.py": NAMED, "name.txt": "old"}))
+    late = {"code/inference.py": LATE, "name.txt": "new"}
+    config = configured(aws, container(aws, late, BUCKET=aws.bucket))
     aws.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=config)
-    answers = []
+    answers = [asked(aws, name)["Body"]]
+    assert answers == [b"old"]
+    # The new model waits for this object before it has loaded.
+    aws.put("go-on")
 
     def look() -> bool:
         answers.append(asked(aws, name)["Body"])

@@ -53,7 +53,7 @@ def hurried_clock() -> float:
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
-    with running_emulator(tmp_path_factory.mktemp("runs"), stop_grace=3.0) as running:
+    with running_emulator(tmp_path_factory.mktemp("runs"), stop_grace=30.0) as running:
         yield running
 
 

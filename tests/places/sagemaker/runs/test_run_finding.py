@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from aws_emulator import running_emulator
 from container_jobs import Jobs
+from desk import until
 
 from tarmac.errors import RunNotFound
 from tarmac.places.aws import Aws, AwsRefused
@@ -146,12 +146,11 @@ def test_two_hundred_runs_take_a_few_calls(
         made = [jobs.start("", name="many", send=False) for _ in range(200)]
         runs = SageMakerRuns(Aws())
         aws = Aws()
-        deadline = datetime.now(UTC) + timedelta(seconds=60)
-        while (
-            any(one["TrainingJobStatus"] == "InProgress" for one in aws.list_jobs("training"))
-            and datetime.now(UTC) < deadline
-        ):
-            pass
+
+        def over() -> bool:
+            return all(one["TrainingJobStatus"] != "InProgress" for one in aws.list_jobs("training"))
+
+        until(over, "the end of all runs")
         emulator.forget_requests()
         assert {record.id for record in runs.records()} == set(made)
         assert len(emulator.operations()) <= 10

@@ -172,8 +172,8 @@ class TestFollowing:
         run = aws.start(FOREVER)
         next(event for event in run.follow() if isinstance(event, Output))
         real = time.time
-        monkeypatch.setattr(time, "time", lambda: real() - 7200)
-        assert 0 <= run.look().live["seconds"] < 60
+        monkeypatch.setattr(time, "time", lambda: real() + 86_400)
+        assert 0 <= run.look().live["seconds"] < 3600
         assert 0 <= (run.record.cost or 0) < 1
         run.stop()
 
@@ -211,10 +211,14 @@ class TestStopping:
             running.stop()
         assert f"tarmac stop {running.id}" in str(caught.value.remedy)
 
-    def test_an_interrupted_spot_run_tells_of_it_and_of_what_spot_saved(self, aws: Any) -> None:
-        aws.emulator.faults("interruption,after=0.5,count=1")
+    def test_an_interrupted_spot_run_tells_of_it_and_of_what_spot_saved(
+        self, aws: Any, tmp_path: Path
+    ) -> None:
+        aws.emulator.faults("interruption,line=begun,count=1")
+        begun = str(tmp_path / "begun")
         run = aws.start(
-            COUNTS,
+            f"import os\nif not os.path.exists({begun!r}):\n    open({begun!r}, 'w').close()\n"
+            "    import time\n    print('begun', flush=True)\n    time.sleep(600)\n",
             EnableManagedSpotTraining=True,
             StoppingCondition={"MaxRuntimeInSeconds": 600, "MaxWaitTimeInSeconds": 1200},
         )
