@@ -6,32 +6,27 @@ from pathlib import Path
 
 import pytest
 from desk import Desk
-from nvml_stub import GPU_IS_LOST, Scenario, build_library
+from nvml_stub import GPU_IS_LOST, STAYS, Scenario, build_library
 
 pytestmark = pytest.mark.journey
 
-# Registers itself with the stub, and is busy for so many seconds.
-BUSY = """
-import os, sys, time
-for name in {files!r}:
-    with open(name, "w") as file:
-        file.write(str(os.getpid()))
-time.sleep({seconds})
-"""
+FOREVER = "import time\ntime.sleep(600)\n"
 
 
 @pytest.fixture
 def machine(desk: Desk, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     """A machine with GPUs that the scenario names."""
-    scenario = Scenario(tmp_path / "gpus.txt")
+    scenario = Scenario(tmp_path / "gpus.txt").seen(tmp_path / "looks")
     # One build for all tests of this process.
     library = build_library(tmp_path_factory.getbasetemp() / "stub")
     desk.environment.update(scenario.environment(library))
     return scenario
 
 
-def busy(desk: Desk, files: list[Path], seconds: float = 2.0) -> None:
-    desk.write("train.py", BUSY.format(files=[str(path) for path in files], seconds=seconds))
+def busy(desk: Desk, files: list[Path], looks: int = 4) -> None:
+    """A script that registers itself with the stub, and ends when the agent has looked so often since."""
+    seen = str(desk.project.parent / "looks")
+    desk.write("train.py", STAYS.format(files=[str(path) for path in files], looks=seen, count=looks))
 
 
 def test_a_gpu_that_worked_is_used_and_the_code_is_0(desk: Desk, machine: Scenario, tmp_path: Path) -> None:
@@ -48,7 +43,7 @@ def test_a_gpu_that_worked_is_used_and_the_code_is_0(desk: Desk, machine: Scenar
 
 def test_a_gpu_that_nobody_touched_is_code_4(desk: Desk, machine: Scenario) -> None:
     machine.gpu(0).write()
-    busy(desk, [], 1.0)
+    busy(desk, [])
     done = desk.tarmac("run", "train.py", "--instance-type", "ml.g5.xlarge")
     assert done.returncode == 4
     assert "cpu-only" in done.stderr
@@ -74,7 +69,7 @@ def test_two_of_four_gpus_idle_is_said_and_is_code_4(desk: Desk, machine: Scenar
 def test_somebody_elses_work_is_not_ours(desk: Desk, machine: Scenario) -> None:
     # Process 1 is there on every machine, and is not the script's.
     machine.gpu(0).at(0, util=95, memory_mib=20_000, processes={1: 20_000}).write()
-    busy(desk, [], 1.5)
+    busy(desk, [])
     result = desk.run_json("train.py", "--instance-type", "ml.g5.xlarge")
     assert result["verdict"]["outcome"] == "cpu-only"
     assert result["exit_code"] == 4
@@ -82,16 +77,17 @@ def test_somebody_elses_work_is_not_ours(desk: Desk, machine: Scenario) -> None:
 
 def test_without_a_gpu_asked_for_none_is_expected(desk: Desk, machine: Scenario) -> None:
     machine.gpu(0).write()
-    busy(desk, [], 0.5)
+    busy(desk, [])
     result = desk.run_json("train.py")
     assert (result["verdict"]["outcome"], result["exit_code"]) == ("no-gpu-expected", 0)
 
 
 def test_nvml_that_fails_midway_leaves_a_verdict(desk: Desk, machine: Scenario, tmp_path: Path) -> None:
-    machine.gpu(0).when_registered(tmp_path / "pid", util=70).fail(
-        "*", GPU_IS_LOST, at=5.0
-    ).run_in_real_time()
-    busy(desk, [tmp_path / "pid"], 9.0)
+    machine.gpu(0).when_registered(tmp_path / "pid", util=70).write()
+    lost = Scenario(tmp_path / "lost.txt").seen(tmp_path / "looks").gpu(0).fail("*", GPU_IS_LOST).write()
+    busy(desk, [tmp_path / "pid"])
+    works = (desk.project / "train.py").read_text()
+    desk.write("train.py", f"{works}os.replace({str(lost.path)!r}, {str(machine.path)!r})\n{works}")
     result = desk.run_json("train.py", "--instance-type", "ml.g5.xlarge")
     assert result["run"]["status"] == "Completed"
     assert result["verdict"]["outcome"] == "used"
@@ -100,26 +96,36 @@ def test_nvml_that_fails_midway_leaves_a_verdict(desk: Desk, machine: Scenario, 
 
 def test_a_job_that_does_not_touch_its_gpu_is_stopped(desk: Desk, machine: Scenario) -> None:
     machine.gpu(0).write()
-    busy(desk, [], 600)
+    desk.write("train.py", FOREVER)
     desk.write(
         "tarmac.yaml",
-        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: stop, grace: 2s}\n",
+        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: stop, grace: 4s}\n",
     )
     result = desk.run_json()
     assert result["run"]["status"] == "Stopped"
-    assert "no GPU did any work in the first 2 s" in result["run"]["failure_reason"]
+    assert "no GPU did any work in the first 4 s" in result["run"]["failure_reason"]
     assert result["exit_code"] == 4
 
 
 def test_a_job_that_touches_its_gpu_in_time_goes_on(desk: Desk, machine: Scenario, tmp_path: Path) -> None:
     machine.gpu(0).when_registered(tmp_path / "pid").write()
-    busy(desk, [tmp_path / "pid"], 3.5)
+    busy(desk, [tmp_path / "pid"])
+    works = (desk.project / "train.py").read_text()
+    desk.write("train.py", f"{works}time.sleep(5)\n")
     desk.write(
         "tarmac.yaml",
-        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: fail, grace: 2s}\n",
+        "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: fail, grace: 4s}\n",
     )
     result = desk.run_json()
     assert (result["run"]["status"], result["exit_code"]) == ("Completed", 0)
+
+
+# Ends when its run has been told of.
+TOLD = """
+import glob, time
+while not any("no GPU did any work" in open(name).read() for name in glob.glob({states!r})):
+    time.sleep(0.05)
+"""
 
 
 @pytest.mark.parametrize(("action", "status", "code"), [("fail", "Failed", 4), ("warn", "Completed", 4)])
@@ -127,10 +133,10 @@ def test_what_an_unused_gpu_does_is_the_jobs_choice(
     desk: Desk, machine: Scenario, action: str, status: str, code: int
 ) -> None:
     machine.gpu(0).write()
-    busy(desk, [], 3)
+    desk.write("train.py", FOREVER if action == "fail" else TOLD.format(states=f"{desk.runs}/*/run.json"))
     desk.write(
         "tarmac.yaml",
-        f"entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {{action: {action}, grace: 1s}}\n",
+        f"entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {{action: {action}, grace: 4s}}\n",
     )
     result = desk.run_json()
     assert (result["run"]["status"], result["exit_code"]) == (status, code)

@@ -8,8 +8,9 @@
     scenario.now(6)                                      # writes the file; the stub reads it again by itself
     subprocess.run([...], env={**os.environ, **scenario.environment(library)})
 
-For a journey, `scenario.run_in_real_time()` lets the clock go, and `scenario.when_registered(pid_file, ...)` shows a
-busy GPU as long as a process lives whose id a script wrote into `pid_file`.
+For a journey, `scenario.when_registered(pid_file, ...)` shows a busy GPU as long as a process lives whose id a script
+wrote into `pid_file`, and `scenario.seen(looks)` counts how often somebody has looked: `STAYS` is a script that goes on
+until it was seen, however slow the machine. `scenario.run_in_real_time()` lets the clock go.
 """
 
 import _ctypes
@@ -35,6 +36,17 @@ NO_PERMISSION = 4
 DRIVER_NOT_LOADED = 9
 GPU_IS_LOST = 15
 UNKNOWN = 999
+
+STAYS = """
+import os, time
+for name in {files!r}:
+    with open(name, "w") as file:
+        file.write(str(os.getpid()))
+enough = os.path.getsize({looks!r}) + {count}
+while os.path.getsize({looks!r}) < enough:
+    time.sleep(0.02)
+"""
+"""A script, to be formatted: writes its process id into `files`, and ends once `looks` has grown by `count`."""
 
 INVISIBLE: Mapping[int, int] = {}
 """The process list as a container sees it: empty, whatever runs."""
@@ -106,6 +118,7 @@ class Scenario:
     _health: list[str] = field(default_factory=list[str])
     _rows: list[str] = field(default_factory=list[str])
     _failures: list[str] = field(default_factory=list[str])
+    _looks: str = ""
 
     def gpu(
         self,
@@ -191,6 +204,12 @@ class Scenario:
         self._failures.append(f"fail {function} {code} {at} {until}")
         return self
 
+    def seen(self, looks: Path) -> "Scenario":
+        """Has `looks` grow by a byte each time that the utilization of GPU 0 is asked for."""
+        looks.touch()
+        self._looks = f"looks {looks}"
+        return self
+
     def now(self, seconds: float) -> "Scenario":
         """Sets the scenario's clock and writes the file."""
         self._clock = f"fixed {seconds}"
@@ -203,7 +222,7 @@ class Scenario:
 
     def write(self) -> "Scenario":
         """Writes the file in one step, so that the stub never reads half of it."""
-        lines = [f"driver {self.driver}", f"cuda {self.cuda}", f"clock {self._clock}"]
+        lines = [f"driver {self.driver}", f"cuda {self.cuda}", f"clock {self._clock}", self._looks]
         lines += [*self._gpus.values(), *self._health, *self._failures, *self._rows]
         unfinished = self.path.with_name(self.path.name + ".new")
         unfinished.write_text("\n".join(lines) + "\n")

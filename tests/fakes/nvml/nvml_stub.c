@@ -7,6 +7,7 @@
  *   cuda NUMBER                              CUDA version of the driver, 12040 is 12.4
  *   clock fixed SECONDS | clock wall EPOCH   the scenario's time: a number, or the time since EPOCH
  *   fail FUNCTION CODE [FROM [UNTIL]]        FUNCTION (`*` is every one but init) returns CODE in that time
+ *   looks PATH                               gets a byte each time that GPU 0's utilization is asked for
  *   gpu INDEX MEMORY_MIB MAJOR MINOR POWER_LIMIT_W MIG UUID PCI NAME...
  *   health INDEX KEY=VALUE...                after the GPU's own line; what is not named is "not supported"
  *   at SECONDS INDEX [KEY=VALUE...] [when=PATH]
@@ -185,6 +186,7 @@ EXPORT int nvmlDeviceGetMemoryInfo(void *gpu, Memory *out) {
 EXPORT int nvmlDeviceGetUtilizationRates(void *gpu, Utilization *out) {
     const Row *row;
     int code = begin_gpu(__func__, gpu, &row);
+    if (index_of(gpu) == 0) count_look();
     if (code) return code;
     out->gpu = (unsigned)row->util;
     out->memory = (unsigned)row->memutil;

@@ -41,7 +41,7 @@ typedef struct {
 typedef struct { char function[96]; int code; double from, until; } Failure;
 
 static struct {
-    char driver[80];
+    char driver[80], looks[1024];
     int cuda, wall, gpu_count, row_count, failure_count;
     double clock;
     Gpu gpus[MAX_GPUS];
@@ -142,6 +142,7 @@ static void parse_line(char *line) {
     else if (!strcmp(line, "health")) parse_health(text);
     else if (!strcmp(line, "at")) parse_row(text);
     else if (!strcmp(line, "fail")) parse_failure(text);
+    else if (!strcmp(line, "looks")) snprintf(scenario.looks, sizeof scenario.looks, "%s", text);
     else if (!strcmp(line, "clock")) {
         scenario.wall = !strncmp(text, "wall ", 5);
         scenario.clock = strtod(strchr(text, ' ') ? strchr(text, ' ') : "0", NULL);
@@ -195,6 +196,13 @@ static int failure_of(const char *function) {
         if (named && now >= failure->from && now < failure->until) return failure->code;
     }
     return 0;
+}
+
+static void count_look(void) {
+    FILE *file = scenario.looks[0] ? fopen(scenario.looks, "a") : NULL;
+    if (!file) return;
+    fputc('.', file);
+    fclose(file);
 }
 
 /* A condition of a GPU; -1 where the scenario does not name it, which stands for "not supported". */
