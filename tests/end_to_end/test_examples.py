@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from desk import Desk, gone, until
+from ports import free_port
 
 from tarmac.agent.descendants import descendants
 
@@ -45,10 +46,10 @@ def test_an_example_trains_pulls_and_reaches_its_accuracy(desk: Desk, name: str)
 
 def _asked_over_http(desk: Desk, name: str) -> subprocess.CompletedProcess[str]:
     """What `predict.py` says of the run's model, served as the demo does it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = desk.start("serve", desk.newest().name, "--port", str(port), "--no-access-log")
     try:
+        until(lambda: server.poll() is not None or _is_healthy(port), "/ping 200", 300)
         return subprocess.run(
             [sys.executable, EXAMPLES / "predict.py", f"http://127.0.0.1:{port}"],
             cwd=desk.project / name,
@@ -57,12 +58,23 @@ def _asked_over_http(desk: Desk, name: str) -> subprocess.CompletedProcess[str]:
         )
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+        assert server.wait(300) == 0
+
+
+def _is_healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/ping")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resumes(desk: Desk) -> None:
     shutil.copytree(EXAMPLES / "pytorch-digits", desk.project / "digits")
-    folder = desk.detached("digits", "-p", "epochs=200")
+    folder = desk.detached("digits", "-p", "epochs=100000")
     until(lambda: any((folder / "checkpoints").glob("checkpoint-*")), "a checkpoint")
     agent = desk.state(folder)["agent_pid"]
     family = [agent, *descendants(agent)]

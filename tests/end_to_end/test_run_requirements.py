@@ -111,9 +111,9 @@ def test_a_stop_while_packages_are_installed_stops_that(desk: Desk, python: Path
     desk.write("requirements.txt", f"{package}\n")
     desk.write("train.py", "print('started')")
     following = desk.start("run", "train.py", "--python", python)
-    until(pid_file.exists, "the build")
+    until(lambda: pid_file.exists() and pid_file.read_text(), "the build")
     following.send_signal(signal.SIGINT)
-    out, said = following.communicate(timeout=60)
+    out, said = following.communicate(timeout=300)
     assert following.returncode == 130
     assert "started" not in out.splitlines()
     assert "stopped before the script was started" in said

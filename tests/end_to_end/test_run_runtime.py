@@ -68,14 +68,15 @@ def test_a_stopped_run_saves_and_the_next_attempt_goes_on(desk: Desk, bare: Path
         "for epoch in kept.epochs(1):\n"
         "    for _ in kept.steps(range(rt.hyperparameters()['steps'])):\n"
         "        state['steps'] += 1\n"
+        "        if state['steps'] == 1: print('stepped', flush=True)\n"
         "        time.sleep(0.002)\n",
     )
     words = ["run", "train.py", "--python", bare, "-p"]
-    running = desk.start(*words, "steps=100000")
+    running = desk.start(*words, "steps=1000000")
     assert running.stdout is not None
-    assert running.stdout.readline() == "from 0\n"
+    assert [running.stdout.readline() for _ in range(2)] == ["from 0\n", "stepped\n"]
     assert desk.tarmac("stop", desk.newest().name).returncode == 0
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     assert desk.state(desk.newest())["status"] == "Stopped"
     again = desk.tarmac(*words, "steps=1")
     assert again.returncode == 0, again.stderr

@@ -141,7 +141,7 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None
     def answer(key: str, *_: object) -> Reply:
         if key:
             asked.set()
-            hang.wait(60)
+            hang.wait(600)
         return Reply(200, b"x") if key else listing({"data/a": b"x"})
 
     server = BadServer(answer)
@@ -149,9 +149,9 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None
     desk.write("train.py", SHOW)
     try:
         typed = desk.start("run", "train.py", "--input", "training=s3://rows/data/")
-        assert asked.wait(30)
+        assert asked.wait(120)
         typed.send_signal(signal.SIGINT)
-        _, said = typed.communicate(timeout=30)
+        _, said = typed.communicate(timeout=300)
     finally:
         hang.set()
         server.stop()
@@ -179,5 +179,5 @@ def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
     except OSError:
         pass  # how a terminal says that the other side has gone
     os.close(ours)
-    assert done.wait(30) == 0
+    assert done.wait(300) == 0
     assert f"Downloading s3://{bucket.name}/data · 4.9 KiB of 4.9 KiB".encode() in seen

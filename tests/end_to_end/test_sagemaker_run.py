@@ -42,7 +42,7 @@ max_duration: 1h
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
     # A framework with a thread for each core waits for the other tests most of the time.
     threads = {"OMP_NUM_THREADS": "1"}
-    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=2.0, environment=threads) as running:
+    with running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=30.0, environment=threads) as running:
         running.bucket(BUCKET)
         assert running.role
         yield running
@@ -158,7 +158,7 @@ def test_ctrl_c_stops_the_job_and_waits(cloud: Desk, emulator: RunningEmulator) 
     assert process.stdout is not None
     assert process.stdout.readline() == "it is on\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert job(emulator, run_id(said))["TrainingJobStatus"] == "Stopped"
 
@@ -166,12 +166,12 @@ def test_ctrl_c_stops_the_job_and_waits(cloud: Desk, emulator: RunningEmulator) 
 def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: Desk, emulator: RunningEmulator) -> None:
     cloud.write("data/new.csv", "never sent before\n")
     before = keys(emulator)
-    emulator.faults("slow,operation=PutObject,seconds=3")
+    emulator.faults("slow,operation=PutObject,seconds=10")
     emulator.forget_requests()
     process = cloud.start("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge")
-    until(lambda: "HeadObject" in emulator.operations("s3"), "the sending")
+    until(lambda: "PutObject" in emulator.operations("s3"), "the sending")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert keys(emulator) == before
     assert "CreateTrainingJob" not in emulator.operations()

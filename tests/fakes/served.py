@@ -172,12 +172,6 @@ def post(body: bytes, *headers: str) -> bytes:
     return HEAD + said + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
-
-
 class _Kept(io.BufferedReader):
     """Stays open when one answer has been read: the next one follows."""
 

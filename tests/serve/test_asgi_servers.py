@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from desk import gone, until
-from served import free_port
+from ports import free_port
 from serving import Server, below, model_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-asgi")]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from desk import until
-from served import as_folder, free_port, served
+from ports import free_port
+from served import as_folder, served
 from serving import ECHO, Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-contract")]
