@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tarmac.emulator.faults import BadFault, Fault, Faults
 from tarmac.emulator.naming import named
+from tarmac.emulator.operations import OPERATIONS
+from tarmac.emulator.operations.call import Call
 from tarmac.emulator.running.host import Outcome
 from tarmac.emulator.running.metrics import Metrics
 from tarmac.emulator.running.objects import Location, share
+from tarmac.emulator.running.supervisor import Supervisor
 from tarmac.emulator.running.training import failure_reason
 from tarmac.emulator.running.training_layout import checkpoint_folder, instance_groups
 from tarmac.emulator.running.warm_pools import with_pool
@@ -210,3 +214,35 @@ def test_documents_survive_and_removed_ones_do_not(tmp_path: Path) -> None:
         kept.document["More"] = 1
     store.remove(gone)
     assert [item.document for item in Store(tmp_path).all()] == [{"ModelName": "kept", "More": 1}]
+
+
+@pytest.mark.parametrize("ended", ["Completed", "Failed", "Stopped"])
+def test_a_job_that_has_just_ended_does_not_begin_to_stop(tmp_path: Path, ended: str) -> None:
+    store = Store(tmp_path)
+    job = Resource("processing-job", "us-east-1", "job", {"ProcessingJobStatus": ended})
+    store.add(job)
+    assert not Supervisor(SimpleNamespace(store=store)).stop(job)  # type: ignore[arg-type]
+    assert job.document["ProcessingJobStatus"] == ended
+
+
+def test_a_stop_that_comes_before_the_jobs_thread_is_heeded(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    job = Resource("processing-job", "us-east-1", "job", {"ProcessingJobStatus": "InProgress"})
+    store.add(job)
+    supervisor = Supervisor(SimpleNamespace(store=store, options=SimpleNamespace(state=tmp_path)))  # type: ignore[arg-type]
+    assert supervisor.stop(job)
+    asked: list[bool] = []
+    supervisor._start(job, lambda control, _: asked.append(control.stop_asked))
+    supervisor._threads[0].join()
+    assert asked == [True]
+
+
+def test_jobs_that_are_searched_come_in_the_order_of_numbers(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for seconds in (9, 100, 20):
+        document = {"TrainingJobName": f"job-{seconds}", "BillableTimeInSeconds": seconds}
+        store.add(Resource("training-job", "us-east-1", f"job-{seconds}", document))
+    asked = {"Resource": "TrainingJob", "SortBy": "BillableTimeInSeconds", "SortOrder": "Ascending"}
+    call = Call(SimpleNamespace(store=store), asked, "us-east-1", 0.0)  # type: ignore[arg-type]
+    found = [one["TrainingJob"]["BillableTimeInSeconds"] for one in OPERATIONS["Search"](call)["Results"]]
+    assert found == [9, 20, 100]

@@ -18,16 +18,12 @@ def stop_job(call: Call, job: Resource, kind: str) -> dict[str, Any]:
     Raises:
         AwsError: the job has ended.
     """
-    status = job.document[f"{kind}JobStatus"]
-    if status == "Stopping":
+    if call.emulator.supervisor.stop(job) or (status := job.document[f"{kind}JobStatus"]) == "Stopping":
         return {}
-    if status != "InProgress":
-        raise AwsError(
-            "ValidationException",
-            f"The request was rejected because the {kind.lower()} job is in status {status}.",
-        )
-    call.emulator.supervisor.stop(job)
-    return {}
+    raise AwsError(
+        "ValidationException",
+        f"The request was rejected because the {kind.lower()} job is in status {status}.",
+    )
 
 
 def delete_job(call: Call, job: Resource, kind: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def search(call: Call) -> dict[str, Any]:
         if _meets({**with_pool(job), "Tags": job.tags}, expression)
     ]
     by = call.request.get("SortBy", "CreationTime")
-    found.sort(key=lambda job: str(_member(job, by)), reverse=call.request.get("SortOrder") != "Ascending")
+    found.sort(key=lambda job: _rank(_member(job, by)), reverse=call.request.get("SortOrder") != "Ascending")
     return page("Results", [{"TrainingJob": job} for job in found], call.request)
 
 
@@ -67,6 +67,12 @@ def _member(document: Mapping[str, Any], path: str) -> Any:
     for part in path.split("."):
         value = value.get(part, _MISSING) if isinstance(value, Mapping) else _MISSING
     return value
+
+
+def _rank(value: Any) -> tuple[bool, float, str]:
+    """Numbers by their value, and before texts."""
+    is_number = isinstance(value, int | float)
+    return not is_number, float(value) if is_number else 0.0, "" if is_number else str(value)
 
 
 def _number(value: Any) -> float:

@@ -46,10 +46,13 @@ class Supervisor:
 
         self._start(job, lambda control, folder: ProcessingRun(self._emulator, job, control, folder).run())
 
-    def stop(self, job: Resource) -> None:
-        """Have a job stopped; it says so at once."""
+    def stop(self, job: Resource) -> bool:
+        """Have a job stopped; it says so at once. False if it had ended, or was stopping already."""
         moment = now()
         with self._emulator.store.changing(job):
+            # Asked here: a job that ended a moment ago would be Stopping for ever.
+            if job.document[_status(job)] != "InProgress":
+                return False
             job.document[_status(job)] = "Stopping"
             if job.kind == TRAINING:
                 job.document["SecondaryStatus"] = "Stopping"
@@ -61,6 +64,7 @@ class Supervisor:
         control = self._controls.get((job.kind, job.region, job.name))
         if control is not None:
             control.stop()
+        return True
 
     def fail_lost(self) -> None:
         """Fail the jobs that went on when the emulator last ended."""
@@ -93,6 +97,8 @@ class Supervisor:
         )
         with self._lock:
             self._controls[job.kind, job.region, job.name] = control
+            if job.document[_status(job)] == "Stopping":
+                control.stop()  # it came between the job's creation and this
             self._threads = [*(old for old in self._threads if old.is_alive()), thread]
             thread.start()
 
