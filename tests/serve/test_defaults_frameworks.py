@@ -134,6 +134,23 @@ def test_compilation_keeps_the_answers(net: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
 
 
+def test_compilation_that_a_model_cannot_have_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.jit.script(torch.nn.Linear(2, 1)).save(tmp_path / "model.pt")
+    load_model(tmp_path, Settings(compile=True), Device())
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["--compile does nothing here"]
+
+
+def test_mixed_precision_that_a_model_cannot_have_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "inference.py").write_text("def model_fn(d): return len\n")
+    load_model(tmp_path, Settings(autocast="bf16"), Device())
+    assert "--autocast does nothing here" in caplog.text
+
+
 def test_a_handlers_own_predict_fn_finds_the_model_as_model_fn_left_it(net: Path) -> None:
     own = "\ndef predict_fn(data, model):\n    return model(data)\n"
     (net / "code" / "inference.py").write_text(HANDLER + own)

@@ -20,6 +20,9 @@ class Framework(ABC):
     batches = False
     """Whether default predictions may be tried together (`batches.py` proves that they may)."""
 
+    compiled = False
+    """Whether `adopt` has compiled the model, where that was asked for."""
+
     def __init__(self, settings: Settings, device: Device) -> None:
         self.settings = settings
         self.device = device

@@ -60,6 +60,7 @@ class Torch(Framework):
                 model.eval()
             self._floats = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
         if self.settings.compile and not isinstance(model, self._torch.jit.ScriptModule):
+            self.compiled = True
             mode = "reduce-overhead" if self.settings.cuda_graphs else None
             return self._torch.compile(model, mode=mode)
         return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from tarmac.serve.loading.served import ServedModel
 from tarmac.serve.placement import DEFAULT, is_of_keras, look, memory_used, parts_of, place_of
 from tarmac.serve.settings import Settings
 from tarmac.serve.tracebacks import of_handler
+
+_LOG = logging.getLogger("tarmac.serve")
 
 
 def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
@@ -72,6 +75,7 @@ def _load(
             framework = _framework(kind, settings, device)
     own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
     model = framework.adopt(model, own_predict, "input_fn" in hooks)
+    _say_unheeded(settings, framework)
     placement = look(model, device, loaded_by, before, memory_used(device))
     _call(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
     kind_of_model = ServedModel
@@ -164,6 +168,17 @@ def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: 
             remedy=_memory_remedy(error),
             details=of_handler(error),
         ) from error
+
+
+def _say_unheeded(settings: Settings, framework: Framework) -> None:
+    """A wish for speed that nothing comes of should not pass for granted."""
+    if settings.compile and not framework.compiled:
+        what = "--cuda-graphs" if settings.cuda_graphs else "--compile"
+        _LOG.warning(
+            "%s does nothing here: torch.compile takes modules of PyTorch, and no TorchScript.", what
+        )
+    if settings.autocast and framework.name != "torch":
+        _LOG.warning("--autocast does nothing here: it is for models of PyTorch.")
 
 
 def _memory_remedy(error: BaseException) -> str | None:
