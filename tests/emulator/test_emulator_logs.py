@@ -59,3 +59,18 @@ def test_every_host_has_a_stream_that_sagemaker_would_name_so(aws: Account) -> N
         True,
         True,
     ]
+
+
+def test_lines_are_filtered_by_the_beginning_of_their_streams_name(aws: Account) -> None:
+    mine = aws.trained("echo mine")["TrainingJobName"]
+    aws.trained("echo not mine")
+    group, logs = "/aws/sagemaker/TrainingJobs", aws.client("logs")
+
+    def told(prefix: str) -> list[str]:
+        found = logs.filter_log_events(logGroupName=group, logStreamNamePrefix=prefix)
+        return [event["message"] for event in found["events"]]
+
+    assert told(f"{mine}/") == ["mine"]
+    assert told("nobody/") == []
+    with pytest.raises(logs.exceptions.ResourceNotFoundException):
+        logs.filter_log_events(logGroupName="/none", logStreamNamePrefix="x")

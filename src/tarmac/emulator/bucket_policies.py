@@ -8,7 +8,6 @@ before moto sees them. The policy as it was put travels along in the one that mo
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -69,9 +68,7 @@ def _for_moto(request: AwsRequest) -> AwsRequest:
         for name, value in request.environ.items()
         if name not in _ABOUT_THE_BODY and not name.startswith(_CHECKSUMS)
     }
-    stream = io.BytesIO(body)
-    environ |= {"wsgi.input": stream, "CONTENT_LENGTH": str(len(body))}
-    return dataclasses.replace(request, environ=environ, body=stream, size=len(body))
+    return dataclasses.replace(request, environ=environ).with_body(body)
 
 
 def _as_it_was_put(told: Answer) -> Answer:

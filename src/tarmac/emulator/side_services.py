@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tarmac.emulator import bucket_policies, pricing, service_quotas, simulate
+from tarmac.emulator import bucket_policies, log_filters, pricing, service_quotas, simulate
 from tarmac.emulator.emulator import Emulator
 from tarmac.emulator.naming import Named
 from tarmac.emulator.wire import Answer, AwsRequest
@@ -14,6 +14,7 @@ Side = Callable[[Emulator, AwsRequest], Answer]
 _SIDES: dict[tuple[str, str], Side] = {
     ("iam", "SimulatePrincipalPolicy"): simulate.answer,
     **{("s3", name): bucket_policies.answer for name in bucket_policies.OPERATIONS},
+    **{("logs", name): log_filters.answer for name in log_filters.OPERATIONS},
     **{("servicequotas", name): service_quotas.answer for name in service_quotas.OPERATIONS},
     **{("pricing", name): pricing.answer for name in pricing.OPERATIONS},
 }

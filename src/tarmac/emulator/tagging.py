@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -59,8 +58,7 @@ def _motos(emulator: Emulator, request: AwsRequest, document: Mapping[str, Any])
     while True:
         asked = {**document, "PaginationToken": token, "ResourcesPerPage": _PAGE}
         body = json.dumps({name: value for name, value in asked.items() if value}).encode()
-        environ = {**request.environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        said = emulator.journal.answer(AwsRequest(environ, io.BytesIO(body), len(body)), only_reads=True)
+        said = emulator.journal.answer(request.with_body(body), only_reads=True)
         page = json.loads(b"".join(said.body))
         if said.status != 200:
             raise AwsError(

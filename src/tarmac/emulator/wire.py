@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import re
 import tempfile
@@ -76,6 +78,12 @@ class AwsRequest:
         }
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         return cls(environ, body, size)
+
+    def with_body(self, body: bytes) -> AwsRequest:
+        """The same request with another body."""
+        stream = io.BytesIO(body)
+        environ = {**self.environ, "wsgi.input": stream, "CONTENT_LENGTH": str(len(body))}
+        return dataclasses.replace(self, environ=environ, body=stream, size=len(body))
 
     def content(self) -> bytes:
         """The whole body."""
