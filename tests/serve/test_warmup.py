@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from serving import model_folder
 
+from tarmac.serve.errors import LoadError
 from tarmac.serve.handler import Device, load_model
 from tarmac.serve.settings import Settings
 from tarmac.serve.warmup import warm_up
@@ -47,6 +48,28 @@ def test_a_model_that_takes_no_zeros_is_served_all_the_same(tmp_path: Path, erro
     _, said = warmed(tmp_path, f"def model_fn(d):\n    return []\ndef predict_fn(x, m):\n    raise {error}\n")
     assert "could not be guessed" in said
     assert "--warmup FILE" in said
+
+
+def test_a_handler_that_fails_at_a_recorded_request_is_told_with_its_name_and_line(tmp_path: Path) -> None:
+    handler = "def model_fn(d):\n    return 1\ndef predict_fn(x, m):\n    return x['age']\n"
+    model = load_model(model_folder(tmp_path / "model", handler), Settings(), Device())
+    (tmp_path / "request.json").write_text('{"name": 1}')
+    with pytest.raises(LoadError, match=r"warm-up request request\.json: KeyError: 'age'") as caught:
+        warm_up(model, str(tmp_path / "request.json"), print)
+    assert "line 4, in predict_fn" in caught.value.details
+    model.unload()
+
+
+@pytest.mark.slow
+def test_an_exported_program_of_pictures_says_its_own_shape(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    program = torch.export.export(torch.nn.Conv2d(3, 1, 3), (torch.zeros(1, 3, 8, 8),))
+    torch.export.save(program, tmp_path / "model.pt2")
+    model = load_model(tmp_path, Settings(), Device())
+    said: list[str] = []
+    warm_up(model, "auto", said.append)
+    assert said == ["warmed up with zeros of shape (1, 3, 8, 8)"]
+    model.unload()
 
 
 @pytest.mark.slow

@@ -26,17 +26,6 @@ SCHEMA_VERSION = 1
 MOST_SECONDS = 600.0
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|m)?")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
-_CONTENT_TYPES = {
-    ".json": "application/json",
-    ".jsonl": "application/jsonlines",
-    ".csv": "text/csv",
-    ".npy": "application/x-npy",
-    ".npz": "application/x-npz",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".png": "image/png",
-    ".txt": "text/plain",
-}
 _DEFAULT_BODY = b"[[0.0]]"
 
 
@@ -120,6 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace) -> Target:
     from tarmac.loadtest import Target
+    from tarmac.serve.warmup import CONTENT_TYPES
 
     body, content_type = _DEFAULT_BODY, "application/json"
     if arguments.request:
@@ -131,7 +121,7 @@ def _target(arguments: argparse.Namespace) -> Target:
                 f"{path} cannot be read: {error.strerror}.",
                 remedy="--request names a file that holds the body of one request.",
             ) from error
-        content_type = _CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
+        content_type = CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
     if "\n" in (arguments.content_type or "") or "\r" in (arguments.content_type or ""):
         raise UsageError("--content-type is one line, such as application/json.")
     target = Target.parse(arguments.url, body, arguments.content_type or content_type)

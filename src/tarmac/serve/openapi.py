@@ -46,6 +46,7 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
                         "404": "url is no folder",
                         "409": "it is loaded already",
                         "500": "its handler fails",
+                        "503": "the server is starting; Retry-After says when to ask again",
                         "507": "it does not fit",
                     },
                 ),

@@ -9,6 +9,7 @@ from typing import Callable
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.guess import FIRST, MOST, next_shape, zeros
 from tarmac.serve.handler import Model, Request, Response
+from tarmac.serve.tracebacks import of_handler
 
 CONTENT_TYPES = {
     ".json": "application/json",
@@ -49,6 +50,12 @@ def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
             raise LoadError(
                 f"The model refuses the warm-up request {path.name}: {error.message}",
                 remedy="Its suffix says its content type, as in request.json or image.jpg.",
+            ) from error
+        except Exception as error:
+            raise LoadError(
+                f"The model fails at the warm-up request {path.name}: {type(error).__name__}: {error}",
+                remedy="Mend the handler, or give a request that it takes.",
+                details=of_handler(error),
             ) from error
 
 
