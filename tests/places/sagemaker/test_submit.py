@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import pytest
 from sagemaker_desk import Desk, Watched, struck
 
 from tarmac.errors import ExitCode, TarmacError
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
+from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, S3Object
 from tarmac.places.sagemaker.attempts import attempts
 from tarmac.places.sagemaker.layout import CODE_TAGS
 from tarmac.places.sagemaker.plan import plan_calls
@@ -226,6 +226,35 @@ def test_what_cannot_be_taken_back_is_said(desk: Desk) -> None:
         place.submit(plan, watched)
     assert raised.value.operation == "CreateTrainingJob"
     assert any("could not be taken back" in note and plan.run_id in note for note in watched.notes)
+
+
+class Unlisted(Aws):
+    """Ctrl-C comes when the job was made, and S3 cannot be listed any more."""
+
+    is_made = False
+
+    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+        answer = super().call(service, operation, **request)
+        if operation == "create_training_job":
+            self.is_made = True
+            raise KeyboardInterrupt
+        return answer
+
+    def list_objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        if self.is_made:
+            raise AwsUnreachable("S3 is away.")
+        return super().list_objects(bucket, prefix)
+
+
+def test_files_that_cannot_be_listed_keep_nothing_else_from_being_taken_back(desk: Desk) -> None:
+    place = desk.place(desk.client(Unlisted))
+    plan = place.plan(desk.training())
+    watched = Watched()
+    with pytest.raises(KeyboardInterrupt):
+        place.submit(plan, watched)
+    assert plan.run_id not in desk.jobs("InProgress")
+    assert not any("/code/" in key or "/objects/" in key for key in desk.objects())
+    assert any("S3 is away. Look: tarmac show" in note for note in watched.notes)
 
 
 def test_a_job_of_the_same_name_that_is_not_ours_is_not_taken_for_ours(desk: Desk) -> None:

@@ -225,20 +225,20 @@ class _Submission:
         stop = self._run_undo.pop_stop()
         if stop is None:
             return []
+        why = "interrupted again and again."
         for _ in range(_ATTEMPTS):
             try:
                 self._stop(plan)
+                left = [item.key for item in self._aws.list_objects(plan.bucket.name, plan.layout.prefix)]
             except KeyboardInterrupt:
                 continue  # it is being stopped already: Ctrl-C once more must not leave it running
             except TarmacError as error:
-                return [
-                    f"{stop.what}: {error.message} Look: tarmac show {plan.run_id}{self._aws.region_flag}"
-                ]
-            break
-        left = [item.key for item in self._aws.list_objects(plan.bucket.name, plan.layout.prefix)]
-        if left:
-            self._run_undo.remember(_removal(plan.bucket.name, left, "the run's files"))
-        return []
+                why = error.message
+                break
+            if left:
+                self._run_undo.remember(_removal(plan.bucket.name, left, "the run's files"))
+            return []
+        return [f"{stop.what}: {why} Look: tarmac show {plan.run_id}{self._aws.region_flag}"]
 
     def _stop(self, plan: SageMakerPlan) -> None:
         if self._aws.describe_job(plan.kind, plan.run_id) is None:
