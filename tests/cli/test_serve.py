@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from tarmac.agent.paths import RunPaths
 from tarmac.cli import serve
 from tarmac.cli.main import main
 from tarmac.cli.model_argument import model_path
-from tarmac.cli.reloading import folders
+from tarmac.cli.reloading import _stamp, folders, reload_on_change
 from tarmac.errors import ExitCode
 
 RUN = {
@@ -91,6 +92,54 @@ def test_what_holds_no_code_is_not_watched(tmp_path: Path) -> None:
     for name in ("code/inner", "code/__pycache__", ".git/objects"):
         (tmp_path / name).mkdir(parents=True)
     assert [str(p.relative_to(tmp_path)) for p in folders([tmp_path])] == [".", "code", "code/inner"]
+
+
+class Hangups:
+    """A server's process that counts its hangups, and ends once a file says so."""
+
+    def __init__(self, end: Path) -> None:
+        self.end = end
+        self.count = 0
+
+    def poll(self) -> int | None:
+        return 0 if self.end.exists() else None
+
+    def send_signal(self, number: int) -> None:
+        assert number == signal.SIGHUP
+        self.count += 1
+
+
+def test_beside_a_file_that_is_watched_other_files_are_not(tmp_path: Path) -> None:
+    weights, other = tmp_path / "weights.pt", tmp_path / "download" / "other"
+    other.parent.mkdir()
+    weights.touch()
+    server = Hangups(tmp_path / "end")
+    watcher = threading.Thread(target=reload_on_change, args=(server, [weights]))
+    watcher.start()
+    try:
+        other.write_text("of no concern")
+        (tmp_path / "beside").write_text("neither")
+        until(lambda: weights.write_bytes(b"x" * (weights.stat().st_size + 1)) and server.count, "a hangup")
+    finally:
+        server.end.touch()
+        watcher.join(10)
+    assert _stamp([weights]).keys() == {str(weights)}
+
+
+def test_a_folder_that_goes_away_while_it_is_looked_at_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code" / "gone").mkdir(parents=True)
+    (tmp_path / "code" / "inference.py").touch()
+    listing = Path.iterdir
+
+    def gone_by_then(folder: Path) -> Iterator[Path]:
+        if folder.name == "gone":
+            raise FileNotFoundError(folder)
+        return listing(folder)
+
+    monkeypatch.setattr(Path, "iterdir", gone_by_then)
+    assert _stamp([tmp_path]).keys() == {str(tmp_path / "code" / "inference.py")}
 
 
 def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
