@@ -134,6 +134,16 @@ def test_a_missing_module_names_what_to_install(tmp_path: Path) -> None:
     assert "pip install -r" in caught.value.remedy
 
 
+def test_a_neighbour_that_did_not_come_along_is_not_to_be_installed(tmp_path: Path) -> None:
+    source = write(tmp_path / "src", "import helpers\n", "inference.py")
+    write(source, "", "helpers.py")
+    (tmp_path / "model" / "code").mkdir(parents=True)
+    (tmp_path / "model" / "code" / "inference.py").symlink_to(source / "inference.py")
+    with pytest.raises(LoadError, match="'helpers'") as caught:
+        load(tmp_path / "model")
+    assert (caught.value.remedy or "").endswith(f"--code {source}")
+
+
 def test_a_handler_that_fails_at_import_shows_its_own_traceback(tmp_path: Path) -> None:
     write(tmp_path, "def broken():\n    return 1 / 0\nbroken()\n")
     with pytest.raises(LoadError, match="ZeroDivisionError") as caught:

@@ -106,6 +106,10 @@ def _comes_from(value: object, package: str) -> bool:
 
 def _how_to_install(found: Found, name: str) -> str:
     package = name.partition(".")[0]
+    beside = found.file.resolve().parent if found.file is not None else None
+    if beside is not None and ((beside / f"{package}.py").is_file() or (beside / package).is_dir()):
+        # `--code FILE` brings that file alone.
+        return f"It lies in {beside}: give the whole folder, --code {beside}"
     if found.requirements is not None:
         return f"pip install -r {found.requirements}   (or add {package} to it, if it is not listed)"
     return f"pip install {package}, and list it in requirements.txt beside {found.file}"
