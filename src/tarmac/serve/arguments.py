@@ -42,7 +42,10 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that a person types too."""
-    parser.add_argument("--host", help="address to listen at")
+    parser.add_argument(
+        "--host",
+        help="address to listen at (default: 127.0.0.1 for `tarmac serve`, every one in a container)",
+    )
     parser.add_argument("--port", type=_of(port), help="port to listen at (default: 8080)")
     parser.add_argument("--workers", type=_of(count), help="predictor processes in all (default: one a GPU)")
     parser.add_argument("--workers-per-gpu", type=_of(count), help="predictor processes a GPU (default: 1)")
