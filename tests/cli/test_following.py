@@ -42,6 +42,12 @@ DONE = RunRecord.of(
 )
 
 
+def state(secondary: str, message: str | None = None, **more: Any) -> RunRecord:
+    """A run that goes on, in one of its states."""
+    known = {"status": "InProgress", "secondary_status": secondary, "status_message": message}
+    return RunRecord.of({**BASE, **known, **more})
+
+
 class Told:
     """A run that tells what the test wants; an exception is raised where it stands."""
 
@@ -178,3 +184,28 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
     document = json.loads(final_document(run))
     assert (document["folder"], document["version"], document["exit_code"]) == ("/runs/train-1", 1, 0)
     assert "console" not in document
+
+
+STATES: list[Event | BaseException] = [
+    state("Starting", "Preparing the instances"),
+    state("Starting", "Launched"),
+    state("Downloading"),
+    DONE,
+]
+
+
+def test_where_nobody_sees_a_progress_line_each_state_is_a_line(console: Console, own: io.StringIO) -> None:
+    follow_to_the_end(Told(STATES), console)
+    lines = [line for line in own.getvalue().splitlines() if line.startswith("status")]
+    assert lines == ["status     Starting: Preparing the instances", "status     Downloading"]
+
+
+def test_where_somebody_watches_the_progress_line_tells_it(console: Console, own: io.StringIO) -> None:
+    console.live = True
+    follow_to_the_end(Told(STATES), console)
+    assert "status" not in own.getvalue()
+
+
+def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.StringIO) -> None:
+    follow_to_the_end(Told([state("Starting", place="local"), DONE]), console)
+    assert "status" not in own.getvalue()

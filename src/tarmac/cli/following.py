@@ -147,6 +147,11 @@ class _View:
         if record.has_ended:
             return
         self._console.progress(f"{record.secondary_status} …")
+        is_new = before is None or before.secondary_status != record.secondary_status
+        if is_new and record.place != LOCAL and not self._console.live:
+            # Nobody sees a progress line in a CI's log, and instances take minutes to come.
+            said = record.document.get("status_message")
+            self._console.label("status", f"{record.secondary_status}{f': {said}' if said else ''}")
         if record.started is not None and (before is None or before.started is None):
             self._started(record)
 
