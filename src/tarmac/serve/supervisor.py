@@ -292,7 +292,8 @@ class Supervisor:
 
     def _give_up(self, slot: Slot, reason: str) -> None:
         slot.given_up = True
-        slot.reason = reason
+        # All of it has been said; pip's words, for one, are many lines.
+        slot.reason = reason = reason.partition("\n")[0]
         self._empty.append(slot)
         slot.served.health.lost.append(f"a predictor is lost for good: {reason}")
         self._events.say(f"predictor {slot.index} of {slot.served.name} is not started again: {reason}")
