@@ -6,9 +6,11 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tarmac.places.aws.facts import Circumstances, clock_skew, facts_of
 from tarmac.places.aws.remedies import Remedy, find_remedy, read_remedies
+from tarmac.places.aws.words import Asked, in_words
 
 WHO = "User: arn:aws:sts::123456789012:assumed-role/Engineer/ann is not authorized to perform: "
 QUOTA = (
@@ -227,6 +229,11 @@ def test_every_row_has_a_source_and_every_pattern_can_be_read() -> None:
         re.compile(row.message)
 
 
+def test_every_remedy_reads_well_where_aws_tells_nothing_beside_its_code() -> None:
+    broken = re.compile(r"  | [:;,.)]|\(\)|\[\[|\]\]|[{}]")
+    assert [row.remedy for row in read_remedies() if broken.search(row.said({}))] == []
+
+
 def test_an_error_that_nobody_knows_has_an_answer_too() -> None:
     assert find_remedy("new-service", "NewOperation", ("NewCode",), "").remedy
 
@@ -267,6 +274,29 @@ def test_the_buckets_own_region_is_named() -> None:
     text = said(case, **{"x-amz-bucket-region": "eu-west-1"})
     assert "in another region, eu-west-1" in text
     assert "export AWS_REGION=eu-west-1" in text
+
+
+TYPES = ", ".join(f"ml.g{number}.xlarge" for number in range(40))
+REFUSED_TYPE = (
+    "1 validation error detected: Value 'ml.g55.xlarge' at 'resourceConfig.instanceType' failed to satisfy constraint: "
+    f"Member must satisfy enum value set: [{TYPES}]"
+)
+
+
+def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_done() -> None:
+    text = said(("sagemaker", "CreateTrainingJob", "ValidationException", REFUSED_TYPE, ""))
+    assert "or not in this region, us-east-1: `tarmac gpus show ml.g55.xlarge`" in text
+
+
+def test_of_a_long_list_of_what_would_have_done_the_first_are_told() -> None:
+    response = {"Error": {"Code": "ValidationException", "Message": REFUSED_TYPE}}
+    error = ClientError(response, "CreateTrainingJob")  # type: ignore[arg-type]
+    told = in_words(
+        error, Asked("sagemaker", "CreateTrainingJob"), Circumstances("us-east-1", 0, lambda _: set())
+    )
+    assert told is not None
+    assert "Value 'ml.g55.xlarge'" in told.message
+    assert told.message.endswith("enum value set: [ml.g0.xlarge, ml.g1.xlarge, ml.g2.xlarge, …].")
 
 
 def test_an_image_is_named_with_its_region_and_registry() -> None:

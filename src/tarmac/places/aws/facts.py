@@ -25,6 +25,7 @@ _QUOTA_NAME = re.compile(
     r"(?P<warm> warm pool)?"
 )
 _INSTANCE_TYPE = re.compile(r"\bml\.[a-z0-9-]+\.[a-z0-9]+\b")
+_REFUSED_TYPE = re.compile(r"Value '(?P<type>[^']+)' at '[^']*instanceType'", re.IGNORECASE)
 _IMAGE = re.compile(
     r"\b(?P<registry>\d{12})\.dkr\.ecr\.(?P<image_region>[a-z0-9-]+)\.\S+?/(?P<repository>[^\s:@'\"]+)"
 )
@@ -67,7 +68,9 @@ def facts_of(error: Exception, service: str, where: Circumstances) -> dict[str, 
     }
     if (found := _QUOTA.search(message)) is not None:
         facts |= _quota(found, where.region)
-    if (found := _INSTANCE_TYPE.search(message)) is not None:
+    if (found := _REFUSED_TYPE.search(message)) is not None:
+        facts["type"] = found["type"]  # before all those that would have done
+    elif (found := _INSTANCE_TYPE.search(message)) is not None:
         facts["type"] = found[0]
     if (found := _IMAGE.search(message) or _REPOSITORY.search(message)) is not None:
         facts |= found.groupdict()

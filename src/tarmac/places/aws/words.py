@@ -14,6 +14,9 @@ from tarmac.places.aws.remedies import find_remedy
 LONGEST = 1000
 """Characters of AWS's message that are told."""
 
+_LONG_LIST = re.compile(r"\[((?:[^,\[\]]+, ){3})[^\[\]]{200,}\]?")
+"""Every value that would have been right, such as each instance type that there is."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -128,5 +131,5 @@ def broken_off() -> tuple[type[Exception], ...]:
 def _one_line(text: str) -> str:
     # A proxy, or a stand-in for AWS, may answer with a whole HTML page.
     page = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-    line = " ".join((page[1] if page else text).split())
+    line = _LONG_LIST.sub(r"[\1…]", " ".join((page[1] if page else text).split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
