@@ -271,6 +271,29 @@ def test_a_file_that_was_cut_off_is_not_taken_for_weights(tmp_path: Path) -> Non
     assert "again" in (caught.value.remedy or "")
 
 
+def test_a_keras_file_that_was_cut_off_is_told_by_its_own_name(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    # Hugging Face's cache calls files by their digest, without a suffix, and links to them.
+    (tmp_path / "0a1b2c").write_bytes(b"PK\x03\x04cut")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "digits.keras").symlink_to(tmp_path / "0a1b2c")
+    with pytest.raises(LoadError, match="cut off") as caught:
+        load_model(tmp_path / "model", Settings(), Device())
+    assert caught.value.message.startswith(str(tmp_path / "0a1b2c"))
+
+
+def test_code_under_another_name_is_said_to_be_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.jit.script(torch.nn.Linear(2, 1)).save(tmp_path / "model.pt")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "handler.py").write_text("def model_fn(d): return 1\n")
+    load_model(tmp_path, Settings(), Device())
+    assert "handler.py is not used" in caplog.text
+    assert "SAGEMAKER_PROGRAM=handler.py" in caplog.text
+
+
 def test_words_for_a_model_that_takes_numbers_are_400(net: Path) -> None:
     with pytest.raises(RequestError) as caught:
         ask(load_model(net, Settings(), Device()), b'["a"]')

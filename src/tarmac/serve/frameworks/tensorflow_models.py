@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,13 @@ class TensorFlow(Framework):
         path = tensorflow_files.choose_model(folder, self.settings.tfs_default_model)
         if path is None:
             raise LoadError(f"{folder} holds neither a SavedModel nor a .keras or .h5 file.")
+        # A single file is served by a link to it: its own name is what a person knows.
+        shown = path.resolve()
+        if path.suffix == ".keras" and not zipfile.is_zipfile(path):
+            raise LoadError(
+                f"{shown} is no .keras file: it is no zip archive, and may have been cut off on its way.",
+                remedy="Fetch it again, or save it again with model.save('model.keras').",
+            )
         try:
             if path.is_dir():
                 return self._tf.saved_model.load(str(path))
@@ -55,7 +63,7 @@ class TensorFlow(Framework):
             return keras.models.load_model(path, compile=False)
         except Exception as error:
             raise LoadError(
-                f"{path} cannot be loaded by TensorFlow {self._tf.__version__}: {error}"
+                f"{shown} cannot be loaded by TensorFlow {self._tf.__version__}: {error}"
             ) from error
 
     def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:

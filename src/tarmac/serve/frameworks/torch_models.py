@@ -122,6 +122,8 @@ class Torch(Framework):
 
     def _load_file(self, path: Path) -> Any:
         torch, device = self._torch, self._place
+        # A single file is served by a link to it: its own name is what a person knows.
+        shown = path.resolve()
         kind = torch_files.kind_of_file(path)
         try:
             if kind == torch_files.SCRIPT:
@@ -132,15 +134,15 @@ class Torch(Framework):
                 return torch._inductor.aoti_load_package(str(path))  # noqa: SLF001 - PyTorch's documented name
         except Exception as error:
             raise LoadError(
-                f"{path} is {kind}, and PyTorch {torch.__version__} does not load it: {error}"
+                f"{shown} is {kind}, and PyTorch {torch.__version__} does not load it: {error}"
             ) from error
         if kind == torch_files.OTHER:
             raise LoadError(
-                f"{path} is {kind}: PyTorch did not write it, or it was cut off on its way.",
+                f"{shown} is {kind}: PyTorch did not write it, or it was cut off on its way.",
                 remedy="Fetch it again, or save it again with torch.jit.save or torch.export.save.",
             )
         raise LoadError(
-            f"{path} is {kind}: only code can say which network its weights belong to, so it cannot be served alone.",
+            f"{shown} is {kind}: only code can say which network its weights belong to, so it cannot be served alone.",
             remedy="Give a handler whose model_fn builds the network and calls load_state_dict, in code/inference.py; "
             "or save with torch.jit.script, torch.export or tarmac.runtime.save.",
         )

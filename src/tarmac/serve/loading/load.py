@@ -16,7 +16,7 @@ from tarmac.serve.frameworks.framework import Framework
 from tarmac.serve.frameworks.plain import Plain
 from tarmac.serve.handler import Device, Model
 from tarmac.serve.loading.context import Context
-from tarmac.serve.loading.finding import Found, find_handler
+from tarmac.serve.loading.finding import CODE, Found, find_handler
 from tarmac.serve.loading.hooks import Hook, Hooks, has_tensorflow_handlers, read_hooks
 from tarmac.serve.loading.importing import Home, import_handler
 from tarmac.serve.loading.packages import provide
@@ -35,6 +35,8 @@ def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
         if not folder.is_dir():
             raise LoadError(f"{folder} is no folder: there is no model.")
         found = find_handler(folder, settings)
+    if found.file is None:
+        _say_passed_over(found)
     packages = provide(found.requirements) if found.requirements is not None and settings.install else None
     home = Home(found.paths if packages is None else (*found.paths, packages))
     try:
@@ -168,6 +170,18 @@ def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: 
             remedy=_memory_remedy(error),
             details=of_handler(error),
         ) from error
+
+
+def _say_passed_over(found: Found) -> None:
+    """Code that is there under another name than it is looked for by, as AWS's toolkits pass it over too."""
+    names = [path.name for place in found.paths if place.name == CODE for path in sorted(place.glob("*.py"))]
+    if names:
+        _LOG.warning(
+            "%s is not used: the handler is called %s, or what SAGEMAKER_PROGRAM says, as in SAGEMAKER_PROGRAM=%s.",
+            ", ".join(names[:5]),
+            found.looked[0].name,
+            names[0],
+        )
 
 
 def _say_unheeded(settings: Settings, framework: Framework) -> None:
