@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from tarmac.places.aws import LogEvent, LogStream
 
@@ -40,15 +39,15 @@ class Streams:
         found = self.lines[stream][start : start + self._page]
         return found, str(start + len(found))
 
-    def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
-        """GetLogEvents from the end, as `Aws.call` gives it."""
-        assert (service, operation, request["startFromHead"]) == ("logs", "get_log_events", False)
-        self._ask("tail", request["logGroupName"], request["logStreamName"])
-        lines = self.lines[request["logStreamName"]]
-        end = int(request.get("nextToken", len(lines)))
+    def last_log_events(
+        self, group: str, stream: str, token: str | None = None
+    ) -> tuple[list[LogEvent], str | None]:
+        """As `Aws.last_log_events`."""
+        self._ask("tail", group, stream)
+        lines = self.lines[stream]
+        end = len(lines) if token is None else int(token)
         start = max(0, end - self._page)
-        events = [{"timestamp": one.timestamp * 1000, "message": one.message} for one in lines[start:end]]
-        return {"events": events, "nextBackwardToken": str(start)}
+        return lines[start:end], str(start)
 
     def _ask(self, *what: str) -> None:
         self.asked.append(what)

@@ -107,6 +107,17 @@ def test_tags_are_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
     assert aws.tags(ARN) == {"a": "1", "b": ""}
 
 
+def test_a_search_is_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
+    def page(name: str, **more: str) -> Said:
+        return json_answer({"Results": [{"TrainingJob": {"TrainingJobName": name}}, {}], **more})
+
+    faulty.fault("Search", page("newer", NextToken="more"))
+    faulty.fault("Search", page("older"))
+    found = [one["TrainingJobName"] for one in aws.search_training_jobs("tarmac:run")]
+    assert found == ["newer", "older"]
+    assert faulty.requests[1].json()["NextToken"] == "more"
+
+
 def test_resources_are_found_by_twenty_values_of_a_tag_at_a_time(faulty: FaultyAws, aws: Aws) -> None:
     def answer(request: Request) -> Said:
         (asked,) = request.json()["TagFilters"]
@@ -146,7 +157,18 @@ def test_a_log_is_read_on_from_where_it_was(aws: Aws) -> None:
     assert aws.log_events(group, stream, token)[0] == []
 
 
+def test_a_log_is_read_from_its_end(faulty: FaultyAws, aws: Aws) -> None:
+    line = {"timestamp": 2000, "message": "last", "ingestionTime": 2000}
+    faulty.fault("GetLogEvents", json_answer({"events": [line], "nextBackwardToken": "b/1"}))
+    assert aws.last_log_events("group", "stream") == ([LogEvent(2.0, "last")], "b/1")
+    assert faulty.requests[0].json()["startFromHead"] is False
+    faulty.fault("GetLogEvents", json_answer({"events": [], "nextBackwardToken": "b/1"}))
+    assert aws.last_log_events("group", "stream", "b/1") == ([], "b/1")
+    assert faulty.requests[1].json()["nextToken"] == "b/1"
+
+
 def test_a_log_that_is_not_there_yet_is_empty(aws: Aws) -> None:
+    assert aws.last_log_events("/aws/sagemaker/NoSuchGroup", "job/x") == ([], None)
     assert aws.log_streams("/aws/sagemaker/NoSuchGroup", "job/") == []
     assert aws.log_events("/aws/sagemaker/NoSuchGroup", "job/x", "token") == ([], "token")
 

@@ -56,9 +56,6 @@ class Account(Aws):
         assert operation == "describe_training_job"
         return next(job for job in self._jobs if job["TrainingJobName"] == request["TrainingJobName"])
 
-    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        return self._ask(service, operation, request)
-
     def _runs(self) -> list[dict[str, Any]]:
         return [job for job in self._jobs if job["TrainingJobName"].startswith("train-")]
 

@@ -68,14 +68,35 @@ class LogCalls(Asking):
         asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": True}
         if token is not None:
             asked["nextToken"] = token
+        events, page = self._page(asked)
+        return events, page.get("nextForwardToken", token)
+
+    def last_log_events(
+        self, group: str, stream: str, token: str | None = None
+    ) -> tuple[list[LogEvent], str | None]:
+        """A stream's last page of lines, and where the one before it ends.
+
+        The beginning is reached where a page is empty, or the token stays as it was.
+
+        Args:
+            token: from the page behind; the stream's end if None.
+        """
+        asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": False}
+        if token is not None:
+            asked["nextToken"] = token
+        events, page = self._page(asked)
+        return events, page.get("nextBackwardToken", token)
+
+    def _page(self, asked: dict[str, Any]) -> tuple[list[LogEvent], dict[str, Any]]:
+        """A page's lines, and the page; both empty where the stream is not there."""
+        what = f"{asked['logGroupName']} {asked['logStreamName']}"
         try:
-            page = self._ask("logs", "get_log_events", asked, f"{group} {stream}")
+            page = self._ask("logs", "get_log_events", asked, what)
         except AwsRefused as refused:
             if refused.code == _MISSING:
-                return [], token
+                return [], {}
             raise
-        events = [LogEvent(event["timestamp"] / 1000, event["message"]) for event in page["events"]]
-        return events, page.get("nextForwardToken")
+        return [LogEvent(event["timestamp"] / 1000, event["message"]) for event in page["events"]], page
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -72,6 +72,20 @@ class SageMakerCalls(Asking):
                 yield summary
                 left = None if left is None else left - 1
 
+    def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
+        """The descriptions of training jobs with a tag of that key, the newest first; a search may be some seconds behind."""
+        asked: dict[str, Any] = {
+            "Resource": "TrainingJob",
+            "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": _PAGE,
+        }
+        for page in self._pages("sagemaker", "search", asked):
+            for result in page.get("Results", ()):
+                if "TrainingJob" in result:
+                    yield result["TrainingJob"]
+
     def stop_job(self, kind: SageMakerKind, name: str) -> None:
         """Ask a job to stop; one that has ended, or is stopping, is no error."""
         try:
@@ -87,3 +101,8 @@ class SageMakerCalls(Asking):
         """The tags of one of SageMaker's resources."""
         pages = self._pages("sagemaker", "list_tags", {"ResourceArn": arn}, arn)
         return {tag["Key"]: tag["Value"] for page in pages for tag in page.get("Tags", ())}
+
+    def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
+        """Add tags to one of SageMaker's resources."""
+        asked = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        self._ask("sagemaker", "add_tags", asked, arn)

@@ -193,16 +193,15 @@ def read_tails(aws: Aws, kind: SageMakerKind, name: str, *, pages: int = 1) -> d
 
 def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:
     events: list[LogEvent] = []
-    asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": False}
+    token: str | None = None
     whole = False
     for _ in range(pages):
-        page = aws.call("logs", "get_log_events", **asked)
-        events[:0] = [LogEvent(one["timestamp"] / 1000, one["message"]) for one in page["events"]]
-        back = page.get("nextBackwardToken")
-        whole = not page["events"] or back is None or back == asked.get("nextToken")
+        page, before = aws.last_log_events(group, stream, token)
+        events[:0] = page
+        whole = not page or before in (None, token)
         if whole:
             break
-        asked["nextToken"] = back
+        token = before
     said = _apart(tuple(events), "")
     return Tail(tuple(event.message for event in said.lines), whole, said.verdict, said.words)
 

@@ -385,9 +385,7 @@ class SageMakerRun:
 
     def _mark_removed(self) -> None:
         """So that `tarmac ps` leaves it out; where that is not allowed, it does not."""
-        tag = {"Key": TAG_REMOVED, "Value": "true"}
         try:
-            arn = self._described()[f"{self._word}JobArn"]
-            self._aws.call("sagemaker", "add_tags", ResourceArn=arn, Tags=[tag])
+            self._aws.add_tags(self._described()[f"{self._word}JobArn"], {TAG_REMOVED: "true"})
         except AwsRefused:
             return

@@ -187,7 +187,7 @@ class SageMakerRuns:
         earliest = min(one["CreationTime"] for one in summaries.values())
         with contextlib.suppress(AwsRefused, AwsUnreachable):
             # Beside these it finds runs that were removed, and may not know the newest yet.
-            for one in self._search():
+            for one in self._aws.search_training_jobs(TAG_RUN):
                 if one["CreationTime"] < earliest:
                     break
                 if one["TrainingJobName"] in summaries:
@@ -195,23 +195,6 @@ class SageMakerRuns:
                 if len(details) == len(summaries):
                     break
         return details
-
-    def _search(self) -> Iterator[dict[str, Any]]:
-        asked: dict[str, Any] = {
-            "Resource": "TrainingJob",
-            "SearchExpression": {"Filters": [{"Name": f"Tags.{TAG_RUN}", "Operator": "Exists"}]},
-            "SortBy": "CreationTime",
-            "SortOrder": "Descending",
-            "MaxResults": 100,
-        }
-        while True:
-            page = self._aws.call("sagemaker", "search", **asked)
-            for result in page.get("Results", ()):
-                if "TrainingJob" in result:
-                    yield result["TrainingJob"]
-            if not page.get("NextToken"):
-                return
-            asked["NextToken"] = page["NextToken"]
 
 
 def _word(kind: SageMakerKind) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,11 +28,9 @@ def runs(aws: Any) -> SageMakerRuns:
 class Behind(Aws):
     """Its Search knows an older state than its lists, as SageMaker's may for some seconds."""
 
-    def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        answer = super().call(service, operation, **request)
-        for result in answer["Results"] if operation == "search" else ():
-            result["TrainingJob"] |= {"TrainingJobStatus": "InProgress", "BillableTimeInSeconds": 99_999}
-        return answer
+    def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
+        for job in super().search_training_jobs(tag):
+            yield {**job, "TrainingJobStatus": "InProgress", "BillableTimeInSeconds": 99_999}
 
 
 class TestFinding:
