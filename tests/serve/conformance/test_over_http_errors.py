@@ -247,8 +247,9 @@ def test_a_shape_that_the_model_refuses_is_422_with_both_shapes(shaped: Server) 
     assert "given 2" in answer.json["error"]
 
 
-def test_texts_where_the_model_takes_numbers_are_422(shaped: Server) -> None:
-    assert ask(shaped, b"1,2,3\n4,5,x\n", "text/csv").status == 422
+def test_a_word_where_the_model_takes_numbers_is_400_with_its_place(shaped: Server) -> None:
+    answer = ask(shaped, b"1,2,3\n4,5,x\n", "text/csv")
+    assert (answer.status, "row 2, field 3 is 'x'" in answer.json["error"]) == (400, True)
 
 
 # 429, 503
