@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarmac.catalogue import Catalogue
@@ -13,14 +12,12 @@ from tarmac.cli.following import final_document, follow_to_the_end, show_end, sh
 from tarmac.cli.sagemaker_text import describe, dry_run_document
 from tarmac.cli.words import counted, size
 from tarmac.errors import ExitCode
-from tarmac.jobs.rules import is_s3
-from tarmac.jobs.spec import Job, TrainingJob
+from tarmac.jobs.spec import Job
 from tarmac.places.aws import Aws
 from tarmac.places.sagemaker.attempts import attempts
 from tarmac.places.sagemaker.calls import lines
 from tarmac.places.sagemaker.place import SageMakerPlace
-from tarmac.places.sagemaker.plan import SageMakerPlan, plan_calls
-from tarmac.places.sagemaker.processing import output_name
+from tarmac.places.sagemaker.plan import SageMakerPlan, plan_calls, wanted_here
 from tarmac.places.sagemaker.submit import Started
 from tarmac.places.sagemaker.tried import NotToBeHad, failed_for_capacity
 
@@ -108,7 +105,7 @@ def _deliver(job: Job, run: SageMakerRun, console: Console) -> None:
     def progress(what: str, done: int, total: int) -> None:
         console.progress(f"Downloading {what} · {size(done)} of {size(total)}")
 
-    output, outputs = _local_results(job)
+    output, outputs = wanted_here(job)
     if output is None and not outputs:
         return
     try:
@@ -117,17 +114,6 @@ def _deliver(job: Job, run: SageMakerRun, console: Console) -> None:
         console.end_progress()
     for path in made:
         console.label("here", str(path))
-
-
-def _local_results(job: Job) -> tuple[Path | None, dict[str, Path]]:
-    """The folders on this machine for a training job's archives, and for a processing job's outputs by their names."""
-    if isinstance(job, TrainingJob):
-        return (None if job.output is None or is_s3(job.output) else Path(job.output)), {}
-    return None, {
-        output_name(key, number): Path(outlet.destination)
-        for number, (key, outlet) in enumerate(job.outputs.items(), 1)
-        if outlet.destination is not None and not is_s3(outlet.destination)
-    }
 
 
 def _detached(started: Started, console: Console, as_json: bool) -> int:
@@ -140,7 +126,7 @@ def _detached(started: Started, console: Console, as_json: bool) -> int:
     console.label("", f"goes on by itself: tarmac logs -f {run.typed}")
     if len(started.plan.targets) > 1:
         console.label("note", "nobody tries another instance type if AWS turns out to have none of this one")
-    output, outputs = _local_results(started.plan.job)
+    output, outputs = wanted_here(started.plan.job)
     if output is not None or outputs:
         console.label("note", f"its results stay on S3: tarmac pull {run.typed}")
     return ExitCode.OK

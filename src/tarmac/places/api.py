@@ -50,7 +50,8 @@ def run(
     Args:
         job: a `TrainingJob` or a `ProcessingJob`; relative paths are taken from the working directory.
         on: the place; `local` is this machine, `sagemaker` the account and region of the AWS configuration.
-        wait: return when the run has ended, else as soon as it is on its way.
+        wait: return when the run has ended, and results are in the local folders that the job names; else as soon as it
+            is on its way.
         logs: where the script's output goes while waiting; standard output if not given.
         python: the script's interpreter on this machine; the one that runs this if not given.
         fresh: begin without an earlier run's checkpoints.
@@ -84,15 +85,27 @@ def _on_sagemaker(job: Job, wait: bool, sink: BinaryIO, fresh: bool) -> SageMake
     from tarmac.places.aws import Aws
     from tarmac.places.sagemaker.attempts import attempts
     from tarmac.places.sagemaker.place import SageMakerPlace
+    from tarmac.places.sagemaker.plan import wanted_here
+    from tarmac.places.sagemaker.watch import Unwatched
 
-    place = SageMakerPlace(Aws(region=job.resources.region))
+    class Told(Unwatched):
+        def note(self, text: str) -> None:
+            print(f"tarmac: {text}", file=sys.stderr)
+
+    place, watch = SageMakerPlace(Aws(region=job.resources.region)), Told()
     plan = place.plan(job, fresh=fresh)
+    # What is made besides the job, and what it may cost, is said before.
+    for note in plan.notes:
+        watch.note(note)
     if not wait:
-        return place.submit(plan).run
+        return place.submit(plan, watch).run
     started = None
-    for started in attempts(place, plan):
+    for started in attempts(place, plan, watch):
         _followed(started.run, sink)
     assert started is not None
+    output, outputs = wanted_here(plan.job)
+    if output is not None or outputs:
+        started.run.deliver(output, outputs)
     return started.run
 
 

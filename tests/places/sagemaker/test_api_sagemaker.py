@@ -11,6 +11,7 @@ from sagemaker_desk import Desk, struck
 import tarmac
 from tarmac import settings
 from tarmac.errors import UsageError
+from tarmac.places.aws import AwsRefused
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +62,21 @@ def test_no_capacity_leads_to_the_next_type(desk: Desk) -> None:
     with struck(desk.emulator, "capacity,instance=ml.g5.xlarge"):
         run = tarmac.run(job, on="sagemaker", logs=io.BytesIO())
     assert (run.record.status, run.record.instance_type) == ("Completed", "ml.m5.xlarge")
+
+
+def test_what_is_made_and_what_it_may_cost_is_said_before(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = desk.training(instance_type="ml.g5.xlarge", max_duration=None, require_gpu=False)
+    with struck(desk.emulator, "access-denied,operation=CreateTrainingJob"), pytest.raises(AwsRefused):
+        tarmac.run(job, on="sagemaker")
+    said = capsys.readouterr().err
+    assert "tarmac: no max_duration: SageMaker stops it after 1d, which may cost $33.80" in said
+
+
+def test_results_come_to_the_folder_that_the_job_names(desk: Desk) -> None:
+    run = tarmac.run(desk.training(output="results"), on="sagemaker", logs=io.BytesIO())
+    assert (desk.folder / "results" / run.id / "output" / "model.tar.gz").is_file()
 
 
 def test_an_interpreter_of_this_machine_is_refused(desk: Desk) -> None:

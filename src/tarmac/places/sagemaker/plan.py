@@ -7,8 +7,10 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from tarmac.jobs.rules import is_s3
 from tarmac.jobs.source import SourceTree
 from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
 from tarmac.places.aws import SageMakerKind
@@ -133,6 +135,17 @@ def new_run_id(job_name: str) -> str:
 def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:
     """Where checkpoints of a job go that begins anew."""
     return uri(bucket, checkpoint_prefix(job_name, run_id))
+
+
+def wanted_here(job: Job) -> tuple[Path | None, dict[str, Path]]:
+    """The folders on this machine for a training job's archives, and for a processing job's outputs by their names."""
+    if isinstance(job, TrainingJob):
+        return (None if job.output is None or is_s3(job.output) else Path(job.output)), {}
+    return None, {
+        output_name(key, number): Path(outlet.destination)
+        for number, (key, outlet) in enumerate(job.outputs.items(), 1)
+        if outlet.destination is not None and not is_s3(outlet.destination)
+    }
 
 
 def plan_calls(plan: SageMakerPlan) -> tuple[Call, ...]:
