@@ -186,6 +186,13 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
     assert "console" not in document
 
 
+def test_the_last_values_of_metrics_are_told_at_the_end(console: Console, own: io.StringIO) -> None:
+    run = Told([DONE])
+    run.record = RunRecord.of({**DONE.document, "metrics": {"loss": 1 / 3, "val:accuracy": 0.91}})
+    follow_to_the_end(run, console)
+    assert "metrics    loss 0.333333, val:accuracy 0.91\n" in own.getvalue()
+
+
 STATES: list[Event | BaseException] = [
     state("Starting", "Preparing the instances"),
     state("Starting", "Launched"),

@@ -79,6 +79,8 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     show_status(record, console)
     if billed := billing(record):
         console.label("billed", billed)
+    if metrics := record.document.get("metrics"):
+        console.label("metrics", ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
     for note in record.notes:
         console.label("note", note)
     artifacts = run.artifacts()

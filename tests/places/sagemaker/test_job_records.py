@@ -141,6 +141,12 @@ def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
     assert "the same `tarmac run` goes on from its checkpoints" in again
 
 
+def test_the_last_values_of_metrics_are_in_the_record() -> None:
+    values = [{"MetricName": "loss", "Value": 0.25, "Timestamp": at(200)}]
+    assert read(training(FinalMetricDataList=values)).document["metrics"] == {"loss": 0.25}
+    assert read(training()).document["metrics"] == {}
+
+
 def test_the_image_is_told_of_both_kinds_of_jobs() -> None:
     assert read(training()).document["image"] is None
     assert read(training(AlgorithmSpecification={"TrainingImage": "x:1"})).document["image"] == "x:1"

@@ -66,6 +66,7 @@ def record_of(
         "billed_seconds": bill.seconds if bill else None,
         "cost_usd": bill.usd if bill else None,
         "spot_saving": bill.spot_saving if bill else None,
+        "metrics": {one["MetricName"]: one["Value"] for one in description.get("FinalMetricDataList") or ()},
         "notes": _notes(description),
     }
     if verdict is not None:
