@@ -45,6 +45,7 @@ def served(
     *words: str,
     healthy: bool = True,
     limits: Mapping[str, float] | None = None,
+    code: str | None = None,
     under: Sequence[str] = (),
     **environment: str,
 ) -> Iterator[Server]:
@@ -55,11 +56,14 @@ def served(
         words: further words of the command line.
         healthy: wait until `/ping` says 200.
         limits: the HTTP server's patience, as fields of `tarmac.serve.http.Limits`.
+        code: a program in place of `tarmac.serve`, which gets the words of its command line.
         under: a command that starts the server, such as `unshare`.
     """
     readable, writable = os.pipe()
     log, access_log = tmp_path / "serve.log", tmp_path / "access.log"
-    program = ["-m", "tarmac.serve"] if limits is None else ["-c", LIMITED, json.dumps(limits)]
+    program = ["-m", "tarmac.serve"] if code is None else ["-c", code]
+    if limits is not None:
+        program = ["-c", LIMITED, json.dumps(limits)]
     told = ["serve", "--host", "127.0.0.1", "--ready-fd", str(writable), *words]
     if "SAGEMAKER_BIND_TO_PORT" not in environment:
         told += ["--port", "0"]
@@ -87,7 +91,7 @@ def served(
         started.update(below(process.pid))
     finally:
         end(process)
-    assert all(gone(pid, 5) for pid in started), "something outlived the server"
+    assert all(gone(pid) for pid in started), "something outlived the server"
 
 
 def as_folder(tmp_path: Path, handler: str | Path) -> Path:
@@ -107,7 +111,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         os.kill(front_of(process), signal.SIGTERM)
     try:
-        process.wait(40)
+        process.wait(60)
     except subprocess.TimeoutExpired:
         for pid in [*below(process.pid), process.pid]:
             os.kill(pid, signal.SIGKILL)
@@ -154,13 +158,13 @@ class Wire:
 
 
 @contextmanager
-def wire(server: Server, seconds: float = 20) -> Iterator[Wire]:
+def wire(server: Server, seconds: float = 60) -> Iterator[Wire]:
     """A bare connection; nothing on it takes longer than `seconds`."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
         yield Wire(connection)
 
 
-def raw(server: Server, *pieces: bytes, seconds: float = 20) -> Answer:
+def raw(server: Server, *pieces: bytes, seconds: float = 60) -> Answer:
     """The answer to bytes on a connection of their own."""
     with wire(server, seconds) as client:
         return client.send(*pieces).answer()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from desk import until
+from desk import gone, until
 
 ECHO = """
 import json, os, signal, sys, time
@@ -34,6 +34,11 @@ def predict_fn(data, model):
 def output_fn(prediction, accept):
     return json.dumps(prediction)
 """
+WAITS = ECHO.replace(
+    "    return data",
+    "    while isinstance(data, str) and not os.path.exists(data):\n        time.sleep(0.01)\n    return data",
+)
+"""Answers as soon as the file that it is sent is there."""
 
 
 @dataclass
@@ -64,7 +69,7 @@ class Server:
         path: str,
         body: bytes | str | None = None,
         headers: Mapping[str, str] | None = None,
-        seconds: float = 30,
+        seconds: float = 90,
     ) -> Answer:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
@@ -85,12 +90,22 @@ class Server:
     def ping(self) -> int:
         return self.ask("GET", "/ping").status
 
-    def until_healthy(self, seconds: float = 60) -> None:
-        until(lambda: self.ping() == 200, f"/ping 200\n{self.said}", seconds)
+    def until_healthy(self) -> None:
+        until(lambda: self.ping() == 200, f"/ping 200\n{self.said}", 300)
+
+    @property
+    def has(self) -> float:
+        """How many requests are there, at work or waiting for that."""
+        names = ("tarmac_in_flight", "tarmac_queue_depth")
+        return sum(self.metric(name, model="model") for name in names)
+
+    def until_it_has(self, count: float) -> None:
+        """Wait until so many requests are there."""
+        until(lambda: self.has == count, f"{count} requests to be there")
 
     def connect(self) -> socket.socket:
         """A bare connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one line of `/metrics`, 0 where there is none."""
@@ -148,11 +163,11 @@ def serving(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(40)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    assert not [pid for pid in started if _alive(pid)], "something outlived the server"
+    assert all(gone(pid) for pid in started), "something outlived the server"
 
 
 def model_folder(folder: Path, handler: str) -> Path:
@@ -167,13 +182,6 @@ def below(pid: int) -> list[int]:
     from tarmac.agent.descendants import descendants
 
     return descendants(pid)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def _command(pid: int) -> str:

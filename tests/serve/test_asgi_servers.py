@@ -87,17 +87,15 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         )
     one = Server(process, port, log, log)
     try:
-        until(
-            lambda: "Traceback" in one.said or process.poll() is not None or _is_healthy(one), "/ping 200", 60
-        )
+        until(lambda: "Traceback" in one.said or process.poll() is not None or _is_healthy(one), "/ping 200")
         assert "Traceback" not in one.said, one.said
         assert process.poll() is None, one.said
         yield one
         started = below(process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
-    assert all(gone(pid, 5) for pid in started), "a predictor outlived its server"
+        process.wait(60)
+    assert all(gone(pid) for pid in started), "a predictor outlived its server"
 
 
 def _is_healthy(server: Server) -> bool:

@@ -49,12 +49,14 @@ class Client(Exchange):
 class Bench:
     """A core with one model and workers that write nowhere."""
 
-    def __init__(self, max_queue: int = 4, max_bytes: int = 1000, timeout_s: float = 60) -> None:
+    def __init__(
+        self, max_queue: int = 4, max_bytes: int = 1000, timeout_s: float = 60, grace_s: float = 60
+    ) -> None:
         self.records: list[Record] = []
         self.late: list[Worker] = []
         self.hung: list[Worker] = []
         self.core = InferenceCore(Settings(timeout_s=timeout_s), self.records.append)
-        pool = Pool(max_queue, max_bytes, timeout_s, 0.2, self.late.append, self.hung.append)
+        pool = Pool(max_queue, max_bytes, timeout_s, grace_s, self.late.append, self.hung.append)
         self.served = Served("model", "/model", pool, Health(1))
         self.core.models["model"] = self.served
         self.boards: list[Board] = []
@@ -96,6 +98,13 @@ async def turn() -> None:
     """One turn of the loop, in which what waits is handed out."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 def test_nothing_is_taken_in_before_the_model_is_loaded() -> None:
@@ -169,7 +178,7 @@ def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
         bench.served.health.loaded.add(0)
         client = Client(x_tarmac_timeout="0.05")
         bench.ask(client)
-        await asyncio.sleep(0.3)
+        await until(lambda: client.told)
         assert client.told[0][0] == 504
         assert not bench.served.pool.queue
         assert bench.served.pool.waiting_bytes == 0
@@ -227,13 +236,15 @@ def test_a_worker_that_is_at_it_for_too_long_is_asked_then_killed() -> None:
         worker = bench.worker()
         bench.ask(Client())
         await turn()
-        worker.board.show(1, time.monotonic())
-        await asyncio.sleep(0.25)
+        now = time.monotonic()
+        worker.board.show(1, now - 2_000)
+        await until(lambda: bench.late)
         assert (bench.late, bench.hung) == ([worker], [])
-        await asyncio.sleep(0.3)
-        assert worker in bench.hung
+        worker.board.show(1, now - 12_000)
+        await until(lambda: bench.hung)
+        assert set(bench.hung) == {worker}
 
-    on_a_loop(test, timeout_s=0.1)
+    on_a_loop(test, timeout_s=1_000, grace_s=10_000)
 
 
 def test_every_end_is_recorded_once() -> None:

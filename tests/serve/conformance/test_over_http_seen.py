@@ -159,7 +159,7 @@ def lines(server: Server, inference_id: str) -> list[dict[str, Any]]:
 
 
 def logged(server: Server, inference_id: str) -> dict[str, Any]:
-    return until(lambda: lines(server, inference_id), "the line in the access log", 10)[0]
+    return until(lambda: lines(server, inference_id), "the line in the access log")[0]
 
 
 def test_every_line_of_the_access_log_is_json_with_a_time(server: Server) -> None:

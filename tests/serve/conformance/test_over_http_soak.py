@@ -100,7 +100,7 @@ class Load:
             self.answers += seen
 
     def _connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
 
     def _leave(self) -> None:
         with socket.create_connection(("127.0.0.1", self.server.port)) as client:
@@ -172,7 +172,7 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Load, dic
             "others before": (descriptors(server), len(below(server.process.pid))),
         }
         load.ask(range(WARM_UP, COUNT))
-        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "both predictors", 20)
+        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "both predictors")
         used["memory after"] = memory(server)
         used["others after"] = (descriptors(server), len(below(server.process.pid)))
         yield load, used

@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("streams"), HANDLER, limits={"stall_s": 1.0}) as server:
+    with served(tmp_path_factory.mktemp("streams"), HANDLER) as server:
         yield server
 
 
@@ -86,7 +86,7 @@ def test_a_streamed_answer_comes_in_chunks_and_whole(server: Server) -> None:
 def test_the_first_pieces_are_there_before_the_last_are_made(server: Server, folder: Path) -> None:
     with asked(server, pieces=4, wait_at=2, go="go-first") as answer:
         assert answer.readline() + answer.readline() == b"0\n1\n"
-        until(lambda: (folder / "made").read_text() == "2", "the generator to wait for its third piece", 10)
+        until(lambda: (folder / "made").read_text() == "2", "the generator to wait for its third piece")
         (folder / "go-first").touch()
         assert answer.read() == b"2\n3\n"
 
@@ -116,7 +116,7 @@ def test_a_stream_that_fails_later_is_visibly_cut_short(server: Server) -> None:
     with asked(server, pieces=5, fail_at=3) as answer, pytest.raises(http.client.IncompleteRead) as cut:
         answer.read()
     assert cut.value.partial == b"0\n1\n2\n"
-    until(lambda: "no more words" in server.said, "the traceback in the log", 5)
+    until(lambda: "no more words" in server.said, "the traceback in the log")
 
 
 def test_a_process_that_dies_in_a_stream_cuts_it_short_and_is_replaced(server: Server) -> None:
@@ -128,7 +128,7 @@ def test_a_process_that_dies_in_a_stream_cuts_it_short_and_is_replaced(server: S
 def test_a_client_that_leaves_ends_the_generator(server: Server, folder: Path) -> None:
     with asked(server, pieces=1_000_000_000, times=1000) as answer:
         assert answer.readline()
-    until((folder / "closed").exists, "the generator's finally", 10)
+    until((folder / "closed").exists, "the generator's finally")
     assert server.predict({"plain": 1}).json == {"plain": 1}
 
 
@@ -137,10 +137,11 @@ def test_a_client_that_reads_slowly_holds_the_generator_back_and_nobody_else_up(
 ) -> None:
     with asked(server, pieces=1_000_000_000, times=1_000_000) as answer:
         assert answer.read(1)
-        until(lambda: _steady(folder / "made"), "the generator to wait", 10)
-        assert int((folder / "made").read_text()) < 100
+        until(lambda: _steady(folder / "made"), "the generator to wait")
+        # Between being emptied and written it says nothing.
+        assert int(until((folder / "made").read_text, "its number")) < 100
         assert server.predict({"plain": 1}).json == {"plain": 1}
-    until((folder / "closed").exists, "the generator's finally", 10)
+    until((folder / "closed").exists, "the generator's finally")
 
 
 def test_two_streams_go_on_side_by_side(server: Server) -> None:
@@ -154,19 +155,23 @@ def test_two_streams_go_on_side_by_side(server: Server) -> None:
 
 
 def test_a_piece_that_does_not_come_in_time_ends_the_stream(tmp_path: Path) -> None:
+    def was_cut() -> bool:
+        with asked(server, pieces=2, wait_at=1, go="never") as answer:
+            if answer.status == http.HTTPStatus.GATEWAY_TIMEOUT:
+                return False  # on a slow machine a second may be too little for the first piece
+            with pytest.raises(http.client.IncompleteRead):
+                answer.read()
+            return True
+
     with served(tmp_path, HANDLER, "--timeout", "1") as server:
-        with (
-            asked(server, pieces=2, wait_at=1, go="never") as answer,
-            pytest.raises(http.client.IncompleteRead),
-        ):
-            answer.read()
-        assert server.predict({"plain": 1}).json == {"plain": 1}
+        until(was_cut, "a stream that is cut")
+        until(lambda: server.predict({"plain": 1}).status == 200, "the next answer")
 
 
 def test_a_stream_longer_than_the_timeout_goes_on_while_its_pieces_come(tmp_path: Path) -> None:
-    slow = HANDLER.replace("yield str(number)", "time.sleep(0.3)\n                yield str(number)")
-    with served(tmp_path, slow, "--timeout", "1") as server, asked(server, pieces=6) as answer:
-        assert answer.read() == b"0\n1\n2\n3\n4\n5\n"
+    slow = HANDLER.replace("yield str(number)", "time.sleep(0.5)\n                yield str(number)")
+    with served(tmp_path, slow, "--timeout", "4") as server, asked(server, pieces=9) as answer:
+        assert answer.read() == b"0\n1\n2\n3\n4\n5\n6\n7\n8\n"
 
 
 def _steady(path: Path) -> bool:
