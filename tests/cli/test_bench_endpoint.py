@@ -87,14 +87,14 @@ def test_a_rate_is_sent_and_told(bench: Any, url: str) -> None:
 
 
 def test_json_is_versioned_and_counts_in_seconds(bench: Any, url: str) -> None:
-    code, out, _ = bench(url, "--rate", "100", "--p99", "2s", *SHORT, "--format", "json")
+    code, out, _ = bench(url, "--rate", "100", "--p99", "60s", *SHORT, "--format", "json")
     report = json.loads(out)
     assert code == 0
     assert report["version"] == 1
-    assert report["p99_target"] == 2.0
+    assert report["p99_target"] == 60.0
     assert report["met"] is True
     assert report["result"]["outcomes"] == {"200": 30}
-    assert 0 < report["result"]["latency"]["p50"] <= report["result"]["latency"]["p99"] < 2.0
+    assert 0 < report["result"]["latency"]["p50"] <= report["result"]["latency"]["p99"] < 60.0
 
 
 def test_a_target_that_is_missed_leaves_code_1(bench: Any, url: str) -> None:
@@ -143,7 +143,7 @@ def test_a_body_that_the_model_refuses_is_found_out_with_one_request(
 
 @pytest.mark.slow
 def test_the_highest_rate_is_looked_for(bench: Any, url: str) -> None:
-    code, out, err = bench(url, "--find-rate", "--p99", "100ms", *SHORT, "--format", "json")
+    code, out, err = bench(url, "--find-rate", "--p99", "300ms", *SHORT, "--format", "json")
     report = json.loads(out)
     assert code == 0, err
     assert report["highest_rate"] > 1
@@ -190,12 +190,12 @@ def test_impossible_words_are_wrong_usage(bench: Any, words: tuple[str, str]) ->
 
 @pytest.mark.slow
 def test_ctrl_c_prints_what_was_measured_and_leaves_130(url: str) -> None:
-    command = [sys.executable, "-m", "tarmac", "bench-endpoint", url, "--rate", "50", "--duration", "60s"]
+    command = [sys.executable, "-m", "tarmac", "bench-endpoint", url, "--rate", "50", "--duration", "600s"]
     process = subprocess.Popen([*command, "--warm-up", "0s"], stdout=subprocess.PIPE, text=True)
     try:
-        assert Model.started.wait(30)
+        assert Model.started.wait(120)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -68,7 +68,7 @@ def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after"
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(40)
+        process.wait(60)
 
 
 def test_a_handler_on_a_laptop_is_served_to_that_laptop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_handler_that_cannot_be_loaded_ends_the_command(tmp_path: Path) -> Non
         env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1, "it was tried again, which helps no laptop"
@@ -289,7 +289,7 @@ def test_a_warm_up_request_that_is_not_there_is_said_before_anything_is_loaded(t
         env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 2
     assert "none.json" in done.stderr
