@@ -39,7 +39,7 @@ if closed:
     os.closerange(0, 2)
 os.execvpe(command[0], command, os.environ)
 """
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 @dataclass
@@ -247,7 +247,7 @@ def box(tmp_path: Path, agent_file: Path) -> Iterator[Box]:
     for process in made.started:
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from desk import gone, until
 
 from tarmac.agent.descendants import descendants
 from tarmac.agent.job import Mount
@@ -34,18 +33,6 @@ def read_all(descriptor: int) -> bytes:
     while part := os.read(descriptor, 65536):
         parts.append(part)
     return b"".join(parts)
-
-
-def gone(pid: int, seconds: float = 10.0) -> bool:
-    """Whether a process ends within that time."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], seconds)[0])
-    finally:
-        os.close(descriptor)
 
 
 @pytest.fixture
@@ -80,7 +67,7 @@ def test_the_exit_code_comes_back(start: Callable[..., Keeper]) -> None:
 def test_a_signal_comes_back_as_a_negative_code(start: Callable[..., Keeper]) -> None:
     keeper = start()
     keeper.message()
-    keeper.launch(python("import time; print('ready', flush=True); time.sleep(60)"))
+    keeper.launch(python("import time; print('ready', flush=True); time.sleep(600)"))
     keeper.message()
     assert os.read(keeper.output, 5) == b"ready"
     keeper.signal(signal.SIGTERM)
@@ -106,8 +93,13 @@ def test_a_program_that_is_not_there_is_refused_with_the_reason(start: Callable[
 def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Keeper]) -> None:
     keeper = start()
     keeper.message()
-    # A daemon as they are made by the book: a session of its own, and its parent gone.
-    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        print(os.getpid(), flush=True)\n        time.sleep(600)\n    os._exit(0)\nos.wait()\ntime.sleep(0.3)"
+    # A daemon as they are made by the book: a session of its own, and its parent gone. The script ends once it has said
+    # who it is.
+    daemon = (
+        "import os, time\nreads, writes = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n        os.write(writes, b'x')\n        time.sleep(600)\n"
+        "    os._exit(0)\nos.wait()\nos.read(reads, 1)"
+    )
     keeper.launch(python(daemon))
     keeper.message()
     pid = int(os.read(keeper.output, 100))
@@ -130,10 +122,7 @@ time.sleep(600)
     process = subprocess.Popen([sys.executable, "-c", agent], stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    deadline = time.monotonic() + 10
-    while len(below := descendants(process.pid)) < 4 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(below) >= 4
+    below = until(lambda: len(found := descendants(process.pid)) >= 4 and found, "the whole tree")
     process.kill()
     process.wait()
     process.stdout.close()

@@ -17,7 +17,7 @@ def copied(content: bytes, to: Path | Sink, piece: int = 1 << 16) -> OutputLog:
     for start in range(0, len(content), piece):
         os.write(writable, content[start : start + piece])
     os.close(writable)
-    log.join(30)
+    log.join(120)
     assert not log.is_alive()
     return log
 
@@ -78,7 +78,7 @@ def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
     try:
         os.write(writable, b"hello\n")
         assert watcher.stdout is not None
-        timer = threading.Timer(10, watcher.kill)
+        timer = threading.Timer(60, watcher.kill)
         timer.start()
         assert watcher.stdout.readline() == b"hello\n"
         timer.cancel()
@@ -86,4 +86,4 @@ def test_a_quiet_script_is_heard_at_once(tmp_path: Path) -> None:
         os.close(writable)
         watcher.kill()
         watcher.communicate()
-        log.join(10)
+        log.join(60)

@@ -43,10 +43,10 @@ def job(emulator: RunningEmulator, name: str, instance: str = "ml.m5.large") -> 
         "RoleArn": emulator.role,
         "AppSpecification": {
             "ImageUri": "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
-            "ContainerEntrypoint": ["sleep", "60"],
+            "ContainerEntrypoint": ["sleep", "600"],
         },
         "ProcessingResources": {"ClusterConfig": cluster},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 120},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
         "Tags": [{"Key": "tarmac:run", "Value": name}],
     }
 

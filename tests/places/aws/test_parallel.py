@@ -16,7 +16,7 @@ def test_every_task_is_done_once_by_several_threads() -> None:
 
     def work(task: int) -> None:
         if task < 4:
-            together.wait(20)
+            together.wait(120)
         done.append(task)
 
     work_off(range(100), work, Tally(0, None), 4)
@@ -54,7 +54,7 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs() -> None:
     def work(task: int) -> None:
         if task == 0:
             _thread.interrupt_main()
-        release.wait(60)
+        release.wait(600)
 
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -75,7 +75,7 @@ def test_what_is_on_its_way_has_arrived_when_an_error_is_told() -> None:
             failed.set()
             raise ZeroDivisionError
         under_way.add(task)
-        assert failed.wait(20)
+        assert failed.wait(120)
         under_way.remove(task)
 
     with pytest.raises(ZeroDivisionError):

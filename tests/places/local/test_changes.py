@@ -57,7 +57,7 @@ def test_a_change_while_waiting_ends_the_wait(tmp_path: Path) -> None:
     with Changes([tmp_path]) as changes:
         timer = threading.Timer(0.1, (tmp_path / "new").touch)
         timer.start()
-        assert 0.05 < waited(changes) < LONG / 2
+        assert waited(changes) < LONG / 2
         timer.join()
 
 
@@ -96,10 +96,13 @@ def test_one_change_ends_one_wait(tmp_path: Path) -> None:
         assert waited(changes, 0.05) >= 0.05
 
 
-def test_a_folder_that_is_not_there_is_looked_at_again_and_again(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_looked_at_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Changes([tmp_path / "gone"]) as changes:
         assert waited(changes) < LONG / 2
-        assert waited(changes, 0.05) < room._POLL_SECONDS
+        monkeypatch.setattr(room, "_POLL_SECONDS", LONG)
+        assert waited(changes, 0.05) < LONG / 2
 
 
 def test_a_name_that_is_not_utf8_is_watched(tmp_path: Path) -> None:

@@ -61,14 +61,16 @@ class TestStopping:
             run = place.submit(job(script(FOREVER)))
             run.stop()
             assert run.wait().status == "Stopped"
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 110, "one was killed, two minutes after SIGTERM"
 
     def test_at_once_waits_for_nobody(self, place: LocalPlace, script: Script) -> None:
         run = place.submit(
             job(script("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER))
         )
         run.stop(at_once=True)
-        assert run.wait().status == "Stopped"
+        ended = run.wait()
+        assert ended.status == "Stopped"
+        assert not any("SIGTERM did not end the script" in note for note in ended.notes)
 
     def test_a_run_that_has_ended_stays_as_it_is(self, place: LocalPlace, script: Script) -> None:
         run = place.submit(job(script("")))

@@ -241,7 +241,7 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs(
 
     def answer(key: str, *_: object) -> Reply:
         if key:
-            hang.wait(30)
+            hang.wait(600)
         return Reply(200, b"x") if key else listing({"data/a": b"x"})
 
     class Interrupting(Watch):
@@ -253,7 +253,7 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs(
     try:
         with pytest.raises(KeyboardInterrupt):
             bring(S3Prefix("rows", "data/"), Aws(), cache, Interrupting())
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 300
     finally:
         hang.set()
 

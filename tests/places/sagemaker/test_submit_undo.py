@@ -32,7 +32,7 @@ class Interrupted(Aws):
 
 def test_an_interrupt_after_any_request_leaves_nothing(desk: Desk) -> None:
     job = desk.training(inputs={"training": "data"})
-    (desk.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(60)\n")
+    (desk.folder / "src" / "train.py").write_text("import time\nprint('on')\ntime.sleep(600)\n")
     interrupted = 0
     for number in range(1, 60):
         aws = desk.client(Interrupted)
