@@ -19,13 +19,18 @@ def stream(*bodies: bytes) -> bytes:
 
 
 def read(data: bytes, sizes: list[int]) -> list[tuple[int, bytes, bytes]]:
+    """What a reader finds in data that comes in pieces of these sizes, or as much of each as it has room for."""
     reader = FrameReader()
+    usual = memoryview(bytearray(700_000))
     found: list[tuple[int, bytes, bytes]] = []
     at = 0
-    for size in sizes:
-        found += [(f.id, f.fields, bytes(f.body)) for f in reader.feed(data[at : at + size])]
-        at += size
-    found += [(f.id, f.fields, bytes(f.body)) for f in reader.feed(data[at:])]
+    for size in [*sizes, *[len(usual)] * 20]:
+        into = reader.buffer(usual)
+        piece = data[at : at + min(size, len(into))]
+        into[: len(piece)] = piece
+        found += [(f.id, f.fields, bytes(f.body)) for f in reader.received(usual, len(piece))]
+        at += len(piece)
+    assert at == len(data)
     return found
 
 

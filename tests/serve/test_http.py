@@ -2,87 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
-from typing import Any
 
 import pytest
 from desk import until
+from echo_server import Running
 
-from tarmac.serve.exchange import Exchange
-from tarmac.serve.http import HttpServer, Limits
-from tarmac.serve.http_head import Head
+from tarmac.serve.http import Limits
 
 IMPATIENT = Limits(head_s=0.6, idle_s=1.2, stall_s=0.6, body_s=1.5, linger_s=0.5)
-ALLOWED = 100_000
 HOST = b"Host: x\r\n"
-
-
-class Echo:
-    """Answers `/echo` with the body; keeps what is asked of `/wait`; streams `/stream` when told."""
-
-    def __init__(self) -> None:
-        self.waiting: list[Exchange] = []
-        self.handled = 0
-        self.gone = 0
-        self.read = 0
-
-    def admit(self, head: Head) -> Any:
-        return (404, "not here", ()) if head.path == "/none" else ALLOWED
-
-    def handle(self, exchange: Exchange) -> None:
-        self.handled += 1
-        if exchange.path in ("/wait", "/stream"):
-            exchange.on_gone = self._gone
-            exchange.on_read = self._read
-            self.waiting.append(exchange)
-        else:
-            kind = exchange.headers.get("x-answer", "text/plain")
-            exchange.answer(200, (("content-type", kind),), exchange.body or exchange.path.encode())
-
-    def _gone(self) -> None:
-        self.gone += 1
-
-    def _read(self, pieces: int) -> None:
-        self.read += pieces
-
-
-class Running:
-    """The server on a loop in a thread of its own."""
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.front = Echo()
-        self.loop = asyncio.new_event_loop()
-        self.server = HttpServer(self.front, limits)
-        started: Future[int] = Future()
-        self.thread = threading.Thread(target=self._run, args=(started,))
-        self.thread.start()
-        self.port = started.result(60)
-
-    def _run(self, started: Future[int]) -> None:
-        asyncio.set_event_loop(self.loop)
-        started.set_result(self.loop.run_until_complete(self.server.start("127.0.0.1", 0)))
-        self.loop.run_forever()
-
-    def do(self, function: Any, *arguments: Any) -> None:
-        """Call something on the loop, and wait until that is done."""
-        done: Future[Any] = Future()
-        self.loop.call_soon_threadsafe(lambda: done.set_result(function(*arguments)))
-        done.result(60)
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
-
-    def close(self) -> None:
-        self.do(self.server.close)
-        until(lambda: not self.server.connections, "the connections to close")
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ class App:
             refuse(exchange, 503, "the server is starting", (("retry-after", "1"),))
             return
         try:
-            asked = json.loads(exchange.body)
+            asked = json.loads(bytes(exchange.body))
             name, url = asked["model_name"], asked["url"]
         except (ValueError, TypeError, KeyError, RecursionError):
             refuse(exchange, 400, "the body is no JSON object with model_name and url")

@@ -20,7 +20,9 @@ class Exchange(ABC):
         body: the payload, whole.
     """
 
-    def __init__(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> None:
+    def __init__(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes | memoryview
+    ) -> None:
         self.method = method
         self.path = path
         self.query = query

@@ -63,23 +63,28 @@ class FrameReader:
         self._large: bytearray | None = None
         self._filled = 0
 
+    def buffer(self, usual: memoryview) -> memoryview:
+        """Where the next bytes are to be received: a large frame's own memory, or the usual one."""
+        return usual if self._large is None else memoryview(self._large)[self._filled :]
+
+    def received(self, usual: memoryview, count: int) -> list[Frame]:
+        """The frames that so many bytes complete, which were received where `buffer` said."""
+        return self.feed(bytes(usual[:count])) if self._large is None else self._fill(self._large, count)
+
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete."""
+        """The frames that these bytes complete; no large one may be on its way."""
         frames: list[Frame] = []
-        if self._large is not None:
-            missing = len(self._large) - self._filled
-            taken = min(missing, len(data))
-            self._large[self._filled : self._filled + taken] = data[:taken]
-            self._filled += taken
-            if taken < missing:
-                return frames
-            frames.append(_frame(self._large, memoryview(self._large), 0, *HEADER.unpack_from(self._large)))
-            self._large = None
-            data = data[taken:]
         if self._rest:
             data = self._rest + data
         self._rest = self._read(data, frames)
         return frames
+
+    def _fill(self, large: bytearray, count: int) -> list[Frame]:
+        self._filled += count
+        if self._filled < len(large):
+            return []
+        self._large = None
+        return [_frame(large, memoryview(large), 0, *HEADER.unpack_from(large))]
 
     def _read(self, data: bytes, frames: list[Frame]) -> bytes:
         view = memoryview(data)

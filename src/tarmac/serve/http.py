@@ -8,6 +8,7 @@ and uvicorn on plain Python 8,400. The same front also runs as an ASGI applicati
 from __future__ import annotations
 
 import asyncio
+import mmap
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -22,6 +23,7 @@ from tarmac.serve.wire import Headers
 _SWEEP_S = 0.25
 _LINGER = 1024 * 1024
 _ARRIVING = 256 * 1024
+_LARGE = 64 * 1024
 
 
 class Front(Protocol):
@@ -138,6 +140,8 @@ class Connection(asyncio.BufferedProtocol):
         self._head: Head | None = None
         self._chunked: ChunkedBody | None = None
         self._pieces: list[bytes] = []
+        self._whole: memoryview | None = None
+        """A large body of known length, which is received where it stays."""
         self._received = 0
         self._allowed = 0
         self._body_due = 0.0
@@ -162,10 +166,13 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        return self._server.arriving
+        return self._server.arriving if self._whole is None else self._whole[self._received :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._receive(bytes(self._server.arriving[:nbytes]))
+        if self._whole is None:
+            self._receive(bytes(self._server.arriving[:nbytes]))
+        else:
+            self._fill(self._whole, nbytes)
 
     def _receive(self, data: bytes) -> None:
         if self._state == _BODY:
@@ -281,6 +288,11 @@ class Connection(asyncio.BufferedProtocol):
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if rest:
             self._read_body(rest)
+        if self._state == _BODY and head.length is not None and head.length >= _LARGE:
+            # Fresh pages, that cost nothing until they are filled: many clients may announce much and send nothing.
+            self._whole = memoryview(mmap.mmap(-1, head.length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            for piece in self._pieces:
+                self._whole[: len(piece)] = piece
 
     def _read_body(self, data: bytes) -> None:
         head = self._head
@@ -298,6 +310,17 @@ class Connection(asyncio.BufferedProtocol):
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._forget_body()
         self._handle(body)
+
+    def _fill(self, whole: memoryview, count: int) -> None:
+        self.due = min(time.monotonic() + self._server.limits.stall_s, self._body_due)
+        try:
+            self._count(count)
+        except HttpError as error:
+            self._refuse(error.status, error.message)
+            return
+        if self._received == len(whole):
+            self._forget_body()
+            self._handle(whole)
 
     def _read_plain(self, data: bytes, length: int) -> bool:
         missing = length - self._received
@@ -317,17 +340,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep(self, piece: bytes) -> None:
         self._pieces.append(piece)
-        self._received += len(piece)
-        self._server.buffered += len(piece)
+        self._count(len(piece))
+
+    def _count(self, count: int) -> None:
+        self._received += count
+        self._server.buffered += count
         if self._server.buffered > self._server.limits.buffered:
             raise HttpError(503, "too many bodies are being received")
 
     def _forget_body(self) -> None:
-        self._server.buffered -= sum(map(len, self._pieces))
+        self._server.buffered -= sum(map(len, self._pieces)) if self._whole is None else self._received
         self._pieces = []
+        self._whole = None
         self._chunked = None
 
-    def _handle(self, body: bytes) -> None:
+    def _handle(self, body: bytes | memoryview) -> None:
         head = self._head
         assert head is not None
         self._state = _ANSWERING

@@ -20,7 +20,9 @@ _STATUS_LINES = {
 class HttpExchange(Exchange):
     """One request on a connection."""
 
-    def __init__(self, connection: Connection, server: HttpServer, head: Head, body: bytes) -> None:
+    def __init__(
+        self, connection: Connection, server: HttpServer, head: Head, body: bytes | memoryview
+    ) -> None:
         super().__init__(head.method, head.path, head.query, head.headers, body)
         self.paused = False
         self._connection: Connection | None = connection

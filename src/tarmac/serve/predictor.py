@@ -176,13 +176,14 @@ class Predictor:
     def _receive(self, *, wait: bool) -> None:
         while self._open:
             try:
-                count = self._channel.recv_into(self._arriving, 0, 0 if wait else socket.MSG_DONTWAIT)
+                into = self._reader.buffer(self._arriving)
+                count = self._channel.recv_into(into, 0, 0 if wait else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             if not count:
                 # The front is gone: nobody waits for anything.
                 os._exit(0)
-            for frame in self._reader.feed(bytes(self._arriving[:count])):
+            for frame in self._reader.received(self._arriving, count):
                 self._obey(frame)
             wait = False
             if count < _RECEIVE and self._backlog:

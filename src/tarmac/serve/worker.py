@@ -18,6 +18,8 @@ _QUICK_S = 0.005
 """Below this, the way to the front and back is worth sending a second batch ahead."""
 _SMOOTHING = 0.2
 _ARRIVING = 256 * 1024
+_LARGE = 128 * 1024
+"""From here on one write costs less than one more copy."""
 
 
 class Worker(asyncio.BufferedProtocol):
@@ -119,11 +121,11 @@ class Worker(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        return self._arriving
+        return self._reader.buffer(self._arriving)
 
     def buffer_updated(self, nbytes: int) -> None:
         before = self.answered
-        for frame in self._reader.feed(bytes(self._arriving[:nbytes])):
+        for frame in self._reader.received(self._arriving, nbytes):
             self._obey(frame)
         if self.answered != before:
             self._on_answer(self)
@@ -131,7 +133,10 @@ class Worker(asyncio.BufferedProtocol):
     def _write(self, parts: list[Any]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        if len(parts) > 1 and sum(map(len, parts)) < _LARGE:
+            parts = [b"".join(parts)]
+        for part in parts:
+            self._transport.write(part)
 
     def _obey(self, frame: frames.Frame) -> None:
         if frame.kind == frames.LOADED:
