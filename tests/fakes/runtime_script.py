@@ -34,5 +34,5 @@ class Script:
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **self.environment, **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cuda_stub import CUDA_VARIABLE, build_cuda
+from desk import gone
 
 from tarmac.gpu.asking import MARK, ask, parse_records
 from tarmac.gpu.cuda import read_cuda
@@ -25,7 +26,7 @@ def python(tmp_path: Path):
     return write
 
 
-def asked(python: str, seconds: float = 20):
+def asked(python: str, seconds: float = 120):
     return ask(python, "packages", environment=dict(os.environ), seconds=seconds)
 
 
@@ -48,17 +49,15 @@ def test_a_probe_that_dies_has_still_told_what_it_was_at(python) -> None:
     assert not answer.hung
 
 
+@pytest.mark.slow
 def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path) -> None:
     child = tmp_path / "child"
     started = time.monotonic()
-    answer = asked(python(f"sleep 600 & echo $! > {child}; wait"), seconds=0.5)
-    assert time.monotonic() - started < 5
+    answer = asked(python(f"sleep 600 & echo $! > {child}; wait"), seconds=3)
+    assert time.monotonic() - started < 300
     assert answer.hung
-    assert answer.problem == "gave no answer within 0.5 s"
-    with pytest.raises(ProcessLookupError):
-        for _ in range(200):
-            os.kill(int(child.read_text()), 0)
-            time.sleep(0.01)
+    assert answer.problem == "gave no answer within 3 s"
+    assert gone(int(child.read_text()))
 
 
 def test_garbage_is_no_answer(python) -> None:
@@ -83,15 +82,18 @@ def test_a_module_in_the_current_folder_does_not_shadow_what_a_probe_imports(
     assert asked(sys.executable).problem is None
 
 
-@pytest.mark.parametrize(("statement", "hung"), [("hang cuInit", True), ("crash cuDeviceGetName", False)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statement", "hung", "seconds"), [("hang cuInit", True, 5), ("crash cuDeviceGetName", False, 120)]
+)
 def test_a_driver_that_hangs_or_crashes_takes_nobody_along(
-    statement: str, hung: bool, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    statement: str, hung: bool, seconds: float, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = build_cuda(tmp_path_factory.mktemp("stub"))
     scenario = tmp_path / "cuda.txt"
     scenario.write_text(f"version 12040\ndevice 8 6 100 NVIDIA A10G\n{statement}\n")
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), CUDA_VARIABLE: str(scenario)}
-    reading = read_cuda(environment, seconds=2)
+    reading = read_cuda(environment, seconds)
     assert reading.hung is hung
     assert "cuInit" in (reading.problem or "")
     assert reading.devices == ()

@@ -26,7 +26,7 @@ class Time:
         self._end = seconds
         self._scenario = scenario
         self._over = threading.Event()
-        self._stopped = threading.Event()
+        self._stopping = threading.Event()
 
     def clock(self) -> float:
         return self.now
@@ -37,14 +37,14 @@ class Time:
             self._scenario.now(self.now)
         if self.now >= self._end - 1e-6:
             self._over.set()
-            self._stopped.wait(10)
+            self._stopping.wait(60)
 
     def run(self, watching: Sampler) -> Evidence:
         """Lets the time pass to its end and stops."""
+        # At the end the sampler sits in `wait` until it is told to stop.
+        self._stopping = watching._stopping
         watching.start()
-        assert self._over.wait(10)
-        # The sampler sits in `wait` until the thread that stops it is about to join it.
-        threading.Timer(0.01, self._stopped.set).start()
+        assert self._over.wait(60)
         return watching.stop()
 
 

@@ -161,7 +161,7 @@ state = {"steps": 0}
 kept = rt.checkpoint(state=state, folder="kept")
 print("began", kept.progress.epoch, kept.progress.step, state["steps"], flush=True)
 for epoch in kept.epochs(3):
-    for _ in kept.steps(range(100)):
+    for _ in kept.steps(range(100_000)):
         state["steps"] += 1
         time.sleep(0.005)
 print("done", state["steps"])
@@ -180,14 +180,14 @@ def test_sigterm_saves_at_the_steps_end_and_leaves_with_143(script: Script) -> N
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 143
     assert "as SIGTERM asked; the next attempt goes on from there" in errors
     about = json.loads(next((script.folder / "kept").glob("*/checkpoint.json")).read_text())
     steps = about["progress"]["step"]
-    assert 0 < steps < 100
+    assert 0 < steps < 100_000
     again = script(LOOP.replace("time.sleep(0.005)", "pass"))
-    assert again.splitlines() == [f"began 0 {steps} {steps}", "done 300"]
+    assert again.splitlines() == [f"began 0 {steps} {steps}", "done 300000"]
 
 
 def test_a_forked_process_ends_on_sigterm_as_ever(script: Script) -> None:
@@ -197,7 +197,7 @@ rt.checkpoint(state={}, folder="kept")
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
 child.start()
 child.terminate()
-child.join(20)
+child.join(60)
 print(child.exitcode)
 """)
     assert said == "-15\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from desk import until
+from ports import free_port
 from runtime_script import Script
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,7 @@ def torchrun(folder: Path, code: str, *, name: str = "train.py", **variables: st
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("torchrun")
     process = torchrun(folder, TRAIN)
-    output, errors = process.communicate(timeout=100)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert "destroy_process_group" not in errors
     return folder, sorted(map(json.loads, output.splitlines()), key=lambda one: one["rank"])
@@ -98,7 +99,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
             "import tarmac.runtime.process_groups as p\np.TORCH_PORT = int(sys.argv[1])",
         )
     )
-    port = str(20000 + os.getpid() % 20000)
+    port = str(free_port())
     started = [
         subprocess.Popen(
             [sys.executable, "train.py", port],
@@ -114,7 +115,7 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
         )
         for host in json.loads(hosts)
     ]
-    said = [json.loads(process.communicate(timeout=100)[0]) for process in started]
+    said = [json.loads(process.communicate(timeout=300)[0]) for process in started]
     assert [(one["rank"], one["world"], one["backend"]) for one in said] == [(0, 2, "gloo"), (1, 2, "gloo")]
 
 
@@ -142,7 +143,7 @@ def test_all_processes_stop_at_one_step_after_sigterm(tmp_path: Path) -> None:
     place = tmp_path / "model"
     until(lambda: all((place / f"going-{rank}").exists() for rank in (0, 1)), "the first step")
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert "stopped after epoch 0 and" in errors
     about = json.loads(next(place.glob("checkpoint-*/checkpoint.json")).read_text())
     assert about["progress"]["step"] % 10 == 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_ports
 from runtime_script import Script
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def cluster(folder: Path, code: str, kinds: list[str]) -> list[dict[str, Any]]:
             )
         )
     try:
-        ended = [process.communicate(timeout=100) for process in started]
+        ended = [process.communicate(timeout=300) for process in started]
     finally:
         for process in started:
             process.kill()
@@ -102,14 +102,6 @@ def cluster(folder: Path, code: str, kinds: list[str]) -> list[dict[str, Any]]:
         errors for _, errors in ended
     )
     return [json.loads(output) if output else {} for output, _ in ended]
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listening.getsockname()[1] for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    return ports
 
 
 @pytest.fixture(scope="module")

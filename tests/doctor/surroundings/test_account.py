@@ -125,7 +125,7 @@ def test_an_aws_that_never_answers_is_given_up():
         reading = read(Machine(environment=environment, instance_type="g5.xlarge"))
     assert reading is not None
     assert codes(evaluate(reading)) == ["D715 warning"]
-    assert time.monotonic() - began < SECONDS
+    assert time.monotonic() - began < 3 * SECONDS
 
 
 @pytest.mark.slow
