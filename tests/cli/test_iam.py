@@ -87,6 +87,6 @@ def test_neither_credentials_nor_boto3_are_needed() -> None:
         "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n"
         "from tarmac.cli.main import main; sys.exit(main(['iam', 'policy']))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)

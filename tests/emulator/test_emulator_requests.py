@@ -251,7 +251,7 @@ def _raw(aws: Account, operation: str, request: dict[str, Any]) -> tuple[str, st
         {"X-Amz-Target": f"SageMaker.{operation}", "Content-Type": "application/x-amz-json-1.1"},
     )
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(sent, timeout=30)
+        urllib.request.urlopen(sent, timeout=120)
     answer = json.loads(caught.value.read())
     caught.value.close()
     return answer["__type"], answer["message"]
@@ -291,7 +291,7 @@ def test_a_web_page_of_somebody_elses_starts_nothing(aws: Account, header: str) 
         aws.emulator.url, b"{}", {"X-Amz-Target": "SageMaker.ListModels", header: value}
     )
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(sent, timeout=30)
+        urllib.request.urlopen(sent, timeout=120)
     assert caught.value.code == 403
     caught.value.close()
 
@@ -301,5 +301,5 @@ def test_a_presigned_address_needs_no_credentials(aws: Account) -> None:
     address = aws.client("s3").generate_presigned_url(
         "get_object", Params={"Bucket": aws.bucket, "Key": "a.txt"}
     )
-    with urllib.request.urlopen(address, timeout=30) as answer:
+    with urllib.request.urlopen(address, timeout=120) as answer:
         assert answer.read() == b"hello"

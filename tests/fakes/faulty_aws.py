@@ -145,7 +145,7 @@ class FaultyAws:
 
     def _pass_on(self, request: Request) -> Said:
         assert self._behind, f"nobody answers {request.operation}"
-        connection = http.client.HTTPConnection(self._behind, timeout=30)
+        connection = http.client.HTTPConnection(self._behind, timeout=120)
         try:
             headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "expect")}
             connection.request(request.method, request.path, request.body, headers)

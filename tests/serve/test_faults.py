@@ -245,7 +245,7 @@ def test_an_address_that_is_not_this_machines_is_not_taken_for_another_server(tm
         [sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder), "--host", "192.0.2.1"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
     )
     assert done.returncode == 2
     assert "Another server" not in done.stderr

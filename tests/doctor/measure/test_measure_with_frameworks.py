@@ -43,7 +43,7 @@ probe["with_tensorflow"](tf, 0)
 def test_every_rate_is_measured_and_nothing_is_complained_of(framework: str, script: str):
     pytest.importorskip(framework)
     command = [sys.executable, "-c", START + script, str(SOURCE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     records = [
         json.loads(line.split("tarmac ", 1)[1]) for line in done.stdout.splitlines() if "tarmac " in line

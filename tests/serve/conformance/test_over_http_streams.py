@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @contextmanager
 def asked(server: Server, **data: object) -> Iterator[http.client.HTTPResponse]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
     connection.request("POST", "/invocations", json.dumps(data), {"Content-Type": "application/json"})
     try:
         yield connection.getresponse()
