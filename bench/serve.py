@@ -4,9 +4,9 @@
 
 Each peer gets a virtual environment of its own, made with uv in TARMAC_BENCH_CACHE (default: a folder in the temporary
 directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP
-with JSON: 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of
-the bare predict loop; `/ping` p99 under 10 ms while the model is busy; `/ping` 200 under a second beside the model's own
-load. Returns 1 where an aim is missed.
+with JSON: 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 with a request
+waiting within 5 % of the bare predict loop; `/ping` p99 under 10 ms while the model is busy; `/ping` 200 under a second
+beside the model's own load. Returns 1 where an aim is missed.
 """
 
 from __future__ import annotations
@@ -225,8 +225,9 @@ def _beside_the_bare_loop(case: Case, here: Here, table: Table, stack: Stack, sc
     """In turn, since on a shared machine the pace of a minute says nothing of the next one's."""
     for _ in range(case.pairs):
         bare = here.ceiling(1, _PAIR_S)
-        reading, _ = measuring.measure(stack, 1, _PAIR_S, scratch, warm=0.0)
-        table.beside.append(1 / (bare * reading.p50))
+        for clients in (1, 2):
+            reading, _ = measuring.measure(stack, clients, _PAIR_S, scratch, warm=0.0)
+            table.beside.setdefault(clients, []).append(clients / reading.p50 / bare)
 
 
 def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
@@ -291,7 +292,8 @@ def _aims(table: Table) -> list[tuple[str, bool, str]]:
         at_1 = min(report.ratio(own, row, 1) or 0.0 for row in peers)
         aims.append(("no slower than any at 1 client", at_1 >= 1, f"{at_1:.2f} times the quickest"))
     if table.name.startswith("resnet18"):
-        share = statistics.median(table.beside)
+        # Two clients: while one's answer travels the other's is computed, and what is seen is the server's own part.
+        share = statistics.median(table.beside[2])
         aims.append(
             (f"{table.name}: within 5 % of the bare loop", share >= 0.95, f"{100 * share:.1f} % of it")
         )

@@ -28,7 +28,7 @@ class Case:
         clients: closed-loop clients, one measurement each.
         seconds: of each measurement.
         rounds: measurements of each stack, interleaved with the others'.
-        pairs: times that Tarmac under one client and the bare predict loop are measured, in turn.
+        pairs: times that Tarmac under one client, under two, and the bare predict loop are measured, in turn.
     """
 
     model: str

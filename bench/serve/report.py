@@ -56,7 +56,8 @@ class Table:
         bytes: of one request's body, as most stacks take it.
         bare_load: seconds that a process takes to import torch and load the model, without a server.
         ceilings: items a second by batch size without any server, one a round.
-        beside: the bare loop's median time of an item over that of Tarmac's answers to one client, one a pair.
+        beside: Tarmac's answers a second (by their median time) over the bare loop's predictions (by theirs), by
+            clients, one a pair.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
     """
@@ -67,7 +68,7 @@ class Table:
     when: str = ""
     bare_load: float = 0.0
     ceilings: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
-    beside: list[float] = field(default_factory=list[float])
+    beside: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     rows: list[Row] = field(default_factory=list[Row])
 
     @classmethod
@@ -76,6 +77,7 @@ class Table:
         given = dict(value)
         given["clients"] = tuple(given["clients"])
         given["ceilings"] = {int(batch): rates for batch, rates in given["ceilings"].items()}
+        given["beside"] = {int(clients): shares for clients, shares in given["beside"].items()}
         given["rows"] = [row_from_json(row) for row in given["rows"]]
         return cls(**given)
 
@@ -179,10 +181,12 @@ def _table(table: Table) -> list[str]:
             for batch, rates in table.ceilings.items()
         ]
         lines += [f"In-process ceiling, one thread: {', '.join(parts)}.", ""]
-    if table.beside:
-        low, middle, high = (f"{100 * share:.1f} %" for share in statistics.quantiles(table.beside, n=4))
-        said = f"{len(table.beside)} pairs in turn: {middle} of its speed (quartiles {low} and {high})"
-        lines += [f"Tarmac's median answer to one client beside the bare loop's prediction, {said}.", ""]
+    for clients, shares in table.beside.items():
+        low, middle, high = (f"{100 * share:.1f} %" for share in statistics.quantiles(shares, n=4))
+        said = (
+            f"{len(shares)} pairs in turn, by median times: {middle} of its pace (quartiles {low} and {high})"
+        )
+        lines += [f"Tarmac with {clients} at a time beside the bare predict loop, {said}.", ""]
     own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
     measured = [row for row in table.rows if not row.skipped]
     heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]
