@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -134,7 +135,10 @@ def test_two_channels_of_one_name_are_refused(aws: Account) -> None:
 
 @pytest.mark.slow
 def test_jobs_are_listed_in_pages_and_in_order(aws: Account) -> None:
-    names = [aws.train("true") for _ in range(5)]
+    names: list[str] = []
+    for _ in range(5):
+        names.append(aws.train("true"))
+        time.sleep(0.002)  # times are told to the millisecond
     pages = list(
         aws.client("sagemaker")
         .get_paginator("list_training_jobs")
