@@ -184,6 +184,18 @@ def below(pid: int) -> list[int]:
     return descendants(pid)
 
 
+def zombies(pid: int) -> list[int]:
+    """Those below one that have ended and that nobody has waited for."""
+
+    def state(one: int) -> str:
+        try:
+            return Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return ""
+
+    return [one for one in below(pid) if state(one) == "Z"]
+
+
 def _command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from desk import gone, until
-from serving import ECHO, WAITS, Server, below, model_folder, serving
+from serving import ECHO, WAITS, Server, below, model_folder, serving, zombies
 
 pytestmark = pytest.mark.slow
 
@@ -356,19 +356,9 @@ def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orp
         assert server.predict(1).json < 100
         first = below(process.pid)[0]
         assert Path(f"/proc/{first}/status").read_text().split("NSpid:")[1].split()[1] == "1"
-        until(lambda: not _zombies(first), "the orphans to be collected")
+        until(lambda: not zombies(first), "the orphans to be collected")
         os.kill(first, signal.SIGTERM)
         assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()
-
-
-def _zombies(pid: int) -> list[int]:
-    def state(one: int) -> str:
-        try:
-            return Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return ""
-
-    return [one for one in below(pid) if state(one) == "Z"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from desk import gone, until
 from served import front_of, post, served, wire
-from serving import ECHO, WAITS, Server, below
+from serving import ECHO, WAITS, Server, below, zombies
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-lifecycle")]
 
@@ -105,16 +105,6 @@ def test_zombies_of_a_handlers_grandchildren_are_collected(tmp_path: Path) -> No
         for number in range(5):
             server.predict(number)
         until(lambda: not zombies(server.process.pid), "the orphans to be collected")
-
-
-def zombies(pid: int) -> list[int]:
-    def state(one: int) -> str:
-        try:
-            return Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return ""
-
-    return [one for one in below(pid) if state(one) == "Z"]
 
 
 def test_a_second_sigterm_ends_it_without_waiting(tmp_path: Path) -> None:

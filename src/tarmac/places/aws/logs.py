@@ -65,10 +65,7 @@ class LogCalls(Asking):
         Args:
             token: from the page before; the stream's beginning if None.
         """
-        asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": True}
-        if token is not None:
-            asked["nextToken"] = token
-        events, page = self._page(asked)
+        events, page = self._page(group, stream, token, from_head=True)
         return events, page.get("nextForwardToken", token)
 
     def last_log_events(
@@ -81,17 +78,18 @@ class LogCalls(Asking):
         Args:
             token: from the page behind; the stream's end if None.
         """
-        asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": False}
-        if token is not None:
-            asked["nextToken"] = token
-        events, page = self._page(asked)
+        events, page = self._page(group, stream, token, from_head=False)
         return events, page.get("nextBackwardToken", token)
 
-    def _page(self, asked: dict[str, Any]) -> tuple[list[LogEvent], dict[str, Any]]:
+    def _page(
+        self, group: str, stream: str, token: str | None, *, from_head: bool
+    ) -> tuple[list[LogEvent], dict[str, Any]]:
         """A page's lines, and the page; both empty where the stream is not there."""
-        what = f"{asked['logGroupName']} {asked['logStreamName']}"
+        asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": from_head}
+        if token is not None:
+            asked["nextToken"] = token
         try:
-            page = self._ask("logs", "get_log_events", asked, what)
+            page = self._ask("logs", "get_log_events", asked, f"{group} {stream}")
         except AwsRefused as refused:
             if refused.code == _MISSING:
                 return [], {}
