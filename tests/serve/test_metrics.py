@@ -44,8 +44,8 @@ def test_a_histogram_counts_what_is_not_above_each_bound() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    counter = Counter()
-    counter.add((("path", 'a"b\\c\nd'),))
+    counter = Counter("path")
+    counter.add(('a"b\\c\nd',))
     assert list(family("n", "counter", "Help.", counter.lines("n")))[-1] == 'n{path="a\\"b\\\\c\\nd"} 1'
 
 

@@ -49,19 +49,24 @@ class Histogram:
 
 
 class Counter:
-    """Counts by labels."""
+    """Counts by labels.
 
-    def __init__(self) -> None:
-        self._counts: dict[Labels, float] = {}
+    Args:
+        names: of the labels.
+    """
 
-    def add(self, labels: Labels = (), amount: float = 1) -> None:
-        """Count."""
-        self._counts[labels] = self._counts.get(labels, 0) + amount
+    def __init__(self, *names: str) -> None:
+        self._names = names
+        self._counts: dict[tuple[object, ...], float] = {}
+
+    def add(self, values: tuple[object, ...] = (), amount: float = 1) -> None:
+        """Count; the labels' values in the order of their names."""
+        self._counts[values] = self._counts.get(values, 0) + amount
 
     def lines(self, name: str) -> Iterator[Line]:
         """Its lines."""
-        for labels, count in self._counts.items():
-            yield name, labels, count
+        for values, count in self._counts.items():
+            yield name, tuple(zip(self._names, map(str, values))), count
 
 
 def family(name: str, kind: str, help_text: str, lines: Iterable[Line]) -> Iterator[str]:

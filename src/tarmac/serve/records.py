@@ -31,31 +31,30 @@ class Totals:
     """What `/metrics` shows of all requests so far."""
 
     def __init__(self) -> None:
-        self._requests = Counter()
+        self._requests = Counter("method", "path", "status")
         self._latency = Histogram(SECONDS)
-        self._phases = {
-            name: Histogram(SECONDS) for name in ("decode", "queue", "batch", "predict", "encode")
-        }
-        self._batch = Histogram(SIZES)
+        self._decode, self._queue, self._batch, self._predict, self._encode = (
+            Histogram(SECONDS) for _ in range(5)
+        )
+        self._batch_size = Histogram(SIZES)
 
     def add(self, record: Record) -> None:
         """Count a request."""
-        labels = (("method", record.method), ("path", record.path), ("status", str(record.status)))
-        self._requests.add(labels)
         phases = record.phases
+        self._requests.add((record.method, record.path, record.status))
         if phases is None:
             return
         self._latency.observe(record.seconds)
-        if not phases.taken:
+        taken, decode, batch, predict, encode, batch_size = phases
+        if not taken:
             return
-        histograms = self._phases
-        histograms["queue"].observe(record.queue)
-        histograms["decode"].observe(phases.decode)
-        if phases.batch_size:
-            histograms["batch"].observe(phases.batch)
-            histograms["predict"].observe(phases.predict)
-            histograms["encode"].observe(phases.encode)
-            self._batch.observe(phases.batch_size)
+        self._queue.observe(record.queue)
+        self._decode.observe(decode)
+        if batch_size:
+            self._batch.observe(batch)
+            self._predict.observe(predict)
+            self._encode.observe(encode)
+            self._batch_size.observe(batch_size)
 
     def lines(self) -> Iterator[str]:
         """As Prometheus reads it."""
@@ -71,13 +70,20 @@ class Totals:
             "From a request's last byte to its answer.",
             self._latency.lines("tarmac_invocation_seconds"),
         )
+        phases = {
+            "decode": self._decode,
+            "queue": self._queue,
+            "batch": self._batch,
+            "predict": self._predict,
+            "encode": self._encode,
+        }
         yield from family(
             "tarmac_phase_seconds",
             "histogram",
             "Where the time of predictions went.",
             (
                 line
-                for name, histogram in self._phases.items()
+                for name, histogram in phases.items()
                 for line in histogram.lines("tarmac_phase_seconds", (("phase", name),))
             ),
         )
@@ -85,7 +91,7 @@ class Totals:
             "tarmac_batch_size",
             "histogram",
             "Requests computed together, counted once for each.",
-            self._batch.lines("tarmac_batch_size"),
+            self._batch_size.lines("tarmac_batch_size"),
         )
 
 
