@@ -39,7 +39,7 @@ PROBES = {"agent/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "tensorflow", 
 """Programs that the script's own interpreter runs, and what of its packages they may ask; nothing imports them."""
 IMAGE = {
     "serve/carried/": {"sagemaker_inference"},
-    "serve/codecs/": {"numpy", "orjson", "scipy"},
+    "serve/codecs/": {"numpy", "orjson", "scipy", "simdjson"},
     "serve/frameworks/": {"numpy"},
     "serve/frameworks/signatures.py": {"keras"},
     "serve/frameworks/tensorflow_models.py": {"keras", "tensorflow"},

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from tarmac.serve import media
-from tarmac.serve.codecs import arrays, csv_text, json_text
+from tarmac.serve.codecs import arrays, csv_text, json_numbers, json_text
 from tarmac.serve.errors import RequestError
 from tarmac.serve.handler import Body
 
@@ -103,38 +102,24 @@ def array_of(value: Any, numbers: Any = None) -> Any:
 
 
 def _from_json(body: Body, numbers: Any, plain_objects: bool) -> Any:
+    import numpy as np
+
+    small = numbers is np.float32
+    if small and (array := json_numbers.read(body)) is not None:
+        return array
     value = json_text.read(body)
     if plain_objects and isinstance(value, dict):
         return value
     if numbers is None or not isinstance(value, list):
         return array_of(value, numbers)
-    import numpy as np
-
-    if numbers is np.float32 and (row := _packed(value)) is not None:
-        return row
+    if small and (array := json_numbers.pack(value)) is not None:
+        return array
     if not json_text.is_numeric(body):
         return array_of(value, numbers)
     try:
         return np.array(value, dtype=numbers)
     except (ValueError, OverflowError):
         raise _ragged() from None
-
-
-def _packed(value: list[Any]) -> Any:
-    """One row of numbers as float32, by `struct`, which is twice as fast as numpy; `None` where it is none."""
-    import numpy as np
-
-    depth = 1
-    while len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-        depth += 1
-    try:
-        # numpy refuses more than 64 dimensions.
-        array = np.empty((1,) * (depth - 1) + (len(value),), np.float32)
-        struct.pack_into(f"{len(value)}f", array.data, 0, *value)
-    except (struct.error, ValueError):
-        return None
-    return array
 
 
 def _as(array: Any, numbers: Any) -> Any:

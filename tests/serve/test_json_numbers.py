@@ -1,0 +1,118 @@
+"""Lists of numbers straight into arrays: the same as the slow way says, or nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarmac.serve import media
+from tarmac.serve.codecs import bodies, json_numbers
+from tarmac.serve.errors import RequestError
+
+needs_simdjson = pytest.mark.skipif(
+    json_numbers._simdjson is None, reason="pysimdjson has no wheel for this Python"
+)
+
+REGULAR = [
+    [],
+    [[]],
+    [[], []],
+    [1],
+    [1, 2.5, -3e-3],
+    [[0, -0.0]],
+    [[[1, 2], [3, 4]], [[5, 6], [7, 8.5]]],
+    [[1e39, 16777217]],
+    [2**63, -(2**63)],
+]
+OTHER = [
+    [[1, 2], [3]],
+    [[1, [2]]],
+    [[1, 2], [3, [4]]],
+    [[[1]], [2]],
+    [[1], 2],
+    [1, [2]],
+    [[], [1]],
+    [1, "["],
+    [1, None],
+    ["a"],
+    [{}],
+    [[1, 2], [3, {}]],
+]
+
+
+@needs_simdjson
+@pytest.mark.parametrize("value", REGULAR)
+def test_an_array_is_read_without_an_object_for_a_number(value: list[Any]) -> None:
+    array = json_numbers.read(json.dumps(value).encode())
+    expected = np.array(value, np.float64)
+    assert array.dtype == np.float32
+    assert array.shape == expected.shape
+    with np.errstate(over="ignore"):
+        assert np.array_equal(array, expected.astype(np.float32))
+    assert array.flags.writeable
+
+
+@pytest.mark.parametrize("value", REGULAR)
+def test_an_array_is_packed(value: list[Any]) -> None:
+    array = json_numbers.pack(value)
+    assert array.dtype == np.float32
+    with np.errstate(over="ignore"):
+        assert np.array_equal(array, np.array(value, np.float64).astype(np.float32))
+    assert array.shape == np.array(value).shape
+
+
+@needs_simdjson
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(json.dumps(value) for value in OTHER),
+        *("", "3", '{"a": [1]}', "[1, 2", "[1] x", "[01]", "[NaN]", "[1, true]", "[" * 2000 + "]" * 2000),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_left_to_the_slow_way(text: str) -> None:
+    assert json_numbers.read(text.encode()) is None
+    # And the next body finds the parser free.
+    assert json_numbers.read(b"[7]").tolist() == [7]
+
+
+@pytest.mark.parametrize("value", OTHER)
+def test_what_is_no_array_of_numbers_is_not_packed(value: list[Any]) -> None:
+    assert json_numbers.pack(value) is None
+
+
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+leaves = numbers | st.booleans() | st.none() | st.text(max_size=2)
+lists = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3), max_leaves=12).filter(
+    lambda value: isinstance(value, list)
+)
+
+
+@given(lists, st.booleans())
+def test_both_ways_say_the_same(value: list[Any], quick: bool) -> None:
+    """Whatever a list holds: with pysimdjson, without it, and by numpy alone."""
+    body = json.dumps(value).encode()
+    parser, json_numbers._parser = json_numbers._parser, json_numbers._parser if quick else None
+    try:
+        given_ = outcome(body, np.float32)
+    finally:
+        json_numbers._parser = parser
+    wanted = outcome(body, np.float64)
+    if isinstance(wanted, np.ndarray):
+        assert isinstance(given_, np.ndarray)
+        with np.errstate(over="ignore"):
+            assert np.array_equal(given_, wanted.astype(np.float32), equal_nan=True)
+        assert given_.shape == wanted.shape
+    else:
+        assert given_ == wanted
+
+
+def outcome(body: bytes, dtype: Any) -> Any:
+    try:
+        return bodies.read_body(body, media.JSON, dtype)
+    except RequestError as error:
+        return error.message
