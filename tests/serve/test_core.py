@@ -15,7 +15,7 @@ from tarmac.serve.exchange import Exchange
 from tarmac.serve.pool import Pool
 from tarmac.serve.records import Record
 from tarmac.serve.settings import Settings
-from tarmac.serve.wire import Headers
+from tarmac.serve.wire import Headers, RequestHeaders
 from tarmac.serve.worker import Worker
 
 
@@ -23,7 +23,7 @@ class Client(Exchange):
     """Remembers what it is told."""
 
     def __init__(self, body: bytes = b"x", **headers: str) -> None:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = RequestHeaders({name.replace("_", "-"): value for name, value in headers.items()})
         super().__init__("POST", "/invocations", "", named, body)
         self.told: list[Any] = []
         self.told_headers: dict[str, str] = {}

@@ -8,7 +8,16 @@ import pytest
 
 from tarmac.serve import frames
 from tarmac.serve.frames import FrameReader, pack
-from tarmac.serve.wire import Phases, answer_fields, call_fields, read_answer, read_call
+from tarmac.serve.wire import (
+    Phases,
+    RequestHeaders,
+    answer_fields,
+    call_fields,
+    pack_headers,
+    read_answer,
+    read_call,
+    read_headers,
+)
 
 
 def stream(*bodies: bytes) -> bytes:
@@ -56,13 +65,16 @@ def test_a_body_stays_as_it_was_when_more_is_read() -> None:
 
 
 def test_a_requests_fields_come_back() -> None:
-    headers = {"content-type": "application/json", "x-bytes": "\xff\xe9", "x-empty": ""}
+    headers = RequestHeaders({"content-type": "application/json", "x-bytes": "\xff\xe9", "x-empty": ""})
     data = pack(frames.CALL, 1, call_fields(12.5, headers))
     (frame,) = FrameReader().feed(data)
-    assert read_call(frame.fields) == (12.5, headers)
+    deadline, packed = read_call(frame.fields)
+    assert deadline == 12.5
+    assert dict(read_headers(packed)) == headers
 
 
 def test_an_answers_fields_come_back() -> None:
     phases = Phases(1.5, 0.25, 0.125, 2.0, 0.5, 7)
-    fields = answer_fields(200, phases, [("content-type", "text/csv"), ("a", ""), ("a", "b")])
-    assert read_answer(fields) == (200, phases, [("content-type", "text/csv"), ("a", ""), ("a", "b")])
+    headers = (("content-type", "text/csv"), ("a", ""), ("a", "b"))
+    assert read_answer(answer_fields(200, phases, pack_headers(headers))) == (200, phases, headers)
+    assert read_answer(answer_fields(204, phases)) == (204, phases, ())

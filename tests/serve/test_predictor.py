@@ -20,7 +20,7 @@ from tarmac.serve.frames import Frame, FrameReader, pack
 from tarmac.serve.handler import BatchSettings, Device, Model, Request, Response
 from tarmac.serve.predictor import PIECES_AHEAD, Predictor
 from tarmac.serve.settings import Settings
-from tarmac.serve.wire import call_fields, read_answer
+from tarmac.serve.wire import RequestHeaders, call_fields, read_answer
 
 
 class Held(Model):
@@ -86,7 +86,7 @@ class Spoken:
         self.thread.start()
 
     def call(self, number: int, body: bytes, within: float = 60, **headers: str) -> bytes:
-        fields = call_fields(time.monotonic() + within, headers)
+        fields = call_fields(time.monotonic() + within, RequestHeaders(headers))
         return pack(frames.CALL, number, fields, len(body)) + body
 
     def send(self, *parts: bytes) -> None:

@@ -13,7 +13,7 @@ from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.http import Front
 from tarmac.serve.http_head import Head, HttpError
-from tarmac.serve.wire import Headers
+from tarmac.serve.wire import Headers, RequestHeaders
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -48,7 +48,7 @@ class AsgiApp:
             listening.cancel()
 
     async def _received(self, scope: Scope, receive: Receive) -> AsgiExchange | None:
-        headers: dict[str, str] = {}
+        headers = RequestHeaders()
         for raw_name, raw_value in scope["headers"]:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -76,7 +76,7 @@ class AsgiApp:
 class AsgiExchange(Exchange):
     """One request of an ASGI server."""
 
-    def __init__(self, method: str, path: str, query: str, headers: dict[str, str], body: bytes) -> None:
+    def __init__(self, method: str, path: str, query: str, headers: RequestHeaders, body: bytes) -> None:
         super().__init__(method, path, query, headers, body)
         self._messages: asyncio.Queue[MutableMapping[str, Any] | None] = asyncio.Queue()
 

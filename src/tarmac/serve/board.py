@@ -9,12 +9,10 @@ from __future__ import annotations
 import mmap
 import os
 import signal
-import struct
 import tempfile
 
 LATE_SIGNAL = signal.SIGUSR1
 """The front has a predictor look whether its present request has run for too long."""
-_SHOWN = struct.Struct("<Qd")
 _SIZE = mmap.PAGESIZE
 
 
@@ -24,6 +22,9 @@ class Board:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _SIZE)
+        # Eight bytes each, so that neither is ever seen half written.
+        self._taken = memoryview(self._memory).cast("Q")[:1]
+        self._busy_since = memoryview(self._memory).cast("d")[1:2]
 
     @classmethod
     def make(cls) -> Board:
@@ -38,19 +39,26 @@ class Board:
 
     def show(self, taken: int, busy_since: float) -> None:
         """Show how many requests were ever taken up, and when the present ones were; 0 when idle."""
-        _SHOWN.pack_into(self._memory, 0, taken, busy_since)
+        self._taken[0] = taken
+        self._busy_since[0] = busy_since
+
+    def busy(self, since: float) -> None:
+        """Show when the present ones were taken up."""
+        self._busy_since[0] = since
 
     @property
     def taken(self) -> int:
         """How many requests the predictor has ever taken up, in the order they were sent."""
-        return _SHOWN.unpack_from(self._memory)[0]
+        return self._taken[0]
 
     @property
     def busy_since(self) -> float:
         """When it took up what it is at, on `time.monotonic`'s clock; 0 when idle."""
-        return _SHOWN.unpack_from(self._memory)[1]
+        return self._busy_since[0]
 
     def close(self) -> None:
         """Let go of it."""
+        self._taken.release()
+        self._busy_since.release()
         self._memory.close()
         os.close(self.descriptor)

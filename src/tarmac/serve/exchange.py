@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Callable
 
-from tarmac.serve.wire import Headers
+from tarmac.serve.wire import Headers, RequestHeaders
 
 
 class Exchange(ABC):
@@ -21,7 +20,7 @@ class Exchange(ABC):
     """
 
     def __init__(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes | memoryview
+        self, method: str, path: str, query: str, headers: RequestHeaders, body: bytes | memoryview
     ) -> None:
         self.method = method
         self.path = path

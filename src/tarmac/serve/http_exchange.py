@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -38,13 +39,16 @@ class HttpExchange(Exchange):
             return
         self.status = status
         self.sent = len(body)
-        fields = [*headers, ("content-length", str(len(body)))]
+        length = b"content-length: %d\r\n" % len(body)
+        parts: list[bytes | memoryview] = [_start(status, tuple(headers)), self._server.date, length]
         if not self._keep or self._server.closing:
-            fields.append(("connection", "close"))
+            parts.append(b"connection: close\r\n")
         elif not self._minor:
-            fields.append(("connection", "keep-alive"))
-        head = head_of_answer(status, fields, self._server.date)
-        connection.write(head if self.method == "HEAD" else b"".join((head, body)))
+            parts.append(b"connection: keep-alive\r\n")
+        parts.append(b"\r\n")
+        if self.method != "HEAD":
+            parts.append(body)
+        connection.write(b"".join(parts))
         connection.answered(keep=self._keep)
 
     def begin(self, status: int, headers: Headers) -> None:
@@ -107,12 +111,18 @@ def head_of_answer(status: int, fields: Headers, date: bytes) -> bytes:
     Args:
         date: the line of the `Date` header.
     """
+    return b"".join((_start(status, tuple(fields)), date, b"\r\n"))
+
+
+@lru_cache(maxsize=64)
+def _start(status: int, fields: tuple[tuple[str, str], ...]) -> bytes:
+    """The status line and the lines of headers; those of one model's answers are mostly the same."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in fields])
     if _unsafe(lines, len(fields)):
         # A handler's header with a line break would write headers of its own.
         lines = "".join([f"{_one_line(name)}: {_one_line(value)}\r\n" for name, value in fields])
-    start = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n".encode()
-    return b"".join((start, date, lines.encode("latin-1", "replace"), b"\r\n"))
+    first = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n".encode()
+    return first + lines.encode("latin-1", "replace")
 
 
 def _unsafe(lines: str, fields: int) -> bool:

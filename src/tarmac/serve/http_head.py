@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tarmac.serve.remember import remembered
+from tarmac.serve.wire import RequestHeaders
+
 MAX_HEAD = 64 * 1024
 """Bytes of a request line with all its headers."""
 _MAX_HEADERS = 200
@@ -16,9 +19,6 @@ _REQUEST = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~]+) HTTP/1\.([0
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
-_MOST_KNOWN = 1000
-_LONGEST_KNOWN = 200
-_known_lines: dict[str, tuple[str, str]] = {}
 
 
 class HttpError(Exception):
@@ -35,7 +35,7 @@ class HttpError(Exception):
 
 
 class Head(NamedTuple):
-    """A request's head.
+    """A request's head. Requests with the same bytes share one: nobody changes it.
 
     Args:
         length: the announced length of the body; `None` where it comes in chunks.
@@ -45,20 +45,21 @@ class Head(NamedTuple):
     method: str
     path: str
     query: str
-    headers: dict[str, str]
+    headers: RequestHeaders
     length: int | None
     keep_alive: bool
     minor_version: int
 
 
+@remembered
 def read_head(block: bytes) -> Head:
     """The head in a block of bytes, without the empty line that ends it.
 
     Raises:
         HttpError: 400, 431 or 501.
     """
-    first, *lines = block.decode("latin-1").split("\r\n")
-    request = _REQUEST.fullmatch(first)
+    first, *lines = block.split(b"\r\n")
+    request = _REQUEST.fullmatch(first.decode("latin-1"))
     if request is None:
         raise HttpError(400, "the request line is no HTTP/1.1")
     if len(lines) > _MAX_HEADERS:
@@ -132,10 +133,10 @@ class ChunkedBody:
             self._missing = length + 2
 
 
-def _headers(lines: list[str]) -> dict[str, str]:
-    headers: dict[str, str] = {}
+def _headers(lines: list[bytes]) -> RequestHeaders:
+    headers = RequestHeaders()
     for line in lines:
-        name, value = _known_lines.get(line) or _learn(line)
+        name, value = _read_line(line)
         if name not in headers:
             headers[name] = value
         elif name in ("host", "content-length", "transfer-encoding", "content-type"):
@@ -145,19 +146,14 @@ def _headers(lines: list[str]) -> dict[str, str]:
     return headers
 
 
-def _learn(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
+@remembered
+def _read_line(line: bytes) -> tuple[str, str]:
+    name, colon, value = line.decode("latin-1").partition(":")
     if not _NAME.fullmatch(name):
         raise HttpError(400, "a header's name is malformed")
     if not colon or _CONTROL.search(value):
         raise HttpError(400, "a header line is malformed")
-    read = name.lower(), value.strip(" \t")
-    if len(line) <= _LONGEST_KNOWN:
-        if len(_known_lines) >= _MOST_KNOWN:
-            # Most lines come again with each request; those that do not must not fill the memory.
-            _known_lines.clear()
-        _known_lines[line] = read
-    return read
+    return name.lower(), value.strip(" \t")
 
 
 def _path(target: str) -> str:
@@ -170,7 +166,7 @@ def _path(target: str) -> str:
     raise HttpError(400, "the request's target is no path")
 
 
-def _length(headers: dict[str, str], minor: int) -> int | None:
+def _length(headers: RequestHeaders, minor: int) -> int | None:
     coding = headers.get("transfer-encoding")
     length = headers.get("content-length")
     if coding is not None:

@@ -30,19 +30,12 @@ from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
 from tarmac.serve.board import LATE_SIGNAL, Board
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
-from tarmac.serve.handler import Device, Model, Request, Response, is_out_of_memory, load_model
+from tarmac.serve.handler import Device, Model, is_out_of_memory, load_model
+from tarmac.serve.messages import headers_of, request_of
 from tarmac.serve.settings import Settings
 from tarmac.serve.tracebacks import of_handler
 from tarmac.serve.warmup import warm_up
-from tarmac.serve.wire import (
-    CUSTOM_ATTRIBUTES,
-    INFERENCE_ID,
-    TARGET_MODEL,
-    TARGET_VARIANT,
-    Phases,
-    answer_fields,
-    read_call,
-)
+from tarmac.serve.wire import Phases, answer_fields, read_call
 
 PIECES_AHEAD = 16
 """So many pieces of a streamed answer may be on their way to a client that has not read them."""
@@ -192,7 +185,7 @@ class Predictor:
     def _obey(self, frame: frames.Frame) -> None:
         if frame.kind == frames.CALL:
             deadline, headers = read_call(frame.fields)
-            self._backlog.append(Task(frame.id, _request(headers, frame.body), deadline))
+            self._backlog.append(Task(frame.id, request_of(headers, frame.body), deadline))
         elif frame.kind == frames.CANCEL:
             stream = self._streams.pop(frame.id, None)
             if stream is not None:
@@ -230,15 +223,15 @@ class Predictor:
         return tasks
 
     def _rest(self) -> None:
-        self._board.show(self._taken, 0.0)
+        self._board.busy(0.0)
 
     def _answer(self, task: Task, outcome: Outcome) -> None:
         phases = Phases(task.taken, task.decode, task.batch, task.predict, task.encode, task.batch_size)
         if isinstance(outcome, RequestError):
-            fields = answer_fields(outcome.status, phases, ())
+            fields = answer_fields(outcome.status, phases)
             self._send(frames.ANSWER, task.id, fields, outcome.message.encode(errors="replace"))
             return
-        fields = answer_fields(outcome.status, phases, _headers(outcome))
+        fields = answer_fields(outcome.status, phases, headers_of(outcome))
         if isinstance(outcome.body, (bytes, bytearray, memoryview)):
             self._send(frames.ANSWER, task.id, fields, outcome.body)
             return
@@ -250,7 +243,7 @@ class Predictor:
         for number, stream in list(self._streams.items()):
             if not stream.may_go_on:
                 continue
-            self._board.show(self._taken, time.monotonic())
+            self._board.busy(time.monotonic())
             try:
                 piece = self._guarded(next, stream.pieces)
                 if isinstance(piece, str):
@@ -269,7 +262,7 @@ class Predictor:
     def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a user's function: within its time, and in this process alone."""
         self._busy_since = now = time.monotonic()
-        self._board.show(self._taken, now)
+        self._board.busy(now)
         try:
             return function(*arguments)
         finally:
@@ -354,28 +347,6 @@ def _import_ahead() -> None:
     for name in ("numpy", "orjson"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-
-
-def _request(headers: dict[str, str], body: memoryview) -> Request:
-    get = headers.get
-    return Request(
-        body=body,
-        content_type=get("content-type", ""),
-        accept=get("accept", ""),
-        custom_attributes=get(CUSTOM_ATTRIBUTES, ""),
-        inference_id=get(INFERENCE_ID, ""),
-        headers=headers,
-        target_model=get(TARGET_MODEL, ""),
-        target_variant=get(TARGET_VARIANT, ""),
-    )
-
-
-def _headers(response: Response) -> list[tuple[str, str]]:
-    headers = [("content-type", response.content_type)]
-    if response.custom_attributes is not None:
-        headers.append((CUSTOM_ATTRIBUTES, response.custom_attributes))
-    headers.extend((str(name).lower(), str(value)) for name, value in response.headers.items())
-    return headers
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:

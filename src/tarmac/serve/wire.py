@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
+
+from tarmac.serve.remember import remembered
 
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 INFERENCE_ID = "x-amzn-sagemaker-inference-id"
@@ -41,33 +43,48 @@ _ANSWER = struct.Struct("<i5dI")
 """An answer's status and its `Phases`."""
 
 
-def call_fields(deadline: float, headers: Mapping[str, str]) -> bytes:
-    """A request's fields: its deadline, then names and values of its headers."""
-    return _CALL.pack(deadline) + _join(chain.from_iterable(headers.items()))
+class RequestHeaders(dict[str, str]):
+    """A request's headers, names in lower case."""
+
+    _packed: bytes | None = None
+
+    @property
+    def packed(self) -> bytes:
+        """As `pack_headers` gives them; nobody changes them once that was asked for."""
+        if self._packed is None:
+            self._packed = pack_headers(self.items())
+        return self._packed
 
 
-def read_call(fields: bytes) -> tuple[float, dict[str, str]]:
-    """What `call_fields` wrote."""
-    words = _split(fields[_CALL.size :])
-    return _CALL.unpack_from(fields)[0], dict(zip(words[::2], words[1::2]))
+def call_fields(deadline: float, headers: RequestHeaders) -> bytes:
+    """A request's fields: its deadline, then its headers."""
+    return _CALL.pack(deadline) + headers.packed
 
 
-def answer_fields(status: int, phases: Phases, headers: Headers) -> bytes:
-    """An answer's fields."""
-    return _ANSWER.pack(status, *phases) + _join(chain.from_iterable(headers))
+def read_call(fields: bytes) -> tuple[float, bytes]:
+    """What `call_fields` wrote: the deadline, and the headers for `read_headers`."""
+    return _CALL.unpack_from(fields)[0], fields[_CALL.size :]
 
 
-def read_answer(fields: bytes) -> tuple[int, Phases, list[tuple[str, str]]]:
+def answer_fields(status: int, phases: Phases, headers: bytes = b"") -> bytes:
+    """An answer's fields; its headers as `pack_headers` gives them."""
+    return _ANSWER.pack(status, *phases) + headers
+
+
+def read_answer(fields: bytes) -> tuple[int, Phases, Headers]:
     """What `answer_fields` wrote: status, phases, headers."""
     status, *spent = _ANSWER.unpack_from(fields)
-    words = _split(fields[_ANSWER.size :])
-    return status, Phases(*spent), list(zip(words[::2], words[1::2]))
+    return status, Phases(*spent), read_headers(fields[_ANSWER.size :])
 
 
-def _join(words: Iterable[str]) -> bytes:
+def pack_headers(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Names and values as bytes."""
     # NUL may stand in no HTTP header; and a client's header is any bytes at all: surrogateescape.
-    return "\0".join(words).encode("utf-8", "surrogateescape")
+    return "\0".join(chain.from_iterable(headers)).encode("utf-8", "surrogateescape")
 
 
-def _split(joined: bytes) -> list[str]:
-    return joined.decode("utf-8", "surrogateescape").split("\0")
+@remembered
+def read_headers(packed: bytes) -> tuple[tuple[str, str], ...]:
+    """What `pack_headers` wrote."""
+    words = packed.decode("utf-8", "surrogateescape").split("\0")
+    return tuple(zip(words[::2], words[1::2]))

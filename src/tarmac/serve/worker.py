@@ -197,4 +197,4 @@ class Worker(asyncio.BufferedProtocol):
 
 def _with_id(call: Call, headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     inference_id = call.exchange.headers.get(INFERENCE_ID)
-    return [*headers, (INFERENCE_ID, inference_id)] if inference_id else headers
+    return (*headers, (INFERENCE_ID, inference_id)) if inference_id else headers

@@ -191,7 +191,7 @@ def serving_context(name: str, request: Request, rest: str, default_accept: str)
         request_content_type=request.content_type or "application/json",
         accept_header=request.accept if request.accept not in ("", "*/*") else default_accept,
         content_length=len(request.body),
-        headers=request.headers,
+        headers=dict(request.headers),
     )
 
 

@@ -214,11 +214,12 @@ class ServedModel(Model):
         return [self._framework.to_host(self._predict(item, None)) for item in items]
 
     def _write(self, prediction: Any, request: Request) -> Response:
-        if is_stream(prediction):
+        array = hasattr(prediction, "dtype")
+        if not array and is_stream(prediction):
             return answer_of(
                 prediction, media.choose(request.accept, bodies.STREAMED, self._settings.default_accept)
             )
-        if isinstance(prediction, (bytes, bytearray, memoryview)):
+        if not array and isinstance(prediction, (bytes, bytearray, memoryview)):
             kind = media.choose(request.accept, (media.OCTETS, *bodies.WRITTEN), media.OCTETS)
             return Response(bytes(prediction), kind)
         default = self._settings.default_accept

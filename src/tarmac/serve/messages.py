@@ -1,0 +1,55 @@
+"""Requests and responses, as a model knows them, from and to what frames say."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tarmac.serve.handler import Request, Response
+from tarmac.serve.remember import remembered
+from tarmac.serve.wire import (
+    CUSTOM_ATTRIBUTES,
+    INFERENCE_ID,
+    TARGET_MODEL,
+    TARGET_VARIANT,
+    RequestHeaders,
+    pack_headers,
+    read_headers,
+)
+
+
+def request_of(packed: bytes, body: memoryview) -> Request:
+    """A request, of its packed headers and its body."""
+    return Request(body, *_words(packed))
+
+
+@remembered
+def _words(packed: bytes) -> tuple[Any, ...]:
+    """What a `Request` says beside its body."""
+    headers = RequestHeaders(read_headers(packed))
+    get = headers.get
+    return (
+        get("content-type", ""),
+        get("accept", ""),
+        get(CUSTOM_ATTRIBUTES, ""),
+        get(INFERENCE_ID, ""),
+        headers,
+        get(TARGET_MODEL, ""),
+        get(TARGET_VARIANT, ""),
+    )
+
+
+def headers_of(response: Response) -> bytes:
+    """A response's headers, packed."""
+    if response.custom_attributes is None and not response.headers:
+        return _only(response.content_type)
+    headers = [("content-type", response.content_type)]
+    if response.custom_attributes is not None:
+        headers.append((CUSTOM_ATTRIBUTES, response.custom_attributes))
+    headers.extend((str(name).lower(), str(value)) for name, value in response.headers.items())
+    return pack_headers(headers)
+
+
+@lru_cache(maxsize=64)
+def _only(content_type: str) -> bytes:
+    return pack_headers([("content-type", content_type)])
