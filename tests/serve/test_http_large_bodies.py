@@ -51,6 +51,38 @@ def test_large_and_small_bodies_on_one_connection_come_back_in_order(running: Ru
         sender.join(60)
 
 
+@pytest.mark.parametrize("before", [b"", b"\r\n\r\n"])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("size", [70_000, 200_000, 700_000])
+def test_a_head_that_comes_with_much_of_its_body(
+    running: Running, size: int, chunked: bool, before: bytes
+) -> None:
+    """In one piece with the next request behind it, after empty lines that a server passes over."""
+    body = random.Random(size).randbytes(size)
+    if chunked:
+        first = b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        first += b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+    else:
+        first = post(body)
+    with running.connect() as client, client.makefile("rb") as answers:
+        sent = before + first + post(b"next", "Connection: close\r\n")
+        sender = threading.Thread(target=client.sendall, args=(sent,))
+        sender.start()
+        said = answers.read()
+        sender.join(60)
+    assert said.count(b"HTTP/1.1 200 ") == 2
+    assert body in said
+    assert said.endswith(b"next")
+    assert running.server.buffered == 0
+
+
+def test_a_long_head_with_a_large_body(running: Running) -> None:
+    body = bytes(100_000)
+    with running.connect() as client, client.makefile("rb") as answers:
+        client.sendall(post(body, f"X-Long: {'x' * 60_000}\r\nConnection: close\r\n"))
+        assert answers.read().endswith(body)
+
+
 def test_what_is_announced_and_not_sent_takes_no_memory(running: Running) -> None:
     head = post(bytes(60 * MIB))[: -60 * MIB]
     before = resident()

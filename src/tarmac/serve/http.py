@@ -8,7 +8,6 @@ and uvicorn on plain Python 8,400. The same front also runs as an ASGI applicati
 from __future__ import annotations
 
 import asyncio
-import mmap
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -16,14 +15,15 @@ from typing import Callable, Optional, Protocol, cast
 
 from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
+from tarmac.serve.http_body import LARGE, IncomingBody
 from tarmac.serve.http_exchange import HttpExchange, head_of_answer
-from tarmac.serve.http_head import MAX_HEAD, ChunkedBody, Head, HttpError, read_head
+from tarmac.serve.http_head import MAX_HEAD, Head, HttpError, read_head
 from tarmac.serve.wire import Headers
 
 _SWEEP_S = 0.25
 _LINGER = 1024 * 1024
 _ARRIVING = 256 * 1024
-_LARGE = 64 * 1024
+_LINE_ENDS = (b"\r", b"\n")
 
 
 class Front(Protocol):
@@ -138,13 +138,9 @@ class Connection(asyncio.BufferedProtocol):
         self._state = _HEAD
         self._buffer = b""
         self._head: Head | None = None
-        self._chunked: ChunkedBody | None = None
-        self._pieces: list[bytes] = []
-        self._whole: memoryview | None = None
-        """A large body of known length, which is received where it stays."""
-        self._received = 0
-        self._allowed = 0
+        self._body: IncomingBody | None = None
         self._body_due = 0.0
+        self._lingered = 0
         self._exchange: HttpExchange | None = None
         self._paused = False
 
@@ -166,13 +162,17 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        return self._server.arriving if self._whole is None else self._whole[self._received :]
+        place = None if self._body is None else self._body.place
+        return self._server.arriving if place is None else place
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._whole is None:
+        if self._body is not None and self._body.place is not None:
+            self._body.filled(nbytes)
+            self._took(self._body, nbytes, b"")
+        elif nbytes < LARGE or self._state != _HEAD or self._buffer:
             self._receive(bytes(self._server.arriving[:nbytes]))
         else:
-            self._fill(self._whole, nbytes)
+            self._receive_much(self._server.arriving[:nbytes])
 
     def _receive(self, data: bytes) -> None:
         if self._state == _BODY:
@@ -186,9 +186,18 @@ class Connection(asyncio.BufferedProtocol):
                 self._paused = True
                 self._transport.pause_reading()
         elif self._state == _LINGERING:
-            self._received += len(data)
-            if self._received > _LINGER:
+            self._lingered += len(data)
+            if self._lingered > _LINGER:
                 self.cut()
+
+    def _receive_much(self, data: memoryview) -> None:
+        """The beginning of a large body is copied once, from where it was received to where it stays."""
+        start = bytes(data[:LARGE])
+        end = start.find(b"\r\n\r\n")
+        if end > 0 and start[:1] not in _LINE_ENDS:
+            self._read_request(start[:end], data[end + 4 :])
+        else:
+            self._receive(bytes(data))
 
     def pause_writing(self) -> None:
         if self._exchange is not None:
@@ -247,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
     def _read_requests(self) -> None:
         if self._state != _HEAD:
             return
-        if self._buffer[:1] in (b"\r", b"\n"):
+        if self._buffer[:1] in _LINE_ENDS:
             # An empty line before the request line is passed over (RFC 9112, 2.2).
             self._buffer = self._buffer.lstrip(b"\r\n")
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEAD + 4)
@@ -259,12 +268,15 @@ class Connection(asyncio.BufferedProtocol):
             return
         block, rest = self._buffer[:end], self._buffer[end + 4 :]
         self._buffer = b""
+        self._read_request(block, rest)
+
+    def _read_request(self, block: bytes, rest: bytes | memoryview) -> None:
         try:
             self._begin(read_head(block), rest)
         except HttpError as error:
             self._refuse(error.status, error.message)
 
-    def _begin(self, head: Head, rest: bytes) -> None:
+    def _begin(self, head: Head, rest: bytes | memoryview) -> None:
         self._head = head
         admitted = self._server.front.admit(head)
         if not isinstance(admitted, int):
@@ -274,85 +286,45 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(413, f"the body has {head.length} bytes, and {admitted} are allowed")
             return
         if head.length is not None and len(rest) >= head.length:
-            self._buffer = rest[head.length :]
-            self._handle(rest[: head.length])
+            self._buffer = bytes(rest[head.length :])
+            self._handle(bytes(rest[: head.length]))
             return
         self._state = _BODY
-        self._allowed = admitted
-        self._received = 0
-        self._chunked = ChunkedBody() if head.length is None else None
+        self._body = IncomingBody(head.length, admitted)
         now = time.monotonic()
         self._body_due = now + self._server.limits.body_s
         self.due = now + self._server.limits.stall_s
         if head.headers.get("expect", "").lower() == "100-continue" and head.minor_version:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if rest:
+        if len(rest):
             self._read_body(rest)
-        if self._state == _BODY and head.length is not None and head.length >= _LARGE:
-            # Fresh pages, that cost nothing until they are filled: many clients may announce much and send nothing.
-            self._whole = memoryview(mmap.mmap(-1, head.length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-            for piece in self._pieces:
-                self._whole[: len(piece)] = piece
 
-    def _read_body(self, data: bytes) -> None:
-        head = self._head
-        assert head is not None
-        self.due = min(time.monotonic() + self._server.limits.stall_s, self._body_due)
+    def _read_body(self, data: bytes | memoryview) -> None:
+        body = self._body
+        assert body is not None
+        before = body.received
         try:
-            if self._chunked is not None:
-                if not self._read_chunks(data):
-                    return
-            elif not self._read_plain(data, head.length or 0):
-                return
+            rest = body.feed(data)
         except HttpError as error:
             self._refuse(error.status, error.message)
             return
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._forget_body()
-        self._handle(body)
+        self._took(body, body.received - before, rest)
 
-    def _fill(self, whole: memoryview, count: int) -> None:
+    def _took(self, body: IncomingBody, count: int, rest: bytes) -> None:
+        """So many more bytes of the body are there; the rest is the next request's."""
         self.due = min(time.monotonic() + self._server.limits.stall_s, self._body_due)
-        try:
-            self._count(count)
-        except HttpError as error:
-            self._refuse(error.status, error.message)
-            return
-        if self._received == len(whole):
-            self._forget_body()
-            self._handle(whole)
-
-    def _read_plain(self, data: bytes, length: int) -> bool:
-        missing = length - self._received
-        self._keep(data[:missing])
-        self._buffer = data[missing:]
-        return self._received >= length
-
-    def _read_chunks(self, data: bytes) -> bool:
-        assert self._chunked is not None
-        pieces, rest = self._chunked.feed(self._buffer + data)
-        self._buffer = rest
-        if self._chunked.received > self._allowed:
-            raise HttpError(413, f"the body has more than {self._allowed} bytes")
-        for piece in pieces:
-            self._keep(piece)
-        return self._chunked.done
-
-    def _keep(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._count(len(piece))
-
-    def _count(self, count: int) -> None:
-        self._received += count
         self._server.buffered += count
         if self._server.buffered > self._server.limits.buffered:
-            raise HttpError(503, "too many bodies are being received")
+            self._refuse(503, "too many bodies are being received")
+        elif body.done:
+            self._buffer = rest
+            self._forget_body()
+            self._handle(body.content())
 
     def _forget_body(self) -> None:
-        self._server.buffered -= sum(map(len, self._pieces)) if self._whole is None else self._received
-        self._pieces = []
-        self._whole = None
-        self._chunked = None
+        if self._body is not None:
+            self._server.buffered -= self._body.received
+            self._body = None
 
     def _handle(self, body: bytes | memoryview) -> None:
         head = self._head
@@ -366,12 +338,14 @@ class Connection(asyncio.BufferedProtocol):
             self.cut()
             raise
 
-    def _refuse_politely(self, head: Head, rest: bytes, status: int, message: str, headers: Headers) -> None:
+    def _refuse_politely(
+        self, head: Head, rest: bytes | memoryview, status: int, message: str, headers: Headers
+    ) -> None:
         """Refuse what needs no body; the connection stays where there is none to read."""
         if head.length is None or head.length > len(rest):
             self._refuse(status, message, headers)
             return
-        self._buffer = rest[head.length :]
+        self._buffer = bytes(rest[head.length :])
         self._state = _ANSWERING
         self.due = _NEVER
         self._exchange = HttpExchange(self, self._server, head, b"")
@@ -391,5 +365,5 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._state = _LINGERING
-        self._received = 0
+        self._lingered = 0
         self.due = time.monotonic() + self._server.limits.linger_s
