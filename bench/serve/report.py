@@ -182,7 +182,7 @@ def without_paths(text: str) -> str:
 
 def _quartiles(shares: Sequence[float]) -> str:
     low, middle, high = (f"{100 * share:.1f} %" for share in statistics.quantiles(shares, n=4))
-    return f"{middle} (quartiles {low} and {high}, {len(shares)} pairs in turn)"
+    return f"{middle} (quartiles {low} and {high}, {len(shares)} pairs of fresh processes)"
 
 
 def _table(table: Table) -> list[str]:
@@ -199,7 +199,8 @@ def _table(table: Table) -> list[str]:
             for shares, what in ((table.beside, _BARE), (table.beside_with_bodies, _WITH_BODIES))
             if clients in shares
         )
-        lines += [f"Tarmac with {clients} at a time, by median times: {said}.", ""]
+        noun = "client" if clients == 1 else "clients"
+        lines += [f"Tarmac's pace with {clients} {noun}, by median times: {said}.", ""]
     own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
     measured = [row for row in table.rows if not row.skipped]
     heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]

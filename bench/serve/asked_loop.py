@@ -1,0 +1,56 @@
+"""The model in a process of its own with no server, predicting for a moment whenever it is asked.
+
+    python -P bench/serve/asked_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
+
+Each line of standard input asks for so many seconds of a loop: `predict` over `predict_fn` alone, `body` over reading the
+body, `predict_fn` and writing the answer. It answers with a line: the median seconds of one turn.
+"""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def main() -> int:
+    """Answers until standard input ends."""
+    folder, item, body_file, kind, seconds = sys.argv[1:]
+    sys.path.insert(0, str(Path(folder) / "code"))
+    inference: Any = import_module("inference")
+    bodies: Any = import_module("bodies")
+    model = inference.model_fn(folder)
+    data = torch.from_numpy(np.load(item))
+    body = Path(body_file).read_bytes()
+
+    def predict() -> object:
+        return inference.predict_fn(data, model)
+
+    def answer() -> object:
+        said = bodies.write(inference.predict_fn(bodies.read(body, kind), model), kind)
+        return said if isinstance(said, bytes) else json.dumps(said).encode()
+
+    turns = {"predict": predict, "body": answer}
+    for turn in turns.values():
+        turn()
+    for line in sys.stdin:
+        turn = turns[line.strip()]
+        took: list[float] = []
+        until = time.perf_counter() + float(seconds)
+        while (began := time.perf_counter()) < until:
+            turn()
+            took.append(time.perf_counter() - began)
+        print(statistics.median(took), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Tarmac beside loops without a server, each in a process that has just begun, in turns of a second.
+
+Where a process's memory happens to lie makes a model's pace differ by some per cent from one process to the next, and a
+shared machine's pace of one minute says nothing of the next one's: many pairs, and short turns, compare the server.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import generators
+from .cases import Case, Question
+from .report import Table
+from .stack import ONE_THREAD, Stack
+
+_LOOP = Path(__file__).parent / "asked_loop.py"
+_TURN_S = 1.0
+_TURNS = 5
+ALWAYS_ONE_WAITING = 2
+"""Clients: one is answered and another waits. With a single one, the predictor waits while it reads and asks again."""
+_CLIENTS = (1, ALWAYS_ONE_WAITING)
+
+
+def measure(
+    case: Case, model: Path, question: Question, start: Callable[[], Stack], table: Table, scratch: Path
+) -> None:
+    """Fill in what a table says of the loops, one pair after another.
+
+    Args:
+        model: its folder.
+        start: starts Tarmac.
+        scratch: an empty folder.
+    """
+    for _ in range(case.pairs):
+        loop = _Loop(case, model, question, scratch)
+        stack = start()
+        try:
+            _pair(loop, stack, table, scratch)
+        finally:
+            stack.end()
+            loop.end()
+
+
+def _pair(loop: _Loop, stack: Stack, table: Table, scratch: Path) -> None:
+    """The median of the turns of each, held against the other's."""
+    bare: list[float] = []
+    with_body: list[float] = []
+    served: dict[int, list[float]] = {clients: [] for clients in _CLIENTS}
+    for _ in range(_TURNS):
+        stack.pause()
+        bare.append(loop.seconds("predict"))
+        with_body.append(loop.seconds("body"))
+        stack.go_on()
+        for clients, seconds in served.items():
+            seconds.append(generators.load(stack.target, clients, _TURN_S, scratch).p50 / clients)
+    for clients, seconds in served.items():
+        each = statistics.median(seconds)
+        table.beside.setdefault(clients, []).append(statistics.median(bare) / each)
+        table.beside_with_bodies.setdefault(clients, []).append(statistics.median(with_body) / each)
+
+
+class _Loop:
+    """A process that predicts for a moment when it is asked, and waits else."""
+
+    def __init__(self, case: Case, model: Path, question: Question, scratch: Path) -> None:
+        item, body = scratch / "item.npy", scratch / "read"
+        item.write_bytes(question.npy)
+        body.write_bytes(question.body(case))
+        command = [sys.executable, "-P", str(_LOOP), str(model), str(item), str(body), case.content_type]
+        self._process = subprocess.Popen(
+            [*command, str(_TURN_S)],
+            env={**os.environ, **ONE_THREAD},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def seconds(self, what: str) -> float:
+        """Of one turn of the loop `predict` or `body`, the median of a moment."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def end(self) -> None:
+        self._process.communicate(timeout=60)
