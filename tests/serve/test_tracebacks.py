@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
+import signal
 from pathlib import Path
 
 import pytest
 
-from tarmac.serve.batching import Task, compute
+from tarmac.serve.batching import Late, Task, compute
 from tarmac.serve.errors import LoadError
 from tarmac.serve.handler import Device, Request, load_model
 from tarmac.serve.loading import batches
 from tarmac.serve.settings import Settings
-from tarmac.serve.tracebacks import of_handler
+from tarmac.serve.tracebacks import of_handler, place_of
 
 
 def frames(text: str) -> list[str]:
@@ -40,6 +41,44 @@ def test_a_failing_predict_fn_begins_with_its_own_line(tmp_path: Path) -> None:
     compute(model, [task], operator.call, lambda _task, _outcome: None, lambda: None, said.append)
     model.unload()
     assert frames(said[0]) == [str(tmp_path / "code" / "inference.py")]
+
+
+def test_who_is_interrupted_is_found_where_it_was(tmp_path: Path) -> None:
+    """Without the server's lines, neither those that lead there nor that of the interruption itself."""
+    text = (
+        "import signal\nfrom tarmac.serve.loading import batches\ndef model_fn(d): return 1\n"
+        "def predict_fn(data, model):\n    batches.length_of(Slow())\n"
+        "class Slow:\n    @property\n    def shape(self):\n        signal.raise_signal(signal.SIGUSR2)\n"
+    )
+
+    def late(_number: int, _frame: object) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGUSR2, late)
+    said: list[str] = []
+    try:
+        model = load_model(write(tmp_path, text), Settings(), Device())
+        compute(
+            model,
+            [Task(1, Request(b"1"), float("inf"))],
+            operator.call,
+            lambda *_: None,
+            lambda: None,
+            said.append,
+        )
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    model.unload()
+    assert "longer than a request may take; it was here:" in said[0]
+    inside, between = str(tmp_path / "code" / "inference.py"), batches.__file__
+    assert frames(said[0]) == [inside, between, inside, __file__]
+
+
+def test_what_was_interrupted_in_the_server_itself_has_no_place() -> None:
+    with pytest.raises(batches.Inseparable) as caught:
+        batches.split("no rows", [1])
+    caught.value.__traceback__ = caught.value.__traceback__ and caught.value.__traceback__.tb_next
+    assert place_of(caught.value) == ""
 
 
 def test_what_the_server_itself_raised_keeps_its_lines() -> None:

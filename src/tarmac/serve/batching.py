@@ -12,7 +12,7 @@ from typing import Any, Callable, Protocol, Union
 
 from tarmac.serve.errors import RequestError
 from tarmac.serve.handler import Model, Request, Response, is_out_of_memory
-from tarmac.serve.tracebacks import of_handler
+from tarmac.serve.tracebacks import of_handler, place_of
 
 Outcome = Union[Response, RequestError]
 
@@ -211,7 +211,9 @@ def refusal(error: BaseException, say: Callable[[str], None]) -> RequestError:
     if isinstance(error, RequestError):
         return error
     if isinstance(error, Late):
-        return RequestError(504, "the model took longer than a request may take")
+        words = "the model took longer than a request may take"
+        say(f"{words}; it was here:\n{place}" if (place := place_of(error)) else words)
+        return RequestError(504, words)
     say(of_handler(error))
     if isinstance(error, SystemExit):
         return RequestError(500, "the handler called sys.exit")

@@ -23,6 +23,16 @@ def of_handler(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, begin))
 
 
+def place_of(error: BaseException) -> str:
+    """Where the handler was when it was interrupted, with what it had called; empty where it was not its turn."""
+    steps = traceback.extract_tb(error.__traceback__)
+    while steps and steps[0].filename.startswith(_OWN):
+        del steps[0]
+    while steps and steps[-1].filename.startswith(_OWN):
+        del steps[-1]
+    return "".join(traceback.format_list(steps))
+
+
 def _leads_there(step: TracebackType) -> bool:
     return step.tb_frame.f_code.co_filename.startswith((_OWN, _IMPORTING))
 

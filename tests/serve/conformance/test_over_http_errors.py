@@ -318,6 +318,10 @@ def test_a_request_that_takes_too_long_is_504_and_the_next_is_answered(tmp_path:
             504,
             True,
         )
+        until(lambda: "it was here:" in server.said, "the log")
+        place = server.said.partition("it was here:\n")[2]
+        assert place.lstrip().startswith(f'File "{tmp_path}')
+        assert "time.sleep(data)" in place
         # On a slow machine a second may be too little for any answer.
         until(lambda: server.predict(0).status == 200, "the next answer")
 
