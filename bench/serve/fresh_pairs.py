@@ -38,13 +38,12 @@ def measure(
         scratch: an empty folder.
     """
     for _ in range(case.pairs):
-        loop = _Loop(case, model, question, scratch)
         stack = start()
         try:
-            _pair(loop, stack, table, scratch)
+            with _Loop(case, model, question, scratch) as loop:
+                _pair(loop, stack, table, scratch)
         finally:
             stack.end()
-            loop.end()
 
 
 def _pair(loop: _Loop, stack: Stack, table: Table, scratch: Path) -> None:
@@ -87,7 +86,14 @@ class _Loop:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{what}\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the loop without a server has ended; what it said stands above")
+        return float(line)
 
-    def end(self) -> None:
+    def __enter__(self) -> _Loop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Its input has ended: so does it.
         self._process.communicate(timeout=60)

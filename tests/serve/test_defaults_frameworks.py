@@ -375,3 +375,17 @@ def test_a_framework_that_is_not_installed_is_named(tmp_path: Path, monkeypatch:
     with pytest.raises(LoadError, match="needs tensorflow") as caught:
         load_model(tmp_path, Settings(), Device())
     assert caught.value.remedy == "pip install tensorflow"
+
+
+def test_a_mapping_with_a_type_of_its_own_is_walked_like_any_other() -> None:
+    """TensorDict is one."""
+    import torch
+
+    from tarmac.serve.frameworks.torch_models import _each
+
+    class Typed(dict[str, Any]):
+        dtype = None
+
+    moved = _each(Typed(a=torch.ones(1), b=[torch.ones(2)]), torch.Tensor, lambda tensor: tensor.numpy())
+    assert moved["a"].tolist() == [1]
+    assert moved["b"][0].tolist() == [1, 1]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,34 @@ def test_an_array_is_packed(value: list[Any]) -> None:
 
 
 @needs_simdjson
+def test_beyond_float32_is_infinity_whatever_a_handler_told_numpy() -> None:
+    with np.errstate(all="raise"):
+        assert json_numbers.read(b"[1e39, -1e39, 1e-50]").tolist() == [np.inf, -np.inf, 0]
+
+
+@needs_simdjson
+def test_one_huge_body_leaves_no_memory_behind() -> None:
+    body = json.dumps([[0.123456] * 1_000_000] * 2).encode()
+    assert len(body) > json_numbers._MOST_KEPT
+    assert json_numbers.read(b"[1]").tolist() == [1]
+    before = resident()
+    for _ in range(3):
+        assert json_numbers.read(body).shape == (2, 1_000_000)
+    # The shared parser would hold on to eight times the body.
+    assert resident() - before < 4 * len(body)
+
+
+@pytest.mark.parametrize("text", ["", "class Parser: pass\nclass Array: pass", "raise OSError('broken')"])
+def test_another_module_of_that_name_is_not_asked(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "simdjson.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "simdjson", raising=False)
+    assert json_numbers._import_simdjson() is None
+
+
+@needs_simdjson
 @pytest.mark.parametrize(
     "text",
     [
@@ -109,6 +140,10 @@ def test_both_ways_say_the_same(value: list[Any], quick: bool) -> None:
         assert given_.shape == wanted.shape
     else:
         assert given_ == wanted
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def outcome(body: bytes, dtype: Any) -> Any:

@@ -22,6 +22,14 @@ ARRAYS = (
 )
 
 
+def test_an_array_of_arrays_is_no_npy_that_numpy_writes() -> None:
+    stream = io.BytesIO()
+    described = {"descr": ("<f4", (2,)), "fortran_order": False, "shape": (2, 3)}
+    np.lib.format.write_array_header_1_0(stream, described)
+    with pytest.raises(RequestError, match="impossible shape or type"):
+        arrays.read_npy(stream.getvalue() + bytes(48))
+
+
 def _saved(array: Any) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array)

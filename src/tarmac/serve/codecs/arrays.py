@@ -133,7 +133,7 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], Any
     version = np.lib.format.read_magic(stream)
     reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     shape, by_column, dtype = reader.get(version, _read_header_3)(stream)
-    possible = dtype.itemsize > 0 and all(size >= 0 for size in shape)
+    possible = dtype.itemsize > 0 and dtype.subdtype is None and all(size >= 0 for size in shape)
     return shape, "F" if by_column else "C", dtype, math.prod(shape) * dtype.itemsize if possible else None
 
 

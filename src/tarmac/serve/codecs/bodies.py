@@ -102,6 +102,9 @@ def array_of(value: Any, numbers: Any = None) -> Any:
 
 
 def _from_json(body: Body, numbers: Any, plain_objects: bool) -> Any:
+    if numbers is None:
+        value = json_text.read(body)
+        return value if plain_objects and isinstance(value, dict) else array_of(value)
     import numpy as np
 
     small = numbers is np.float32
@@ -110,7 +113,7 @@ def _from_json(body: Body, numbers: Any, plain_objects: bool) -> Any:
     value = json_text.read(body)
     if plain_objects and isinstance(value, dict):
         return value
-    if numbers is None or not isinstance(value, list):
+    if not isinstance(value, list):
         return array_of(value, numbers)
     if small and (array := json_numbers.pack(value)) is not None:
         return array

@@ -18,10 +18,17 @@ _OPENING = ord("[")
 _LARGE = 64 * 1024
 
 
+_MOST_KEPT = 4 * 1024 * 1024
+"""Bytes of a body; the parser keeps eight times as much memory as its largest one took."""
+
+
 def _import_simdjson() -> Any:
     try:
         import simdjson
-    except ImportError:
+
+        value: Any = simdjson.Parser().parse(b"[1]")
+        simdjson.Array.as_buffer(value, of_type="d")
+    except Exception:  # noqa: BLE001 - not there, or another module of that name
         return None
     return simdjson
 
@@ -37,7 +44,8 @@ def read(body: Body) -> Any:
     if _parser is None or not len(body) or body[0] != _OPENING:
         return None
     try:
-        return _array(body, _parser.parse(body))
+        parser = _parser if len(body) <= _MOST_KEPT else _simdjson.Parser()
+        return _array(body, parser.parse(body))
     except (ValueError, TypeError, RuntimeError):
         # No JSON, no numbers, or nested too deeply.
         return None
@@ -74,7 +82,12 @@ def _array(body: Body, document: Any) -> Any:
     # A list in the place of a number is flattened like the others: `[[1, 2], [3, [4]]]`.
     if numbers.size != math.prod(shape) or _openings(body) != lists:
         return None
-    return numbers.astype(np.float32).reshape(shape)
+    try:
+        return numbers.astype(np.float32).reshape(shape)
+    except (FloatingPointError, RuntimeWarning):
+        # A handler told numpy so. As struct does it: beyond float32 there is infinity, or nothing.
+        with np.errstate(all="ignore"):
+            return numbers.astype(np.float32).reshape(shape)
 
 
 def _openings(body: Body) -> int:

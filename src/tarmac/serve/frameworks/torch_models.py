@@ -265,8 +265,8 @@ def _each(value: Any, kind: type | tuple[type, ...], change: Any) -> Any:
     """A value with each array in it changed, through mappings, lists and tuples."""
     if isinstance(value, kind):
         return change(value)
-    if hasattr(value, "dtype"):
-        # An array of another kind; and to ask an array whether it is a mapping takes long.
+    if type(value).__module__ == "numpy":
+        # To ask an array whether it is a mapping takes long.
         return value
     if isinstance(value, Mapping):
         return {name: _each(item, kind, change) for name, item in value.items()}
