@@ -143,21 +143,24 @@ class InferenceCore:
     def _done(self, call: Call, model: Served) -> None:
         now = time.monotonic()
         exchange = call.exchange
+        phases = call.phases
+        get = exchange.headers.get
+        # By position: by name it takes half as long again.
         self._observe(
             Record(
-                at=time.time(),
-                method=exchange.method,
-                path=exchange.path if model.name == "model" else "/models/{name}/invoke",
-                status=499 if call.cancelled else exchange.status,
-                seconds=now - call.accepted,
-                received=len(exchange.body),
-                sent=exchange.sent,
-                model=model.name,
-                worker=call.worker,
-                queue=max(call.phases.taken - call.accepted, 0.0),
-                phases=call.phases,
-                inference_id=exchange.headers.get(INFERENCE_ID, ""),
-                traceparent=exchange.headers.get("traceparent", ""),
+                time.time(),
+                exchange.method,
+                exchange.path if model.name == "model" else "/models/{name}/invoke",
+                499 if call.cancelled else exchange.status,
+                now - call.accepted,
+                len(exchange.body),
+                exchange.sent,
+                model.name,
+                call.worker,
+                max(phases.taken - call.accepted, 0.0),
+                phases,
+                get(INFERENCE_ID, ""),
+                get("traceparent", ""),
             )
         )
 

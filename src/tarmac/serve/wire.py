@@ -73,8 +73,8 @@ def answer_fields(status: int, phases: Phases, headers: bytes = b"") -> bytes:
 
 def read_answer(fields: bytes) -> tuple[int, Phases, Headers]:
     """What `answer_fields` wrote: status, phases, headers."""
-    status, *spent = _ANSWER.unpack_from(fields)
-    return status, Phases(*spent), read_headers(fields[_ANSWER.size :])
+    said = _ANSWER.unpack_from(fields)
+    return said[0], Phases._make(said[1:]), read_headers(fields[_ANSWER.size :])
 
 
 def pack_headers(headers: Iterable[tuple[str, str]]) -> bytes:

@@ -139,22 +139,24 @@ class Worker(asyncio.BufferedProtocol):
             self._transport.write(part)
 
     def _obey(self, frame: frames.Frame) -> None:
-        if frame.kind == frames.LOADED:
+        if frame.kind == frames.ANSWER:
+            call = self.calls.pop(frame.id, None)
+            if call is not None:
+                self._answer(call, frame)
+        elif frame.kind == frames.LOADED:
             self._loaded(json.loads(frame.fields))
-            return
-        if frame.kind == frames.FAILED:
+        elif frame.kind == frames.FAILED:
             self._on_failed(self, json.loads(frame.fields))
-            return
-        if frame.kind == frames.PLACED:
+        elif frame.kind == frames.PLACED:
             self._on_placed(self, json.loads(frame.fields))
-            return
+        else:
+            self._obey_of_stream(frame)
+
+    def _obey_of_stream(self, frame: frames.Frame) -> None:
         call = self.calls.get(frame.id)
         if call is None:
             return
-        if frame.kind == frames.ANSWER:
-            del self.calls[frame.id]
-            self._answer(call, frame)
-        elif frame.kind == frames.BEGIN:
+        if frame.kind == frames.BEGIN:
             self._begin(call, frame)
         elif frame.kind == frames.PIECE:
             if not call.done:
