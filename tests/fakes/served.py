@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +109,19 @@ def front_of(process: subprocess.Popen[bytes]) -> int:
 def end(process: subprocess.Popen[bytes]) -> None:
     """Ask a server to end, and see that it does."""
     if process.poll() is None:
-        os.kill(front_of(process), signal.SIGTERM)
+        _kill(front_of(process), signal.SIGTERM)
     try:
         process.wait(60)
     except subprocess.TimeoutExpired:
         for pid in [*below(process.pid), process.pid]:
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid, signal.SIGKILL)
         process.wait()
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    # Gone, perhaps, while the command that started it has not yet ended too.
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 class Wire:
