@@ -22,9 +22,8 @@ from .stack import ONE_THREAD, Stack
 _LOOP = Path(__file__).parent / "asked_loop.py"
 _TURN_S = 1.0
 _TURNS = 5
-ALWAYS_ONE_WAITING = 2
-"""Clients: one is answered and another waits. With a single one, the predictor waits while it reads and asks again."""
-_CLIENTS = (1, ALWAYS_ONE_WAITING)
+_CLIENTS = (1, 2)
+"""One is answered, and another waits or none does: then the predictor waits while the client reads and asks again."""
 
 
 def measure(

@@ -16,8 +16,6 @@ from tarmac.serve.handler import Body
 
 _OPENING = ord("[")
 _LARGE = 64 * 1024
-
-
 _MOST_KEPT = 4 * 1024 * 1024
 """Bytes of a body; the parser keeps eight times as much memory as its largest one took."""
 
