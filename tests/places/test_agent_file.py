@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
 
 import pytest
 
 from tarmac.places import agent_file as room
 from tarmac.places.agent_file import agent_file, build_agent
 
+TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 
 
@@ -86,6 +89,47 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         build_agent(tmp_path / "agent.pyz", [("tarmac/agent/gone.py", tmp_path / "gone.py")])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_at_any_moment_of_a_build_is_ctrl_c_and_nothing_else(tmp_path: Path) -> None:
+    source = tmp_path / "one.py"
+    source.write_text("ONE = 1\n")
+    moments, unraisable = 0, []
+    before, sys.unraisablehook = sys.unraisablehook, unraisable.append
+    try:
+        while interrupted_at(moments, tmp_path / "a.pyz", source):
+            assert [path.name for path in tmp_path.iterdir()] == ["one.py"]
+            moments += 1
+    finally:
+        sys.unraisablehook = before
+    assert moments > 100
+    assert unraisable == []
+    assert names(tmp_path / "a.pyz")[-2:] == ["tarmac/one.py", "tarmac/one.pyc"]
+
+
+def interrupted_at(moment: int, destination: Path, source: Path) -> bool:
+    """Build with KeyboardInterrupt at the zipfile module's line number `moment` of those that it runs; False: there was none."""
+    left = moment
+
+    def trace(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:
+        nonlocal left
+        if frame.f_globals.get("__name__") != "zipfile":
+            return None
+        if event == "line":
+            left -= 1
+            if left == -1:
+                raise KeyboardInterrupt
+        return trace
+
+    earlier = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        build_agent(destination, [("tarmac/one.py", source)])
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(earlier)
+    return False
 
 
 def test_it_holds_the_on_board_half_and_nothing_of_the_ground(agent: Path) -> None:

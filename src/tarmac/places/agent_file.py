@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
 import os
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import machinery
 from pathlib import Path
 
@@ -25,6 +26,13 @@ sys.exit(main())
 """
 # A fixed date keeps the file the same from build to build; zip knows none before 1980.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class _Archive(zipfile.ZipFile):
+    """Left as it is where Ctrl-C comes: closing one with an entry half open raises ValueError in its place."""
+
+    def __del__(self) -> None:
+        """Nothing, for it lies in memory."""
 
 
 def agent_file(cache: Path) -> Path:
@@ -54,20 +62,26 @@ def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None
     destination.parent.mkdir(parents=True, exist_ok=True)
     beside = destination.with_name(f".{destination.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
-            file.write(b"#!/usr/bin/env python3\n")
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                # Not the ground half's own package, which would import what is not on board.
-                package = f'__version__ = "{tarmac.__version__}"\n'.encode()
-                for name, content in [("tarmac/__init__.py", package), ("__main__.py", _MAIN)]:
-                    _add(archive, name, content)
-                for name, path in sources if sources is not None else _sources():
-                    _add(archive, name, path.read_bytes())
+        beside.write_bytes(_packed(sources if sources is not None else _sources()))
         beside.chmod(0o755)
         beside.replace(destination)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _packed(sources: Iterable[tuple[str, Path]]) -> bytes:
+    file = io.BytesIO(b"#!/usr/bin/env python3\n")
+    file.seek(0, os.SEEK_END)
+    archive = _Archive(file, "w", zipfile.ZIP_DEFLATED)
+    # Not the ground half's own package, which would import what is not on board.
+    package = f'__version__ = "{tarmac.__version__}"\n'.encode()
+    for name, content in [("tarmac/__init__.py", package), ("__main__.py", _MAIN)]:
+        _add(archive, name, content)
+    for name, path in sources:
+        _add(archive, name, path.read_bytes())
+    archive.close()
+    return file.getvalue()
 
 
 def _remove_older(built: Path) -> None:
