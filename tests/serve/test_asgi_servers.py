@@ -24,7 +24,7 @@ from tarmac.serve.asgi import AsgiApp
 from tarmac.serve.core import InferenceCore
 from tarmac.serve.devices import placements
 from tarmac.serve.keeper import Keeper
-from tarmac.serve.main import predictor_command, say
+from tarmac.serve.main import own_command, say
 from tarmac.serve.settings import Settings
 from tarmac.serve.supervisor import Events, Supervisor
 
@@ -38,7 +38,7 @@ async def app(scope, receive, send):
         await front(scope, receive, send)
         return
     await receive()
-    supervisor = Supervisor(core, Keeper.start(), predictor_command(), os.environ, Events(say))
+    supervisor = Supervisor(core, Keeper.start(), own_command(), os.environ, Events(say))
     supervisor.start()
     supervisor.serve("model", Path(os.environ["MODEL"]), "", placements(settings, os.environ, 0, 1))
     await send({"type": "lifespan.startup.complete"})

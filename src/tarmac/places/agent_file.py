@@ -17,7 +17,7 @@ import tarmac
 ON_BOARD = ("agent", "gpu", "runtime", "serve")
 _MAIN = b"""import sys
 
-if sys.argv[1:2] in (["serve"], ["predictor"]):
+if sys.argv[1:2] in (["serve"], ["predictor"], ["reader"]):
     from tarmac.serve.main import main
 else:
     from tarmac.agent.main import main

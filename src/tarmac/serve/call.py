@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Callable
+from typing import Callable, NamedTuple
 
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.wire import Headers, Phases
 
 JSON: Headers = (("content-type", "application/json"),)
 _NONE = Phases()
+
+
+class Numbers(NamedTuple):
+    """An array of 32-bit floats in the shared memory: its bytes, and its shape."""
+
+    view: memoryview
+    shape: tuple[int, ...]
 
 
 class Call:
@@ -32,6 +39,7 @@ class Call:
         "exchange",
         "fields",
         "number",
+        "numbers",
         "on_done",
         "phases",
         "resent",
@@ -57,6 +65,8 @@ class Call:
         self.deadline = deadline
         self.on_done = on_done
         self.phases = _NONE
+        self.numbers: Numbers | None = None
+        """What a reader has read of its body."""
         self.worker: int | None = None
         self.sequence = 0
         """The how-manieth request of its predictor it is."""

@@ -22,6 +22,11 @@ CREDIT = 3
 STOP = 4
 """Finish what has been taken, let go of the model, and end."""
 
+SHARED = 5
+"""A request whose body lies in the shared memory. Fields: as a CALL's; body: where, see `tarmac.serve.wire`."""
+READ = 6
+"""To a reader: read the numbers of a body in the shared memory. Body: where."""
+
 # Predictor to front.
 LOADED = 16
 """The model is loaded; fields: JSON."""
@@ -37,6 +42,8 @@ BROKEN = 22
 """A streamed answer ends early: the handler failed."""
 PLACED = 23
 """Where the model is after the first answers; fields: JSON."""
+NUMBERS = 24
+"""From a reader: what it has read. Fields: the array's shape, see `tarmac.serve.wire`; none where there is no array."""
 
 Buffer = Union[bytes, bytearray, memoryview]
 

@@ -12,7 +12,7 @@ def gauges(core: InferenceCore) -> Iterator[str]:
     """As Prometheus reads it."""
     models = [((("model", model.name),), model) for model in core.models.values()]
     yield from _gauge(
-        "tarmac_queue_depth", "Requests that wait in the front.", models, lambda m: len(m.pool.queue)
+        "tarmac_queue_depth", "Requests that wait in the front.", models, lambda m: m.pool.waiting
     )
     yield from _gauge(
         "tarmac_in_flight", "Requests that are with predictors.", models, lambda m: m.pool.in_flight

@@ -13,6 +13,19 @@ from tarmac.serve.settings import Settings
 Body = Union[bytes, memoryview]
 
 
+@dataclass(frozen=True)
+class ReadNumbers:
+    """A regular array of 32-bit floats.
+
+    Args:
+        data: its bytes, in memory that is another request's when this one has been answered.
+        shape: of the array.
+    """
+
+    data: memoryview
+    shape: tuple[int, ...]
+
+
 @dataclass
 class Request:
     """One request, as it came. Nobody changes but its notes; not frozen, since that takes four times as long to make.
@@ -27,6 +40,7 @@ class Request:
         target_model: `X-Amzn-SageMaker-Target-Model`: a model's name under the multi-model API.
         target_variant: `X-Amzn-SageMaker-Target-Variant`.
         notes: what the model keeps of it between `decode`, `predict` and `encode` (the handler's context).
+        numbers: what a reader has read of its body already, for a model that `takes_numbers`.
     """
 
     body: Body = b""
@@ -38,6 +52,7 @@ class Request:
     target_model: str = ""
     target_variant: str = ""
     notes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    numbers: ReadNumbers | None = None
 
 
 @dataclass
@@ -120,6 +135,8 @@ class Model(ABC):
     batch: BatchSettings
     """It may be switched off after the first batch, where that gave other results than one by one."""
     has_transform: bool
+    takes_numbers: bool = False
+    """Whether `decode` would make one array of 32-bit floats of a JSON body of numbers: then a reader may have done it."""
     placement: ModelPlacement = ModelPlacement(True)
     """What was found of its device at load."""
 

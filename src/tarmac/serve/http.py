@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Callable, Optional, Protocol, cast
 
+from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.call import JSON, error_body
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.http_body import LARGE, IncomingBody
@@ -67,6 +68,7 @@ class HttpServer:
         front: answers requests.
         limits: see there.
         refused: see there.
+        memory: where large bodies are received, if the predictors see it too.
     """
 
     def __init__(
@@ -74,8 +76,10 @@ class HttpServer:
         front: Front,
         limits: Limits | None = None,
         refused: Refused = lambda _head, _status: None,
+        memory: BodyMemory | None = None,
     ) -> None:
         self.front = front
+        self.memory = memory
         self.refused = refused
         self.limits = limits or Limits()
         self.connections: set[Connection] = set()
@@ -290,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
             self._handle(bytes(rest[: head.length]))
             return
         self._state = _BODY
-        self._body = IncomingBody(head.length, admitted)
+        self._body = IncomingBody(head.length, admitted, self._server.memory)
         now = time.monotonic()
         self._body_due = now + self._server.limits.body_s
         self.due = now + self._server.limits.stall_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 
+from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.http_head import ChunkedBody, HttpError
 
 LARGE = 64 * 1024
@@ -16,9 +17,10 @@ class IncomingBody:
     Args:
         length: the announced length; `None` where it comes in chunks.
         allowed: bytes that it may have.
+        memory: where a large body stays, if there is room.
     """
 
-    def __init__(self, length: int | None, allowed: int) -> None:
+    def __init__(self, length: int | None, allowed: int, memory: BodyMemory | None = None) -> None:
         self.received = 0
         """Bytes so far, without what frames the chunks."""
         self._length = length
@@ -28,8 +30,10 @@ class IncomingBody:
         self._pieces: list[bytes] = []
         self._whole: memoryview | None = None
         if length is not None and length >= LARGE:
-            # Fresh pages, that cost nothing until they are filled: many clients may announce much and send nothing.
-            self._whole = memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            # Either costs nothing until it is filled: many clients may announce much and send nothing.
+            self._whole = memory.take(length) if memory is not None else None
+            if self._whole is None:
+                self._whole = memoryview(mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     @property
     def place(self) -> memoryview | None:

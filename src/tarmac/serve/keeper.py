@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 from tarmac.agent.descendants import adopt_orphans, descendants, end_descendants
@@ -49,17 +50,23 @@ class Keeper:
         return cls(pid, ours)
 
     def spawn(
-        self, number: int, command: list[str], environment: dict[str, str], descriptors: tuple[int, int]
+        self, number: int, command: list[str], environment: dict[str, str], descriptors: Mapping[str, int]
     ) -> None:
-        """Start a predictor; `{"started": NUMBER, "pid": PID}` or `{"ended": NUMBER, …}` follows.
+        """Start a predictor or a reader; `{"started": NUMBER, "pid": PID}` or `{"ended": NUMBER, …}` follows.
 
         Args:
             number: what to call it.
-            command: program and arguments; the last is JSON, to which the numbers of `channel` and `board` are added.
+            command: program and arguments; the last is JSON, to which the names and numbers of descriptors are added.
             environment: the whole environment.
-            descriptors: handed over, open in the predictor.
+            descriptors: handed over by name, open in the process.
         """
-        self._send({"spawn": number, "command": command, "environment": environment}, descriptors)
+        message = {
+            "spawn": number,
+            "command": command,
+            "environment": environment,
+            "names": list(descriptors),
+        }
+        self._send(message, tuple(descriptors.values()))
 
     def signal(self, number: int, signal_number: int) -> None:
         """Send a signal to a predictor, if it still runs."""
@@ -160,8 +167,10 @@ class _Kept:
 
     def _spawn(self, message: dict[str, Any]) -> None:
         number: int = message["spawn"]
-        handed, self._descriptors = self._descriptors[:2], self._descriptors[2:]
-        command = [*message["command"][:-1], _filled(message["command"][-1], handed)]
+        names: list[str] = message["names"]
+        handed, self._descriptors = self._descriptors[: len(names)], self._descriptors[len(names) :]
+        told = {**json.loads(message["command"][-1]), **dict(zip(names, handed))}
+        command = [*message["command"][:-1], json.dumps(told)]
         try:
             self._running[number] = subprocess.Popen(
                 command,
@@ -207,12 +216,6 @@ class _Kept:
 
 def _wake(_number: int, _frame: object) -> None:
     """A handler, so that the signal's number is written to the wake-up pipe."""
-
-
-def _filled(argument: str, handed: list[int]) -> str:
-    told = json.loads(argument)
-    told["channel"], told["board"] = handed
-    return json.dumps(told)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:

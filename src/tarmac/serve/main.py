@@ -18,6 +18,7 @@ from typing import Any
 from tarmac.agent.descendants import die_with_parent
 from tarmac.serve.access_log import AccessLog, open_stream
 from tarmac.serve.app import App
+from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.core import InferenceCore
 from tarmac.serve.devices import Placement, placements
 from tarmac.serve.errors import LoadError
@@ -66,12 +67,16 @@ class Options:
 
 
 def main(words: list[str] | None = None) -> int:
-    """`serve [--model-dir FOLDER] …` or, for the server's own use, `predictor JSON`."""
+    """`serve [--model-dir FOLDER] …` or, for the server's own use, `predictor JSON` and `reader JSON`."""
     words = sys.argv[1:] if words is None else words
     if words[:1] == ["predictor"]:
         from tarmac.serve.predictor import main as predict  # the front's process has no use for it
 
         return predict(words[1:])
+    if words[:1] == ["reader"]:
+        from tarmac.serve.reader import main as read  # as above
+
+        return read(words[1:])
     from tarmac.serve.arguments import read_arguments  # argparse: predictors need none
 
     while words[:1] == ["serve"]:
@@ -162,14 +167,16 @@ class Front:
         if asked:
             self._keeper.close()
             return 0
+        memory = BodyMemory.make()
         events = Events(say, self._model_loaded, self._model_failed, self._model_placed)
         supervisor = Supervisor(
             self._core,
             self._keeper,
-            predictor_command(),
+            own_command(),
             self._environ,
             events,
             self._options.grace_s,
+            memory,
             load_once=self._settings.multi_model or self._options.leave_on_failure or self._options.load_once,
         )
         if self._settings.multi_model:
@@ -177,7 +184,9 @@ class Front:
                 self._core, supervisor, lambda: self._for_one_more(placed), read_memory, say
             )
         app = App(self._core, self._metrics, self._models)
-        server = HttpServer(app, self._options.limits, lambda head, status: self._refused(app, head, status))
+        server = HttpServer(
+            app, self._options.limits, lambda head, status: self._refused(app, head, status), memory
+        )
         self._core.starting = True
         port = await self._listen(server)
         self._tell_port(port)
@@ -353,12 +362,12 @@ class Front:
             os.close(self._options.ready_fd)
 
 
-def predictor_command() -> list[str]:
-    """How to start a predictor: from the agent's file, or from an installed Tarmac."""
+def own_command() -> list[str]:
+    """How to start one of the server's other processes: from the agent's file, or from an installed Tarmac."""
     archive = Path(__file__).parents[2]
     if archive.is_file():
-        return [sys.executable, str(archive), "predictor"]
-    return [sys.executable, "-m", "tarmac.serve", "predictor"]
+        return [sys.executable, str(archive)]
+    return [sys.executable, "-m", "tarmac.serve"]
 
 
 def _allow_many_connections() -> None:

@@ -40,6 +40,13 @@ def bare(header: str) -> str:
 
 
 @lru_cache(maxsize=64)
+def is_json(header: str) -> bool:
+    """Whether a body of this type is JSON; one without a type is taken for it."""
+    kind = bare(header) or JSON
+    return kind == JSON or kind.endswith("+json")
+
+
+@lru_cache(maxsize=64)
 def without_charset(header: str) -> str:
     """A content type as a handler compares it: what else it says (a form's boundary) stays."""
     return _CHARSET.sub("", header).strip()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
-from tarmac.serve.handler import Request, Response
+from tarmac.serve.handler import ReadNumbers, Request, Response
 from tarmac.serve.remember import remembered
 from tarmac.serve.wire import (
     CUSTOM_ATTRIBUTES,
     INFERENCE_ID,
     TARGET_MODEL,
     TARGET_VARIANT,
+    Place,
     RequestHeaders,
     pack_headers,
     read_headers,
@@ -21,6 +23,15 @@ from tarmac.serve.wire import (
 def request_of(packed: bytes, body: memoryview) -> Request:
     """A request, of its packed headers and its body."""
     return Request(body, *_words(packed))
+
+
+def request_at(packed: bytes, place: Place, memory: memoryview) -> Request:
+    """The same, with a body that lies in the shared memory."""
+    request = request_of(packed, memory[place.offset : place.offset + place.length])
+    if place.shape:
+        end = place.numbers + 4 * math.prod(place.shape)
+        request.numbers = ReadNumbers(memory[place.numbers : end], place.shape)
+    return request
 
 
 @remembered

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from typing import Callable
 
+from tarmac.serve.body_reader import BodyReader
 from tarmac.serve.call import Call
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.worker import Worker
@@ -26,6 +27,7 @@ class Pool:
         grace_s: how long beyond that, until its predictor is killed.
         on_late: told of a predictor that should look whether it has been at it for too long.
         on_hung: told of a predictor that must be killed.
+        reader: reads large bodies while the predictors are busy.
     """
 
     def __init__(
@@ -36,9 +38,12 @@ class Pool:
         grace_s: float,
         on_late: Callable[[Worker], None],
         on_hung: Callable[[Worker], None],
+        reader: BodyReader | None = None,
     ) -> None:
         self.workers: dict[int, Worker] = {}
         self.queue: deque[Call] = deque()
+        self.reading: dict[int, Call] = {}
+        """Requests whose bodies the reader is at; they go to the queue's end."""
         self.waiting_bytes = 0
         self.last_used = time.monotonic()
         self._max_queue = max_queue
@@ -47,6 +52,7 @@ class Pool:
         self._grace = grace_s
         self._on_late = on_late
         self._on_hung = on_hung
+        self._reader = reader
         self._dispatching = False
         self._ticking = False
         self._late: set[int] = set()
@@ -57,16 +63,21 @@ class Pool:
         return sum(len(worker.calls) for worker in self.workers.values())
 
     @property
+    def waiting(self) -> int:
+        """Requests that are not with predictors yet."""
+        return len(self.queue) + len(self.reading)
+
+    @property
     def idle(self) -> bool:
         """Whether nobody waits for an answer."""
-        return not self.queue and all(
+        return not self.waiting and all(
             call.done for worker in self.workers.values() for call in worker.calls.values()
         )
 
     @property
     def full(self) -> bool:
         """Whether one more request must be refused."""
-        return len(self.queue) >= self._max_queue or self.waiting_bytes > self._max_bytes
+        return self.waiting >= self._max_queue or self.waiting_bytes > self._max_bytes
 
     @property
     def retry_after_s(self) -> int:
@@ -75,18 +86,32 @@ class Pool:
         if not ready:
             return 1
         rate = sum(worker.most / max(worker.seconds, 0.001) for worker in ready)
-        return max(1, min(60, round(len(self.queue) / rate)))
+        return max(1, min(60, round(self.waiting / rate)))
 
     def submit(self, call: Call) -> None:
         """Let a request wait for the next predictor that has room."""
-        self.queue.append(call)
         self.waiting_bytes += len(call.exchange.body)
         call.exchange.on_gone = lambda: self._gone(call)
         self.last_used = call.accepted
-        self.dispatch_soon()
+        if self._reader is not None and self._may_be_read and self._reader.read(call, self._read):
+            self.reading[call.number] = call
+        else:
+            self.queue.append(call)
+            self.dispatch_soon()
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
+
+    @property
+    def _may_be_read(self) -> bool:
+        """Whether every predictor is at something else: a free one is quicker than two processes."""
+        return bool(self.workers) and all(w.takes_numbers and w.calls for w in self.workers.values())
+
+    def _read(self, call: Call) -> None:
+        # It may have been answered meanwhile: too late, or its client gone.
+        if self.reading.pop(call.number, None) is not None:
+            self.queue.append(call)
+            self.dispatch_soon()
 
     def dispatch_soon(self) -> None:
         """Hand out what waits, at the end of this turn of the loop: what arrives together travels together."""
@@ -131,6 +156,8 @@ class Pool:
 
     def refuse_all(self, status: int, message: str) -> None:
         """Nobody will answer what waits."""
+        self.queue.extend(self.reading.values())
+        self.reading.clear()
         while self.queue:
             call = self._pop()
             call.refuse(status, message, (("retry-after", str(self.retry_after_s)),))
@@ -184,7 +211,9 @@ class Pool:
 
     def _leave(self, call: Call) -> None:
         if call.worker is None:
-            if call in self.queue:
+            if self.reading.pop(call.number, None) is not None:
+                self.waiting_bytes -= len(call.exchange.body)
+            elif call in self.queue:
                 self.queue.remove(call)
                 self.waiting_bytes -= len(call.exchange.body)
             return
@@ -200,9 +229,13 @@ class Pool:
                 if now > call.deadline and not call.done:
                     self._expire(call)
             self._look_after(worker, now)
-        for call in [call for call in self.queue if now > call.deadline and not call.done]:
+        for call in [
+            call for call in (*self.queue, *self.reading.values()) if now > call.deadline and not call.done
+        ]:
             self._expire(call)
-        if self.queue or any(worker.calls for worker in self.workers.values()):
+        if self._reader is not None:
+            self._reader.look_after(now)
+        if self.waiting or any(worker.calls for worker in self.workers.values()):
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         else:
             self._ticking = False

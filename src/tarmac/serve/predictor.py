@@ -28,18 +28,20 @@ from tarmac.agent.descendants import die_with_parent
 from tarmac.serve import frames
 from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
 from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.body_memory import opened
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.handler import Device, Model, is_out_of_memory, load_model
-from tarmac.serve.messages import headers_of, request_of
+from tarmac.serve.messages import headers_of, request_at, request_of
 from tarmac.serve.settings import Settings
 from tarmac.serve.tracebacks import of_handler
 from tarmac.serve.warmup import warm_up
-from tarmac.serve.wire import Phases, answer_fields, read_call
+from tarmac.serve.wire import Phases, answer_fields, read_call, read_place
 
 PIECES_AHEAD = 16
 """So many pieces of a streamed answer may be on their way to a client that has not read them."""
 _RECEIVE = 256 * 1024
+_NO_MEMORY = memoryview(b"")
 
 
 def main(words: list[str]) -> int:
@@ -52,15 +54,17 @@ def main(words: list[str]) -> int:
     _leave_no_trace_on_the_path()
     channel = socket.socket(fileno=told["channel"])
     board = Board(told["board"])
-    os.set_inheritable(told["channel"], False)
-    os.set_inheritable(told["board"], False)
+    memory = opened(told["memory"]) if "memory" in told else _NO_MEMORY
+    for name in ("channel", "board", "memory"):
+        if name in told:
+            os.set_inheritable(told[name], False)
     settings = _settings(told["settings"])
     # A crash in a library leaves at least the line of Python that it happened in.
     with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
         faulthandler.enable()
     # As in AWS's containers, where the server sets it up before the handler is imported.
     logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
-    predictor = Predictor(channel, board, settings.timeout_s)
+    predictor = Predictor(channel, board, settings.timeout_s, memory)
     code = 0
     try:
         model = predictor.load(Path(told["folder"]), settings, Device(**told["device"]), told["name"])
@@ -89,12 +93,16 @@ class Predictor:
         channel: the socket to the front.
         board: where it shows what it is at.
         timeout_s: how long one call of a user's function may take.
+        memory: where large bodies lie.
     """
 
-    def __init__(self, channel: socket.socket, board: Board, timeout_s: float) -> None:
+    def __init__(
+        self, channel: socket.socket, board: Board, timeout_s: float, memory: memoryview = _NO_MEMORY
+    ) -> None:
         self._channel = channel
         self._board = board
         self._timeout = timeout_s
+        self._memory = memory
         self._pid = os.getpid()
         self._is_copy = False
         self._reader = FrameReader()
@@ -132,6 +140,7 @@ class Predictor:
         told = {
             "batching": model.batch.enabled,
             "max_batch_size": model.batch.max_batch_size,
+            "takes_numbers": model.takes_numbers,
             "load_s": time.monotonic() - began,
             **_told(model),
         }
@@ -183,9 +192,13 @@ class Predictor:
                 return
 
     def _obey(self, frame: frames.Frame) -> None:
-        if frame.kind == frames.CALL:
+        if frame.kind in (frames.CALL, frames.SHARED):
             deadline, headers = read_call(frame.fields)
-            self._backlog.append(Task(frame.id, request_of(headers, frame.body), deadline))
+            if frame.kind == frames.SHARED:
+                request = request_at(headers, read_place(frame.body), self._memory)
+            else:
+                request = request_of(headers, frame.body)
+            self._backlog.append(Task(frame.id, request, deadline))
         elif frame.kind == frames.CANCEL:
             stream = self._streams.pop(frame.id, None)
             if stream is not None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Callable
 
 from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.body_memory import BodyMemory
+from tarmac.serve.body_reader import BodyReader
 from tarmac.serve.core import Health, InferenceCore, Served
 from tarmac.serve.devices import Placement
 from tarmac.serve.keeper import Keeper
@@ -69,10 +71,11 @@ class Supervisor:
     Args:
         core: told of models and predictors as they come and go.
         keeper: starts the processes.
-        command: starts a predictor; one argument is added.
+        command: starts the server's own program; the part of a process and one argument are added.
         environ: their environment, but for what their placements add.
         events: told what a person should know.
         grace_s: how long beyond the time-out a predictor may hang.
+        memory: where large bodies lie.
         load_once: somebody waits to hear that a model cannot be loaded; nothing is tried again before that.
     """
 
@@ -84,12 +87,17 @@ class Supervisor:
         environ: Mapping[str, str],
         events: Events,
         grace_s: float = GRACE_S,
+        memory: BodyMemory | None = None,
         *,
         load_once: bool = False,
     ) -> None:
         self._core = core
         self._keeper = keeper
-        self._command = list(command)
+        self._command = [*command, "predictor"]
+        self._memory = memory
+        self._reader: BodyReader | None = None
+        if memory is not None:
+            self._reader = BodyReader(keeper, [*command, "reader"], environ, memory, events.say)
         self._environ = dict(environ)
         self._events = events
         self._grace = grace_s
@@ -122,6 +130,7 @@ class Supervisor:
             grace_s=self._grace,
             on_late=lambda worker: self._keeper.signal(worker.number, LATE_SIGNAL),
             on_hung=self._kill_hung,
+            reader=self._reader,
         )
         served = Served(name, url, pool, Health(len(placed)))
         self._core.models[name] = served
@@ -167,6 +176,8 @@ class Supervisor:
     async def end(self, patience_s: float) -> None:
         """End all predictors: ask, and kill those that have not ended in time."""
         self._stopping = True
+        if self._reader is not None:
+            self._reader.close()
         for worker in self.running:
             if worker.ready:
                 worker.stop()
@@ -203,6 +214,7 @@ class Supervisor:
             self._placed,
             # A process without its socket is of no use, even if it lives on.
             lambda lost: self._keeper.signal(lost.number, signal.SIGKILL),
+            self._memory,
         )
         slot.worker = worker
         slot.reason = ""
@@ -214,9 +226,10 @@ class Supervisor:
             "settings": asdict(settings),
         }
         environment = {**self._environ, **slot.placement.environment}
-        self._keeper.spawn(
-            number, [*self._command, json.dumps(told)], environment, (theirs.fileno(), board.descriptor)
-        )
+        descriptors = {"channel": theirs.fileno(), "board": board.descriptor}
+        if self._memory is not None:
+            descriptors["memory"] = self._memory.descriptor
+        self._keeper.spawn(number, [*self._command, json.dumps(told)], environment, descriptors)
         theirs.close()
         loop = asyncio.get_running_loop()
         task = loop.create_task(loop.create_connection(lambda: worker, sock=ours))

@@ -43,6 +43,22 @@ _ANSWER = struct.Struct("<i5dI")
 """An answer's status and its `Phases`."""
 
 
+class Place(NamedTuple):
+    """Where a large body lies in the shared memory, and what was read of it.
+
+    Args:
+        offset: of the body.
+        length: its bytes.
+        numbers: the offset of the array of 32-bit floats that its JSON holds, where a reader has read it.
+        shape: of that array.
+    """
+
+    offset: int
+    length: int
+    numbers: int = 0
+    shape: tuple[int, ...] = ()
+
+
 class RequestHeaders(dict[str, str]):
     """A request's headers, names in lower case."""
 
@@ -64,6 +80,27 @@ def call_fields(deadline: float, headers: RequestHeaders) -> bytes:
 def read_call(fields: bytes) -> tuple[float, bytes]:
     """What `call_fields` wrote: the deadline, and the headers for `read_headers`."""
     return _CALL.unpack_from(fields)[0], fields[_CALL.size :]
+
+
+def pack_place(place: Place) -> bytes:
+    """A place as bytes."""
+    return pack_sizes((*place[:3], *place.shape))
+
+
+def read_place(packed: bytes | memoryview) -> Place:
+    """What `pack_place` wrote."""
+    offset, length, numbers, *shape = read_sizes(packed)
+    return Place(offset, length, numbers, tuple(shape))
+
+
+def pack_sizes(sizes: Sequence[int]) -> bytes:
+    """Sizes, of an array's shape say, as bytes."""
+    return struct.pack(f"<{len(sizes)}Q", *sizes)
+
+
+def read_sizes(packed: bytes | memoryview) -> tuple[int, ...]:
+    """What `pack_sizes` wrote."""
+    return struct.unpack(f"<{len(packed) // 8}Q", packed)
 
 
 def answer_fields(status: int, phases: Phases, headers: bytes = b"") -> bytes:

@@ -10,9 +10,10 @@ from typing import Any, Callable, cast
 
 from tarmac.serve import frames
 from tarmac.serve.board import Board
+from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.call import JSON, Call, error_body
 from tarmac.serve.frames import FrameReader
-from tarmac.serve.wire import INFERENCE_ID, read_answer
+from tarmac.serve.wire import INFERENCE_ID, Place, pack_place, read_answer
 
 _QUICK_S = 0.005
 """Below this, the way to the front and back is worth sending a second batch ahead."""
@@ -35,6 +36,7 @@ class Worker(asyncio.BufferedProtocol):
         on_answer: called after answers have come and there may be room for more.
         on_placed: told where the model is after the first answers, if it was not on its device before.
         on_lost: called when its socket is closed at the other end, however alive the process is.
+        memory: where large bodies may lie, if the predictor sees it too.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Worker(asyncio.BufferedProtocol):
         on_answer: Callable[[Worker], None],
         on_placed: Callable[[Worker, dict[str, Any]], None],
         on_lost: Callable[[Worker], None],
+        memory: BodyMemory | None = None,
     ) -> None:
         self.number = number
         self.slot = slot
@@ -61,7 +64,10 @@ class Worker(asyncio.BufferedProtocol):
         self.seconds = 0.0
         """What a batch took lately, from decoding to encoding; a moving mean."""
         self.most = 1
+        self.takes_numbers = False
+        """Whether somebody else may read the numbers of a JSON body for it."""
         self._timeout = timeout_s
+        self._memory = memory
         self._sequence = 0
         self._reader = FrameReader()
         self._arriving = memoryview(bytearray(_ARRIVING))
@@ -86,10 +92,23 @@ class Worker(asyncio.BufferedProtocol):
             call.worker = self.number
             call.sent = now
             self.calls[call.number] = call
-            body = call.exchange.body
-            parts.append(frames.pack(frames.CALL, call.number, call.fields, len(body)))
+            place = self._place(call)
+            body = call.exchange.body if place is None else pack_place(place)
+            kind = frames.CALL if place is None else frames.SHARED
+            parts.append(frames.pack(kind, call.number, call.fields, len(body)))
             parts.append(body)
         self._write(parts)
+
+    def _place(self, call: Call) -> Place | None:
+        """Where a body lies in the shared memory, which stays the call's until the predictor has answered."""
+        memory, body, numbers = self._memory, call.exchange.body, call.numbers
+        offset = None if memory is None else memory.offset_of(body)
+        if memory is None or offset is None:
+            return None
+        read = None if numbers is None else memory.offset_of(numbers.view)
+        if numbers is None or read is None:
+            return Place(offset, len(body))
+        return Place(offset, len(body), read, numbers.shape)
 
     def cancel(self, call: Call) -> None:
         """Nobody waits for this one any more; its place is free when the predictor has come past it."""
@@ -174,6 +193,7 @@ class Worker(asyncio.BufferedProtocol):
     def _loaded(self, told: dict[str, Any]) -> None:
         self.ready = True
         self.most = int(told["max_batch_size"]) if told["batching"] else 1
+        self.takes_numbers = bool(told.get("takes_numbers"))
         self._on_loaded(self, told)
 
     def _answer(self, call: Call, frame: frames.Frame) -> None:

@@ -27,9 +27,9 @@ def read_body(body: Body, content_type: str, numbers: Any = None, *, plain_objec
     Raises:
         RequestError: 400 for a body that is not what it says, 415 for a type that is not known.
     """
-    kind = media.bare(content_type) or media.JSON
-    if kind == media.JSON or kind.endswith("+json"):
+    if media.is_json(content_type):
         return _from_json(body, numbers, plain_objects)
+    kind = media.bare(content_type)
     if kind == media.CSV:
         return _as(csv_text.read(body, only_numbers=numbers is not None), numbers)
     if kind == media.NPY:

@@ -33,6 +33,8 @@ def _import_simdjson() -> Any:
 
 _simdjson: Any = _import_simdjson()
 _parser: Any = _simdjson.Parser() if _simdjson else None
+AVAILABLE = _parser is not None
+"""Whether `read` reads anything."""
 
 
 def read(body: Body) -> Any:
@@ -80,12 +82,9 @@ def _array(body: Body, document: Any) -> Any:
     # A list in the place of a number is flattened like the others: `[[1, 2], [3, [4]]]`.
     if numbers.size != math.prod(shape) or _openings(body) != lists:
         return None
-    try:
+    # Beyond float32 there is infinity, whatever a handler has told numpy about overflows.
+    with np.errstate(all="ignore"):
         return numbers.astype(np.float32).reshape(shape)
-    except (FloatingPointError, RuntimeWarning):
-        # A handler told numpy so. As struct does it: beyond float32 there is infinity, or nothing.
-        with np.errstate(all="ignore"):
-            return numbers.astype(np.float32).reshape(shape)
 
 
 def _openings(body: Body) -> int:

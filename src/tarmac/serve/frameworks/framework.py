@@ -20,6 +20,9 @@ class Framework(ABC):
     batches = False
     """Whether default predictions may be tried together (`batches.py` proves that they may)."""
 
+    takes_numbers = False
+    """Whether `read` would make an array of 32-bit floats of a JSON body of numbers, and takes one that was read already."""
+
     compiled = False
     """Whether `adopt` has compiled the model, where that was asked for."""
 

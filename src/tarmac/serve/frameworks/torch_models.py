@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.serve import media
-from tarmac.serve.codecs import bodies
+from tarmac.serve.codecs import bodies, json_numbers
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frameworks import torch_files
 from tarmac.serve.frameworks.framework import Framework, numbers_only, unwrapped
@@ -24,6 +24,7 @@ class Torch(Framework):
 
     name = "torch"
     batches = True
+    takes_numbers = json_numbers.AVAILABLE
 
     def set_up(self) -> None:
         import numpy as np
@@ -69,6 +70,9 @@ class Torch(Framework):
         import numpy as np
 
         del model
+        if request.numbers is not None:
+            shared = np.frombuffer(request.numbers.data, np.float32)
+            return self._known(shared.reshape(request.numbers.shape).copy())
         kind = media.without_charset(request.content_type)
         data = bodies.read_body(request.body, kind, np.float32, plain_objects=own_predict)
         if isinstance(data, np.ndarray):

@@ -53,6 +53,8 @@ class ServedModel(Model):
         self.name = name
         self.placement = placement
         self.has_transform = "transform_fn" in hooks
+        own_input = "input_fn" in hooks or self.has_transform
+        self.takes_numbers = framework.takes_numbers and not own_input
         self._folder = folder
         self._model = model
         self._hooks = hooks

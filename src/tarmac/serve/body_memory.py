@@ -1,0 +1,86 @@
+"""Memory that the front shares with its predictors: a large body is read where it was received.
+
+Not `multiprocessing.shared_memory`: its files lie in /dev/shm, of which a container has 64 MiB by default, and outlive a
+server that is killed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import mmap
+import os
+import weakref
+from functools import partial
+
+SLOT = 32 * 1024 * 1024
+"""Bytes that one body may have here."""
+_SLOTS = 64
+_SIZE = SLOT * _SLOTS
+"""Of addresses: pages cost nothing until they are written."""
+_KEPT_SLOTS = 4
+_KEPT = 4 * 1024 * 1024
+"""So many bytes of the first slots stay in memory when they are free: fresh pages cost a third of the receiving."""
+
+
+class BodyMemory:
+    """The front's end: gives places to bodies, each for as long as its view lives. Made with `BodyMemory.make()`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, _SIZE)
+        # The lowest first: those are warm.
+        self._free = list(range(_SLOTS))
+        self._taken: dict[int, tuple[int, weakref.ref[memoryview]]] = {}
+
+    @classmethod
+    def make(cls) -> BodyMemory | None:
+        """A new one; `None` where there can be none, and bodies go through the predictors' sockets."""
+        if not hasattr(os, "memfd_create"):
+            return None
+        try:
+            descriptor = os.memfd_create("tarmac-bodies", os.MFD_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            os.ftruncate(descriptor, _SIZE)
+            return cls(descriptor)
+        except (OSError, ValueError):
+            # A limit on addresses, mostly.
+            os.close(descriptor)
+            return None
+
+    def take(self, size: int) -> memoryview | None:
+        """So many bytes to write to, whatever they hold now; `None` where no slot is free or large enough.
+
+        They are free again when the view is no more: who hands on a part of it must keep the view itself.
+        """
+        if size > SLOT or not self._free:
+            return None
+        slot = heapq.heappop(self._free)
+        view = memoryview(self._memory)[slot * SLOT : slot * SLOT + size]
+        number = id(view)
+        self._taken[number] = slot, weakref.ref(view, partial(self._gone, number, size))
+        return view
+
+    def offset_of(self, view: object) -> int | None:
+        """Where a view begins; `None` for what is none of this memory's."""
+        slot, reference = self._taken.get(id(view), (0, None))
+        return slot * SLOT if reference is not None and reference() is view else None
+
+    def _gone(self, number: int, size: int, _reference: object) -> None:
+        slot, _ = self._taken.pop(number)
+        kept = _KEPT if slot < _KEPT_SLOTS else 0
+        if size > kept:
+            first = slot * SLOT + kept
+            self._memory.madvise(mmap.MADV_REMOVE, first, _pages(size - kept))
+        heapq.heappush(self._free, slot)
+
+
+def opened(descriptor: int, *, to_write: bool = False) -> memoryview:
+    """The same memory in another process, to which the descriptor was handed over."""
+    access = mmap.ACCESS_WRITE if to_write else mmap.ACCESS_READ
+    return memoryview(mmap.mmap(descriptor, _SIZE, access=access))
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE

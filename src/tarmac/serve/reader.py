@@ -1,0 +1,55 @@
+"""A reader: a process that reads the numbers of large JSON bodies while the predictors compute.
+
+No user's code runs here. It reads a body where it lies in the shared memory, and writes the array beside it; of a body
+that is no array of numbers it says nothing, and the predictor tells what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+from tarmac.agent.descendants import die_with_parent
+from tarmac.serve import frames
+from tarmac.serve.body_memory import opened
+from tarmac.serve.codecs import json_numbers
+from tarmac.serve.frames import FrameReader
+from tarmac.serve.wire import pack_sizes, read_sizes
+
+_RECEIVE = 64 * 1024
+
+
+def main(words: list[str]) -> int:
+    """`reader JSON`: the descriptors of socket and memory. Ends when the front closes the socket."""
+    parent = os.getppid()
+    die_with_parent()
+    if os.getppid() != parent:
+        return 1
+    told: dict[str, Any] = json.loads(words[0])
+    channel = socket.socket(fileno=told["channel"])
+    memory = opened(told["memory"], to_write=True)
+    import numpy as np  # so that the first body need not wait for it
+
+    del np
+    arriving = FrameReader()
+    usual = memoryview(bytearray(_RECEIVE))
+    try:
+        channel.sendall(frames.pack(frames.LOADED, 0))
+        while count := channel.recv_into(usual):
+            for frame in arriving.received(usual, count):
+                channel.sendall(frames.pack(frames.NUMBERS, frame.id, _read(memory, *read_sizes(frame.body))))
+    except (BrokenPipeError, ConnectionResetError):
+        # The front is gone.
+        pass
+    return 0
+
+
+def _read(memory: memoryview, offset: int, length: int, to: int, room: int) -> bytes:
+    """Read one body and write its array; gives the array's shape, or nothing."""
+    array = json_numbers.read(memory[offset : offset + length])
+    if array is None or not 0 < array.nbytes <= room:
+        return b""
+    memory[to : to + array.nbytes] = memoryview(array).cast("B")
+    return pack_sizes(array.shape)
