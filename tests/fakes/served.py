@@ -28,7 +28,7 @@ import json, os, sys
 from dataclasses import replace
 from tarmac.serve.arguments import read_arguments
 from tarmac.serve.http import Limits
-from tarmac.serve.main import serve
+from tarmac.serve.server import serve
 from tarmac.serve.settings import read_settings
 
 settings, folder, options = read_arguments(sys.argv[3:], read_settings(os.environ))

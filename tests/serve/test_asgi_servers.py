@@ -24,7 +24,7 @@ from tarmac.serve.asgi import AsgiApp
 from tarmac.serve.core import InferenceCore
 from tarmac.serve.devices import placements
 from tarmac.serve.keeper import Keeper
-from tarmac.serve.main import own_command, say
+from tarmac.serve.front import own_command, say
 from tarmac.serve.settings import Settings
 from tarmac.serve.supervisor import Events, Supervisor
 

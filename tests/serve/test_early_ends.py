@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 FOREVER = ECHO.replace('    return "model"', "    time.sleep(600)")
 PATIENT = """
 import sys
-from tarmac.serve import main
-main._END_S = 600
+from tarmac.serve import front, main
+front._END_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
 """A server that gives its predictors ten minutes to end, where they are asked to."""

@@ -11,7 +11,7 @@ from desk import until
 from nvml_stub import Scenario, build_library
 from serving import ECHO, WAITS, model_folder, serving
 
-from tarmac.serve.main import own_command
+from tarmac.serve.front import own_command
 
 pytestmark = pytest.mark.slow
 

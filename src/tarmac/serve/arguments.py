@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Callable, TypeVar
 from tarmac.serve.settings import Settings, count, port, seconds
 
 if TYPE_CHECKING:
-    from tarmac.serve.main import Options
+    from tarmac.serve.front import Options
 
 _T = TypeVar("_T")
 
 
 def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path, Options]:
     """Settings, the model's folder and options that a command line asks for."""
-    from tarmac.serve.main import Options  # main imports this module
+    from tarmac.serve.front import Options  # `tarmac serve` reads the flags too, and needs no event loop
 
     parser = argparse.ArgumentParser(prog="tarmac-agent serve", description=__doc__, allow_abbrev=False)
     add_flags(parser)
