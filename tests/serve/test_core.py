@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from tarmac.serve import frames
 from tarmac.serve.board import Board
+from tarmac.serve.body_memory import SLOT, BodyMemory
 from tarmac.serve.core import Health, InferenceCore, Served
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.pool import Pool
 from tarmac.serve.records import Record
 from tarmac.serve.settings import Settings
-from tarmac.serve.wire import Headers, RequestHeaders
+from tarmac.serve.wire import Headers, Phases, RequestHeaders, answer_fields
 from tarmac.serve.worker import Worker
 
 
 class Client(Exchange):
     """Remembers what it is told."""
 
-    def __init__(self, body: bytes = b"x", **headers: str) -> None:
+    def __init__(self, body: bytes | memoryview = b"x", **headers: str) -> None:
         named = RequestHeaders({name.replace("_", "-"): value for name, value in headers.items()})
         super().__init__("POST", "/invocations", "", named, body)
         self.told: list[Any] = []
@@ -171,6 +174,35 @@ def test_what_the_queue_does_not_hold_is_refused(options: dict[str, int], taken:
         assert clients[-1].told[0][0] == 429
 
     on_a_loop(test, **options)
+
+
+def test_a_body_in_shared_memory_stays_until_its_predictor_is_past_it() -> None:
+    """Its client may be told 504 long before: the next body must not be written over it."""
+
+    async def test(bench: Bench) -> None:
+        memory = BodyMemory.make()
+        assert memory is not None
+        worker = bench.worker()
+        worker.most = 2
+        clients = [Client(taken(memory)), Client(taken(memory), x_tarmac_timeout="0.1")]
+        bench.ask(*clients)
+        await until(lambda: clients[1].told)
+        assert clients.pop().status == 504
+        assert len(worker.calls) == 2
+        assert memory.offset_of(memory.take(10)) == 2 * SLOT
+        told = frames.pack(frames.ANSWER, 2, answer_fields(504, Phases()))
+        worker.get_buffer(0)[: len(told)] = told
+        worker.buffer_updated(len(told))
+        assert memory.offset_of(memory.take(10)) == SLOT
+        os.close(memory.descriptor)
+
+    on_a_loop(test, max_bytes=1_000_000)
+
+
+def taken(memory: BodyMemory) -> memoryview:
+    view = memory.take(100_000)
+    assert view is not None
+    return view
 
 
 def test_a_deadline_that_passes_in_the_queue_is_504() -> None:

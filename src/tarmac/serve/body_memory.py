@@ -76,10 +76,31 @@ class BodyMemory:
         heapq.heappush(self._free, slot)
 
 
-def opened(descriptor: int, *, to_write: bool = False) -> memoryview:
+class OpenedMemory:
     """The same memory in another process, to which the descriptor was handed over."""
-    access = mmap.ACCESS_WRITE if to_write else mmap.ACCESS_READ
-    return memoryview(mmap.mmap(descriptor, _SIZE, access=access))
+
+    def __init__(self, descriptor: int, *, to_write: bool = False) -> None:
+        self._descriptor = descriptor
+        self._access = mmap.ACCESS_WRITE if to_write else mmap.ACCESS_READ
+        self._slots: dict[int, memoryview] = {}
+
+    def part(self, offset: int, length: int) -> memoryview:
+        """What lies there, until its request is answered. Raises OSError: no addresses are left to write to it."""
+        number, at = divmod(offset, SLOT)
+        try:
+            slot = self._slots.get(number) or self._map(number)
+        except OSError:
+            # A handler may have limited its process's addresses.
+            if self._access == mmap.ACCESS_WRITE:
+                raise
+            return memoryview(os.pread(self._descriptor, length, offset))
+        return slot[at : at + length]
+
+    def _map(self, number: int) -> memoryview:
+        # Only those that are used, of which one is the rule: a process need not look as if it took gigabytes.
+        mapped = mmap.mmap(self._descriptor, SLOT, access=self._access, offset=number * SLOT)
+        self._slots[number] = memoryview(mapped)
+        return self._slots[number]
 
 
 def _pages(size: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -49,10 +49,12 @@ class BodyReader:
         self._environ = {**environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._memory = memory
         self._say = say
-        # Predictors count upwards.
-        self._numbers = itertools.count(-1, -1)
+        self._number = 0
+        """As the keeper knows it: predictors count upwards."""
         self._starts = 0
+        """In a row, without one body read."""
         self._link: _Link | None = None
+        self._ending = False
         self._task: asyncio.Task[object] | None = None
 
     def read(self, call: Call, then: Callable[[Call], None]) -> bool:
@@ -83,20 +85,19 @@ class BodyReader:
         return True
 
     def look_after(self, now: float) -> None:
-        """Let go of a reader that has been at one body for too long."""
+        """End a reader that has been at one body for too long. What it may yet write to is free when it is dead."""
         if self._link is not None and now - self._link.oldest > _PATIENCE_S:
-            self._say("the reader of large bodies hangs and is left alone")
-            self._link.close()
+            self._keeper.signal(self._number, signal.SIGKILL)
 
     def close(self) -> None:
         """End it."""
-        self._starts = _STARTS
+        self._ending = True
         if self._link is not None:
             self._link.close()
 
     def _ready(self) -> bool:
         if self._link is None:
-            if self._starts < _STARTS:
+            if self._starts < _STARTS and not self._ending:
                 self._start()
             return False
         return self._link.ready and len(self._link.asked) < _AHEAD
@@ -106,22 +107,29 @@ class BodyReader:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         descriptors = {"channel": theirs.fileno(), "memory": self._memory.descriptor}
-        self._keeper.spawn(next(self._numbers), [*self._command, "{}"], self._environ, descriptors)
+        self._number -= 1
+        self._keeper.spawn(self._number, [*self._command, "{}"], self._environ, descriptors)
         theirs.close()
-        link = self._link = _Link(self._lost)
+        link = self._link = _Link(self._has_read, self._lost)
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(loop.create_connection(lambda: link, sock=ours))
 
+    def _has_read(self) -> None:
+        self._starts = 0
+
     def _lost(self) -> None:
         self._link = None
+        if not self._ending:
+            self._say("the reader of large bodies has ended; predictors read them themselves")
 
 
 class _Link(asyncio.Protocol):
     """The socket to one reader."""
 
-    def __init__(self, on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_read: Callable[[], None], on_lost: Callable[[], None]) -> None:
         self.ready = False
         self.asked: dict[int, tuple[Call, memoryview, Callable[[Call], None], float]] = {}
+        self._on_read = on_read
         self._on_lost = on_lost
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
@@ -155,6 +163,7 @@ class _Link(asyncio.Protocol):
             call, view, then, _ = self.asked.pop(frame.id)
             if frame.fields:
                 call.numbers = Numbers(view, read_sizes(frame.fields))
+            self._on_read()
             then(call)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own

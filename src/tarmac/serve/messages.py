@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from tarmac.serve.body_memory import OpenedMemory
 from tarmac.serve.handler import ReadNumbers, Request, Response
 from tarmac.serve.remember import remembered
 from tarmac.serve.wire import (
@@ -25,12 +26,12 @@ def request_of(packed: bytes, body: memoryview) -> Request:
     return Request(body, *_words(packed))
 
 
-def request_at(packed: bytes, place: Place, memory: memoryview) -> Request:
+def request_at(packed: bytes, place: Place, memory: OpenedMemory) -> Request:
     """The same, with a body that lies in the shared memory."""
-    request = request_of(packed, memory[place.offset : place.offset + place.length])
+    request = request_of(packed, memory.part(place.offset, place.length))
     if place.shape:
-        end = place.numbers + 4 * math.prod(place.shape)
-        request.numbers = ReadNumbers(memory[place.numbers : end], place.shape)
+        numbers = memory.part(place.numbers, 4 * math.prod(place.shape))
+        request.numbers = ReadNumbers(numbers, place.shape)
     return request
 
 

@@ -28,7 +28,7 @@ from tarmac.agent.descendants import die_with_parent
 from tarmac.serve import frames
 from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
 from tarmac.serve.board import LATE_SIGNAL, Board
-from tarmac.serve.body_memory import opened
+from tarmac.serve.body_memory import OpenedMemory
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.handler import Device, Model, is_out_of_memory, load_model
@@ -41,7 +41,6 @@ from tarmac.serve.wire import Phases, answer_fields, read_call, read_place
 PIECES_AHEAD = 16
 """So many pieces of a streamed answer may be on their way to a client that has not read them."""
 _RECEIVE = 256 * 1024
-_NO_MEMORY = memoryview(b"")
 
 
 def main(words: list[str]) -> int:
@@ -54,7 +53,7 @@ def main(words: list[str]) -> int:
     _leave_no_trace_on_the_path()
     channel = socket.socket(fileno=told["channel"])
     board = Board(told["board"])
-    memory = opened(told["memory"]) if "memory" in told else _NO_MEMORY
+    memory = OpenedMemory(told["memory"]) if "memory" in told else None
     for name in ("channel", "board", "memory"):
         if name in told:
             os.set_inheritable(told[name], False)
@@ -97,7 +96,7 @@ class Predictor:
     """
 
     def __init__(
-        self, channel: socket.socket, board: Board, timeout_s: float, memory: memoryview = _NO_MEMORY
+        self, channel: socket.socket, board: Board, timeout_s: float, memory: OpenedMemory | None = None
     ) -> None:
         self._channel = channel
         self._board = board
@@ -194,7 +193,7 @@ class Predictor:
     def _obey(self, frame: frames.Frame) -> None:
         if frame.kind in (frames.CALL, frames.SHARED):
             deadline, headers = read_call(frame.fields)
-            if frame.kind == frames.SHARED:
+            if frame.kind == frames.SHARED and self._memory is not None:
                 request = request_at(headers, read_place(frame.body), self._memory)
             else:
                 request = request_of(headers, frame.body)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tarmac.agent.descendants import die_with_parent
 from tarmac.serve import frames
-from tarmac.serve.body_memory import opened
+from tarmac.serve.body_memory import OpenedMemory
 from tarmac.serve.codecs import json_numbers
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.wire import pack_sizes, read_sizes
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
         return 1
     told: dict[str, Any] = json.loads(words[0])
     channel = socket.socket(fileno=told["channel"])
-    memory = opened(told["memory"], to_write=True)
+    memory = OpenedMemory(told["memory"], to_write=True)
     import numpy as np  # so that the first body need not wait for it
 
     del np
@@ -46,10 +46,10 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _read(memory: memoryview, offset: int, length: int, to: int, room: int) -> bytes:
+def _read(memory: OpenedMemory, offset: int, length: int, to: int, room: int) -> bytes:
     """Read one body and write its array; gives the array's shape, or nothing."""
-    array = json_numbers.read(memory[offset : offset + length])
+    array = json_numbers.read(memory.part(offset, length))
     if array is None or not 0 < array.nbytes <= room:
         return b""
-    memory[to : to + array.nbytes] = memoryview(array).cast("B")
+    memory.part(to, array.nbytes)[:] = memoryview(array).cast("B")
     return pack_sizes(array.shape)
