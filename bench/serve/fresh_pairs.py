@@ -49,14 +49,17 @@ def _pair(loop: _Loop, stack: Stack, table: Table, scratch: Path) -> None:
     """The median of the turns of each, held against the other's."""
     bare: list[float] = []
     with_body: list[float] = []
+    with_codecs: list[float] = []
     served: dict[int, list[float]] = {clients: [] for clients in _CLIENTS}
     for _ in range(_TURNS):
         stack.pause()
         bare.append(loop.seconds("predict"))
         with_body.append(loop.seconds("body"))
+        with_codecs.append(loop.seconds("codecs"))
         stack.go_on()
         for clients, seconds in served.items():
             seconds.append(generators.load(stack.target, clients, _TURN_S, scratch).p50 / clients)
+    table.without_server.append(statistics.median(bare) / statistics.median(with_codecs))
     for clients, seconds in served.items():
         each = statistics.median(seconds)
         table.beside.setdefault(clients, []).append(statistics.median(bare) / each)
@@ -80,7 +83,7 @@ class _Loop:
         )
 
     def seconds(self, what: str) -> float:
-        """Of one turn of the loop `predict` or `body`, the median of a moment."""
+        """Of one turn of the loop `predict`, `body` or `codecs`, the median of a moment."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{what}\n")

@@ -63,6 +63,7 @@ class Table:
         beside: Tarmac's answers a second (by their median time) over the bare loop's predictions (by theirs), by
             clients, one a pair.
         beside_with_bodies: the same over a loop that also reads the body and writes the answer.
+        without_server: the pace of a loop that reads and writes with Tarmac's codecs over the bare loop's, one a pair.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
     """
@@ -75,6 +76,7 @@ class Table:
     ceilings: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     beside: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     beside_with_bodies: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    without_server: list[float] = field(default_factory=list[float])
     rows: list[Row] = field(default_factory=list[Row])
 
     @classmethod
@@ -201,6 +203,12 @@ def _table(table: Table) -> list[str]:
         )
         noun = "client" if clients == 1 else "clients"
         lines += [f"Tarmac's pace with {clients} {noun}, by median times: {said}.", ""]
+    if table.without_server:
+        share = _quartiles(table.without_server)
+        lines += [
+            f"A loop that reads and writes with Tarmac's codecs, without a server: {share} of {_BARE}.",
+            "",
+        ]
     own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
     measured = [row for row in table.rows if not row.skipped]
     heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]
