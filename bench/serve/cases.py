@@ -54,8 +54,8 @@ FULL = (
     Case("mlp", "json", (1, 16, 64), 2.0, 3),
     Case("mlp", "npy", (1, 16, 64), 2.0, 2),
     Case("noop", "json", (1, 16, 64), 2.0, 2),
-    Case("resnet18", "npy", (1, 16), 5.0, 2, pairs=6),
-    Case("resnet18", "json", (1,), 5.0, 2, pairs=6),
+    Case("resnet18", "npy", (1, 16), 5.0, 2, pairs=10),
+    Case("resnet18", "json", (1,), 5.0, 2, pairs=10),
 )
 QUICK = (Case("mlp", "json", (1, 16, 64), 1.0, 1),)
 

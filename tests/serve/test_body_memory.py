@@ -133,3 +133,14 @@ def test_a_process_with_few_addresses(code: str, says: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", limited], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == says
+
+
+def test_nobody_can_cut_it_off_and_who_is_to_read_cannot_write(memory: BodyMemory) -> None:
+    with pytest.raises(PermissionError):
+        os.ftruncate(memory.descriptor, 0)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pwrite(memory.readable, b"x", 0)
+    view = memory.take(3)
+    assert view is not None
+    view[:] = b"abc"
+    assert bytes(OpenedMemory(memory.readable).part(0, 3)) == b"abc"

@@ -6,10 +6,12 @@ server that is killed.
 
 from __future__ import annotations
 
+import fcntl
 import heapq
 import mmap
 import os
 import weakref
+from contextlib import suppress
 from functools import partial
 
 SLOT = 32 * 1024 * 1024
@@ -17,6 +19,9 @@ SLOT = 32 * 1024 * 1024
 _SLOTS = 64
 _SIZE = SLOT * _SLOTS
 """Of addresses: pages cost nothing until they are written."""
+_SEALS = (
+    getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_GROW", 0) | getattr(fcntl, "F_SEAL_SEAL", 0)
+)
 _KEPT_SLOTS = 4
 _KEPT = 4 * 1024 * 1024
 """So many bytes of the first slots stay in memory when they are free: fresh pages cost a third of the receiving."""
@@ -27,6 +32,8 @@ class BodyMemory:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.readable = _only_readable(descriptor)
+        """Another descriptor, for predictors: a handler can do no harm with it."""
         self._memory = mmap.mmap(descriptor, _SIZE)
         # The lowest first: those are warm.
         self._free = list(range(_SLOTS))
@@ -35,14 +42,17 @@ class BodyMemory:
     @classmethod
     def make(cls) -> BodyMemory | None:
         """A new one; `None` where there can be none, and bodies go through the predictors' sockets."""
-        if not hasattr(os, "memfd_create"):
+        if not hasattr(os, "memfd_create") or not hasattr(mmap, "MADV_REMOVE"):
             return None
         try:
-            descriptor = os.memfd_create("tarmac-bodies", os.MFD_CLOEXEC)
+            descriptor = os.memfd_create("tarmac-bodies", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError:
             return None
         try:
             os.ftruncate(descriptor, _SIZE)
+            # Pages that somebody cut off would be a SIGBUS to all others.
+            with suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
             return cls(descriptor)
         except (OSError, ValueError):
             # A limit on addresses, mostly.
@@ -71,8 +81,9 @@ class BodyMemory:
         slot, _ = self._taken.pop(number)
         kept = _KEPT if slot < _KEPT_SLOTS else 0
         if size > kept:
-            first = slot * SLOT + kept
-            self._memory.madvise(mmap.MADV_REMOVE, first, _pages(size - kept))
+            # What does not give them back (gVisor) keeps them for the next body.
+            with suppress(OSError):
+                self._memory.madvise(mmap.MADV_REMOVE, slot * SLOT + kept, _pages(size - kept))
         heapq.heappush(self._free, slot)
 
 
@@ -101,6 +112,13 @@ class OpenedMemory:
         mapped = mmap.mmap(self._descriptor, SLOT, access=self._access, offset=number * SLOT)
         self._slots[number] = memoryview(mapped)
         return self._slots[number]
+
+
+def _only_readable(descriptor: int) -> int:
+    try:
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return os.dup(descriptor)
 
 
 def _pages(size: int) -> int:

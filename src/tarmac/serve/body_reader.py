@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, cast
 
 from tarmac.serve import frames, media
-from tarmac.serve.body_memory import SLOT, BodyMemory
+from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.call import Call, Numbers
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.keeper import Keeper
 from tarmac.serve.wire import pack_sizes, read_sizes
 
+_MOST = 8 * 1024 * 1024
+"""Bytes of a body: a larger one takes hundreds of megabytes while it is read."""
 _AHEAD = 8
-"""So many bodies may be with it: predictors read the others themselves."""
-_PATIENCE_S = 2.0
-"""A body of 16 MiB takes it 30 ms."""
+_BYTES_AHEAD = 8 * 1024 * 1024
+"""So many bodies, and so many bytes beside the first, may be with it: predictors read the others themselves."""
+_PATIENCE_S = 10.0
+"""For one body: 8 MiB take 15 ms in rows of hundreds of numbers, and 1.6 s in rows of one."""
 _STARTS = 3
 _OPENING = ord("[")
 
@@ -54,7 +57,10 @@ class BodyReader:
         self._starts = 0
         """In a row, without one body read."""
         self._link: _Link | None = None
-        self._ending = False
+        self._held: dict[int, list[memoryview]] = {}
+        """What readers may still write to or read, until they have ended."""
+        self._last_ended = 0
+        self._over = False
         self._task: asyncio.Task[object] | None = None
 
     def read(self, call: Call, then: Callable[[Call], None]) -> bool:
@@ -65,85 +71,109 @@ class BodyReader:
         """
         body = call.exchange.body
         offset = self._memory.offset_of(body)
-        if (
-            offset is None
-            or body[0] != _OPENING
-            or not media.is_json(call.exchange.headers.get("content-type", ""))
-        ):
+        if offset is None or len(body) > _MOST or body[0] != _OPENING:
             return False
+        if not media.is_json(call.exchange.headers.get("content-type", "")):
+            return False
+        link = self._ready_for(len(body))
         # The shortest number is a digit and a comma, and four bytes in the array.
-        room = 2 * len(body)
-        if room > SLOT or not self._ready():
-            return False
-        view = self._memory.take(room)
-        if view is None:
-            return False
-        assert self._link is not None
+        view = None if link is None else self._memory.take(2 * len(body))
         to = self._memory.offset_of(view)
-        assert to is not None
-        self._link.ask(call, view, (offset, len(body), to, room), then)
+        if link is None or view is None or to is None:
+            return False
+        link.ask(call, view, (offset, len(body), to, len(view)), then)
         return True
 
-    def look_after(self, now: float) -> None:
-        """End a reader that has been at one body for too long. What it may yet write to is free when it is dead."""
-        if self._link is not None and now - self._link.oldest > _PATIENCE_S:
+    def look_after(self, now: float) -> bool:
+        """End a reader that has been at one body for too long; whether it has any."""
+        link = self._link
+        if link is None or not link.asked:
+            return False
+        if now - link.since > _PATIENCE_S:
+            # Its socket says when it is dead.
             self._keeper.signal(self._number, signal.SIGKILL)
+        return True
+
+    def ended(self, number: int) -> None:
+        """A process of this number has ended: what it had is free."""
+        self._held.pop(number, None)
+        self._last_ended = min(self._last_ended, number)
 
     def close(self) -> None:
         """End it."""
-        self._ending = True
+        self._over = True
         if self._link is not None:
             self._link.close()
 
-    def _ready(self) -> bool:
-        if self._link is None:
-            if self._starts < _STARTS and not self._ending:
+    def _ready_for(self, size: int) -> _Link | None:
+        link = self._link
+        if link is None:
+            if self._starts < _STARTS and not self._over:
                 self._start()
-            return False
-        return self._link.ready and len(self._link.asked) < _AHEAD
+            return None
+        full = link.asked and (len(link.asked) >= _AHEAD or link.bytes + size > _BYTES_AHEAD)
+        return link if link.ready and not full else None
 
     def _start(self) -> None:
         self._starts += 1
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError:
+            # No descriptors are left: predictors read.
+            return
         ours.setblocking(False)
         descriptors = {"channel": theirs.fileno(), "memory": self._memory.descriptor}
         self._number -= 1
         self._keeper.spawn(self._number, [*self._command, "{}"], self._environ, descriptors)
         theirs.close()
-        link = self._link = _Link(self._has_read, self._lost)
+        link = self._link = _Link(self._has_read, self._cannot_read, self._lost)
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(loop.create_connection(lambda: link, sock=ours))
 
     def _has_read(self) -> None:
         self._starts = 0
 
-    def _lost(self) -> None:
+    def _cannot_read(self) -> None:
+        self._over = True
+
+    def _lost(self, views: list[memoryview]) -> None:
         self._link = None
-        if not self._ending:
+        if self._number != self._last_ended:
+            # However the socket was lost.
+            self._keeper.signal(self._number, signal.SIGKILL)
+            self._held[self._number] = views
+        if not self._over:
             self._say("the reader of large bodies has ended; predictors read them themselves")
 
 
 class _Link(asyncio.Protocol):
     """The socket to one reader."""
 
-    def __init__(self, on_read: Callable[[], None], on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_read: Callable[[], None],
+        on_unable: Callable[[], None],
+        on_lost: Callable[[list[memoryview]], None],
+    ) -> None:
         self.ready = False
-        self.asked: dict[int, tuple[Call, memoryview, Callable[[Call], None], float]] = {}
+        self.since = 0.0
+        """When it took up what it is at."""
+        self.bytes = 0
+        self.asked: dict[int, tuple[Call, memoryview, Callable[[Call], None]]] = {}
         self._on_read = on_read
+        self._on_unable = on_unable
         self._on_lost = on_lost
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
-
-    @property
-    def oldest(self) -> float:
-        """Since when it has been asked for what it has not read yet."""
-        return next((since for *_, since in self.asked.values()), float("inf"))
 
     def ask(
         self, call: Call, view: memoryview, where: tuple[int, int, int, int], then: Callable[[Call], None]
     ) -> None:
         assert self._transport is not None
-        self.asked[call.number] = call, view, then, time.monotonic()
+        if not self.asked:
+            self.since = time.monotonic()
+        self.asked[call.number] = call, view, then
+        self.bytes += len(call.exchange.body)
         told = pack_sizes(where)
         self._transport.write(frames.pack(frames.READ, call.number, b"", len(told)) + told)
 
@@ -159,15 +189,27 @@ class _Link(asyncio.Protocol):
         for frame in self._reader.feed(data):
             if frame.kind == frames.LOADED:
                 self.ready = True
-                continue
-            call, view, then, _ = self.asked.pop(frame.id)
-            if frame.fields:
-                call.numbers = Numbers(view, read_sizes(frame.fields))
-            self._on_read()
-            then(call)
+            elif frame.kind == frames.FAILED:
+                self._on_unable()
+            else:
+                self._has_read(frame)
+
+    def _has_read(self, frame: frames.Frame) -> None:
+        call, view, then = self.asked.pop(frame.id)
+        self.since = time.monotonic()
+        self.bytes -= len(call.exchange.body)
+        if frame.fields:
+            call.numbers = Numbers(view, read_sizes(frame.fields))
+        self._on_read()
+        then(call)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        self._on_lost()
-        for call, _, then, _ in list(self.asked.values()):
-            then(call)
+        asked = list(self.asked.values())
         self.asked.clear()
+        views: list[memoryview] = []
+        for call, view, _ in asked:
+            body = call.exchange.body
+            views += [view, body] if isinstance(body, memoryview) else [view]
+        self._on_lost(views)
+        for call, _, then in asked:
+            then(call)

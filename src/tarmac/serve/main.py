@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+from tarmac.agent.descendants import die_with_parent
 
 
 def main(words: list[str] | None = None) -> int:
     """`serve [--model-dir FOLDER] …` or, for the server's own use, `predictor JSON` and `reader JSON`."""
     words = sys.argv[1:] if words is None else words
+    if words[:1] in (["predictor"], ["reader"]):
+        _leave_no_trace_on_the_path()
+        if not _ends_with_parent():
+            return 1
     if words[:1] == ["predictor"]:
         from tarmac.serve.predictor import main as predict
 
@@ -19,3 +26,17 @@ def main(words: list[str] | None = None) -> int:
     from tarmac.serve.server import main as serve
 
     return serve(words)
+
+
+def _ends_with_parent() -> bool:
+    """The kernel ends it when the keeper dies; false where that has happened already."""
+    parent = os.getppid()
+    die_with_parent()
+    return os.getppid() == parent
+
+
+def _leave_no_trace_on_the_path() -> None:
+    """Tarmac's own place goes last: a handler's imports find the image's packages first, and nothing by the folder."""
+    own = sys.path.pop(0)
+    if own:
+        sys.path.append(own)

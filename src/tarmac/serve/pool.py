@@ -90,14 +90,14 @@ class Pool:
 
     def submit(self, call: Call) -> None:
         """Let a request wait for the next predictor that has room."""
-        self.waiting_bytes += len(call.exchange.body)
-        call.exchange.on_gone = lambda: self._gone(call)
-        self.last_used = call.accepted
         if self._reader is not None and self._may_be_read and self._reader.read(call, self._read):
             self.reading[call.number] = call
         else:
             self.queue.append(call)
             self.dispatch_soon()
+        self.waiting_bytes += len(call.exchange.body)
+        call.exchange.on_gone = lambda: self._gone(call)
+        self.last_used = call.accepted
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
@@ -233,9 +233,10 @@ class Pool:
             call for call in (*self.queue, *self.reading.values()) if now > call.deadline and not call.done
         ]:
             self._expire(call)
+        at_work = self.waiting or any(worker.calls for worker in self.workers.values())
         if self._reader is not None:
-            self._reader.look_after(now)
-        if self.waiting or any(worker.calls for worker in self.workers.values()):
+            at_work = self._reader.look_after(now) or at_work
+        if at_work:
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         else:
             self._ticking = False

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
-from tarmac.agent.descendants import die_with_parent
 from tarmac.serve import frames
 from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
 from tarmac.serve.board import LATE_SIGNAL, Board
@@ -45,12 +44,7 @@ _RECEIVE = 256 * 1024
 
 def main(words: list[str]) -> int:
     """`predictor JSON`: what to load, and the descriptors of socket and board."""
-    parent = os.getppid()
-    die_with_parent()
-    if os.getppid() != parent:
-        return 1
     told: dict[str, Any] = json.loads(words[0])
-    _leave_no_trace_on_the_path()
     channel = socket.socket(fileno=told["channel"])
     board = Board(told["board"])
     memory = OpenedMemory(told["memory"]) if "memory" in told else None
@@ -373,10 +367,3 @@ def _ran_out_of_memory(error: BaseException | None) -> bool:
 def _settings(told: dict[str, Any]) -> Settings:
     ports = told.pop("safe_port_range")
     return Settings(**told, safe_port_range=tuple(ports) if ports else None)
-
-
-def _leave_no_trace_on_the_path() -> None:
-    """Tarmac's own place goes last: a handler's imports find the image's packages first, and nothing by the folder."""
-    own = sys.path.pop(0)
-    if own:
-        sys.path.append(own)

@@ -7,11 +7,9 @@ that is no array of numbers it says nothing, and the predictor tells what is wro
 from __future__ import annotations
 
 import json
-import os
 import socket
 from typing import Any
 
-from tarmac.agent.descendants import die_with_parent
 from tarmac.serve import frames
 from tarmac.serve.body_memory import OpenedMemory
 from tarmac.serve.codecs import json_numbers
@@ -23,19 +21,15 @@ _RECEIVE = 64 * 1024
 
 def main(words: list[str]) -> int:
     """`reader JSON`: the descriptors of socket and memory. Ends when the front closes the socket."""
-    parent = os.getppid()
-    die_with_parent()
-    if os.getppid() != parent:
-        return 1
     told: dict[str, Any] = json.loads(words[0])
     channel = socket.socket(fileno=told["channel"])
     memory = OpenedMemory(told["memory"], to_write=True)
-    import numpy as np  # so that the first body need not wait for it
-
-    del np
     arriving = FrameReader()
     usual = memoryview(bytearray(_RECEIVE))
     try:
+        if not _can_read():
+            channel.sendall(frames.pack(frames.FAILED, 0))
+            return 0
         channel.sendall(frames.pack(frames.LOADED, 0))
         while count := channel.recv_into(usual):
             for frame in arriving.received(usual, count):
@@ -44,6 +38,16 @@ def main(words: list[str]) -> int:
         # The front is gone.
         pass
     return 0
+
+
+def _can_read() -> bool:
+    """Whether this Python has what it takes; the predictors' may have it from their model's own requirements."""
+    try:
+        import numpy as np  # so that the first body need not wait for it
+    except ImportError:
+        return False
+    del np
+    return json_numbers.AVAILABLE
 
 
 def _read(memory: OpenedMemory, offset: int, length: int, to: int, room: int) -> bytes:

@@ -228,7 +228,7 @@ class Supervisor:
         environment = {**self._environ, **slot.placement.environment}
         descriptors = {"channel": theirs.fileno(), "board": board.descriptor}
         if self._memory is not None:
-            descriptors["memory"] = self._memory.descriptor
+            descriptors["memory"] = self._memory.readable
         self._keeper.spawn(number, [*self._command, json.dumps(told)], environment, descriptors)
         theirs.close()
         loop = asyncio.get_running_loop()
@@ -258,6 +258,8 @@ class Supervisor:
                 self._ended(message)
 
     def _ended(self, message: dict[str, Any]) -> None:
+        if self._reader is not None:
+            self._reader.ended(message["ended"])
         slot = self._slots.pop(message["ended"], None)
         if slot is None or slot.worker is None:
             return
