@@ -77,7 +77,7 @@ class Pool:
     @property
     def full(self) -> bool:
         """Whether one more request must be refused."""
-        return self.waiting >= self._max_queue or self.waiting_bytes > self._max_bytes
+        return len(self.queue) + len(self.reading) >= self._max_queue or self.waiting_bytes > self._max_bytes
 
     @property
     def retry_after_s(self) -> int:
@@ -90,22 +90,26 @@ class Pool:
 
     def submit(self, call: Call) -> None:
         """Let a request wait for the next predictor that has room."""
-        if self._reader is not None and self._may_be_read and self._reader.read(call, self._read):
+        body = call.exchange.body
+        # Small ones are bytes.
+        if isinstance(body, memoryview) and self._goes_to_reader(call):
             self.reading[call.number] = call
         else:
             self.queue.append(call)
             self.dispatch_soon()
-        self.waiting_bytes += len(call.exchange.body)
+        self.waiting_bytes += len(body)
         call.exchange.on_gone = lambda: self._gone(call)
         self.last_used = call.accepted
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
-    @property
-    def _may_be_read(self) -> bool:
-        """Whether every predictor is at something else: a free one is quicker than two processes."""
-        return bool(self.workers) and all(w.takes_numbers and w.calls for w in self.workers.values())
+    def _goes_to_reader(self, call: Call) -> bool:
+        """Whether every predictor is at something else (a free one is quicker than two processes), and it is asked."""
+        if self._reader is None or not self.workers:
+            return False
+        busy = all(worker.takes_numbers and worker.calls for worker in self.workers.values())
+        return busy and self._reader.read(call, self._read)
 
     def _read(self, call: Call) -> None:
         # It may have been answered meanwhile: too late, or its client gone.

@@ -7,7 +7,9 @@ that is no array of numbers it says nothing, and the predictor tells what is wro
 from __future__ import annotations
 
 import json
+import os
 import socket
+from contextlib import suppress
 from typing import Any
 
 from tarmac.serve import frames
@@ -17,10 +19,12 @@ from tarmac.serve.frames import FrameReader
 from tarmac.serve.wire import pack_sizes, read_sizes
 
 _RECEIVE = 64 * 1024
+_NICE = 10
 
 
 def main(words: list[str]) -> int:
     """`reader JSON`: the descriptors of socket and memory. Ends when the front closes the socket."""
+    _stand_back()
     told: dict[str, Any] = json.loads(words[0])
     channel = socket.socket(fileno=told["channel"])
     memory = OpenedMemory(told["memory"], to_write=True)
@@ -38,6 +42,14 @@ def main(words: list[str]) -> int:
         # The front is gone.
         pass
     return 0
+
+
+def _stand_back() -> None:
+    """Work with what predictors leave: woken, it would take a predictor's core away in the middle of its prediction."""
+    with suppress(OSError, AttributeError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    with suppress(OSError):
+        os.nice(_NICE)
 
 
 def _can_read() -> bool:

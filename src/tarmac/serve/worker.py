@@ -92,9 +92,10 @@ class Worker(asyncio.BufferedProtocol):
             call.worker = self.number
             call.sent = now
             self.calls[call.number] = call
-            place = self._place(call)
-            body = call.exchange.body if place is None else pack_place(place)
-            kind = frames.CALL if place is None else frames.SHARED
+            body, kind = call.exchange.body, frames.CALL
+            # Small ones are bytes.
+            if isinstance(body, memoryview) and (place := self._place(call)) is not None:
+                body, kind = pack_place(place), frames.SHARED
             parts.append(frames.pack(kind, call.number, call.fields, len(body)))
             parts.append(body)
         self._write(parts)
