@@ -69,14 +69,21 @@ class Asked:
         self.server = server
         self._go = go
         self._pool = pool
+        self._asked = 0
         self.first = self.ask(BUSY)
-        server.until_it_has(1)
+        self.until_all_are_there()
 
     def ask(self, data: Any, **headers: str) -> Future[Answer]:
+        self._asked += 1
         return self._pool.submit(self.server.predict, data, **headers)
 
     def submit(self, *request: Any) -> Future[Answer]:
+        self._asked += 1
         return self._pool.submit(self.server.ask, *request)
+
+    def until_all_are_there(self, but: int = 0) -> None:
+        """Wait until the server has all that was asked, but so many that have their answer already."""
+        self.server.until_it_has(self._asked - but)
 
     def go(self) -> None:
         self._go.touch()
@@ -87,15 +94,21 @@ class Asked:
         return [pid for pid in below(self.server.process.pid) if " reader {" in command(pid)]
 
     def reader(self) -> int:
-        """A reader that waits for work: the first large body has it started, and is none for it."""
-        warm = self.ask(rows(0))
+        """A reader that reads: the first large body has it started, and one after the other is for it."""
+        self.ask(rows(0))
         until(lambda: self.readers, "a reader")
         (pid,) = self.readers
-        until(lambda: "numpy" in mapped(pid) and waits(pid), "it to have imported all")
-        # The front hears of it with its next turn.
-        time.sleep(0.2)
-        assert not warm.done()
+        until(lambda: "numpy" in mapped(pid) and self._reads(pid), "it to read")
         return pid
+
+    def _reads(self, pid: int) -> bool:
+        before = woken(pid)
+        time.sleep(0.1)
+        if woken(pid) != before:
+            return False
+        self.ask(rows(0))
+        time.sleep(0.3)
+        return woken(pid) != before
 
 
 @contextmanager
@@ -103,7 +116,7 @@ def asked(tmp_path: Path, handler: str = SUMS, **environment: str) -> Iterator[A
     go = tmp_path / "go"
     with (
         serving(tmp_path, handler, GO=str(go), **environment) as server,
-        ThreadPoolExecutor(20) as pool,
+        ThreadPoolExecutor(40) as pool,
     ):
         try:
             yield Asked(server, go, pool)
@@ -122,10 +135,6 @@ def mapped(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text()
 
 
-def waits(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
-
-
 def woken(pid: int) -> int:
     """How often a process has gone to sleep for want of work."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -137,7 +146,7 @@ def test_what_waits_is_read_meanwhile_and_answered_as_ever(tmp_path: Path) -> No
         pid = busy.reader()
         before = woken(pid)
         several = [busy.ask(rows(number)) for number in range(1, 9)]
-        busy.server.until_it_has(10)
+        busy.until_all_are_there()
         until(lambda: woken(pid) > before, "the reader to work")
         busy.go()
         assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 8
@@ -161,7 +170,7 @@ def test_a_free_predictor_reads_by_itself(tmp_path: Path) -> None:
 def test_what_is_none_for_a_reader_starts_none(tmp_path: Path, handler: str, data: Any) -> None:
     with asked(tmp_path, handler) as busy:
         several = [busy.ask(data) for _ in range(3)]
-        busy.server.until_it_has(4)
+        busy.until_all_are_there()
         assert busy.readers == []
         busy.go()
         assert [one.result().status for one in several] == [200] * 3
@@ -183,7 +192,7 @@ def test_what_a_reader_cannot_read_is_judged_as_ever(
         busy.reader()
         headers = {"Content-Type": "application/json"}
         waits_for = busy.submit("POST", "/invocations", body, headers)
-        busy.server.until_it_has(3)
+        busy.until_all_are_there()
         busy.go()
         alone = busy.server.ask("POST", "/invocations", body, headers)
         answer = waits_for.result()
@@ -199,7 +208,7 @@ def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
         several = [busy.ask(rows(number)) for number in range(1, 4)]
-        busy.server.until_it_has(5)
+        busy.until_all_are_there()
         os.kill(pid, signal.SIGKILL)
         until(lambda: ENDED in busy.server.said, "its end")
         busy.go()
@@ -222,18 +231,21 @@ def test_a_reader_that_hangs_is_ended_and_predictors_read(tmp_path: Path) -> Non
         assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
 
 
-def test_a_reader_that_always_dies_is_not_started_for_ever(tmp_path: Path) -> None:
+def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(tmp_path: Path) -> None:
     with asked(tmp_path) as busy:
-        for count in range(1, 4):
-            pid = busy.reader()
-            os.kill(pid, signal.SIGKILL)
-            until(lambda count=count: busy.server.said.count(ENDED) == count, "its end")
-        several = [busy.ask(rows(number)) for number in range(1, 4)]
-        busy.server.until_it_has(7)
+        several: list[Future[Answer]] = []
+        for count in range(3):
+            several.append(busy.ask(rows(count)))
+            until(lambda: busy.readers, "a reader")
+            for pid in busy.readers:
+                os.kill(pid, signal.SIGKILL)
+            until(lambda count=count: busy.server.said.count(ENDED) == count + 1, "its end")
+        several += [busy.ask(rows(number)) for number in range(3, 6)]
+        busy.until_all_are_there()
         time.sleep(0.5)
         assert busy.readers == []
         busy.go()
-        assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
+        assert [right(one.result(), number) for number, one in enumerate(several)] == [True] * 6
 
 
 def test_who_waits_for_a_reader_gets_his_time_out_and_may_leave(tmp_path: Path) -> None:
@@ -246,8 +258,8 @@ def test_who_waits_for_a_reader_gets_his_time_out_and_may_leave(tmp_path: Path) 
             body = json.dumps(rows(2)).encode()
             head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            busy.server.until_it_has(3)
-        busy.server.until_it_has(2)
+            busy.until_all_are_there(but=0)
+        busy.until_all_are_there(but=1)
         os.kill(pid, signal.SIGCONT)
         third = busy.ask(rows(3))
         busy.go()

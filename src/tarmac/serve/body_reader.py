@@ -63,6 +63,11 @@ class BodyReader:
         self._over = False
         self._task: asyncio.Task[object] | None = None
 
+    @property
+    def ready(self) -> bool:
+        """Whether a reader runs that has imported what it needs."""
+        return self._link is not None and self._link.ready
+
     def read(self, call: Call, then: Callable[[Call], None]) -> bool:
         """Have a body's numbers read; false where it is none for the reader, or the reader has no time.
 
@@ -115,12 +120,12 @@ class BodyReader:
         return link if link.ready and not full else None
 
     def _start(self) -> None:
-        self._starts += 1
         try:
             ours, theirs = socket.socketpair()
         except OSError:
             # No descriptors are left: predictors read.
             return
+        self._starts += 1
         ours.setblocking(False)
         descriptors = {"channel": theirs.fileno(), "memory": self._memory.descriptor}
         self._number -= 1
