@@ -31,7 +31,8 @@ def main(words: list[str]) -> int:
     arriving = FrameReader()
     usual = memoryview(bytearray(_RECEIVE))
     try:
-        if not _can_read():
+        # The predictors' Python may have it from their model's own requirements.
+        if not json_numbers.import_ahead():
             channel.sendall(frames.pack(frames.FAILED, 0))
             return 0
         channel.sendall(frames.pack(frames.LOADED, 0))
@@ -50,16 +51,6 @@ def _stand_back() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with suppress(OSError):
         os.nice(_NICE)
-
-
-def _can_read() -> bool:
-    """Whether this Python has what it takes; the predictors' may have it from their model's own requirements."""
-    try:
-        import numpy as np  # so that the first body need not wait for it
-    except ImportError:
-        return False
-    del np
-    return json_numbers.AVAILABLE
 
 
 def _read(memory: OpenedMemory, offset: int, length: int, to: int, room: int) -> bytes:

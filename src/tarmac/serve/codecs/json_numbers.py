@@ -37,6 +37,16 @@ AVAILABLE = _parser is not None
 """Whether `read` reads anything."""
 
 
+def import_ahead() -> bool:
+    """Import what the first body would have to wait for; false where nothing can be read."""
+    try:
+        import numpy as np
+    except ImportError:
+        return False
+    del np
+    return AVAILABLE
+
+
 def read(body: Body) -> Any:
     """A JSON body that holds an array of numbers and nothing else, as float32 of its shape; `None` where it does not,
     or pysimdjson is not here.
