@@ -32,9 +32,9 @@ class BodyMemory:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self._memory = mmap.mmap(descriptor, _SIZE)
         self.readable = _only_readable(descriptor)
         """Another descriptor, for predictors: a handler can do no harm with it."""
-        self._memory = mmap.mmap(descriptor, _SIZE)
         # The lowest first: those are warm.
         self._free = list(range(_SLOTS))
         self._taken: dict[int, tuple[int, weakref.ref[memoryview]]] = {}

@@ -11,10 +11,10 @@ from typing import Callable, cast
 
 from tarmac.serve import frames, media
 from tarmac.serve.body_memory import BodyMemory
-from tarmac.serve.call import Call, Numbers
+from tarmac.serve.call import Call
 from tarmac.serve.frames import FrameReader
 from tarmac.serve.keeper import Keeper
-from tarmac.serve.wire import pack_sizes, read_sizes
+from tarmac.serve.wire import Numbers, pack_sizes, read_sizes
 
 _MOST = 8 * 1024 * 1024
 """Bytes of a body: a larger one takes hundreds of megabytes while it is read."""
@@ -117,7 +117,7 @@ class BodyReader:
                 self._start()
             return None
         full = link.asked and (len(link.asked) >= _AHEAD or link.bytes + size > _BYTES_AHEAD)
-        return link if link.ready and not full else None
+        return link if self.ready and not full else None
 
     def _start(self) -> None:
         try:

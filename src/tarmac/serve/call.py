@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Callable, NamedTuple
+from typing import Callable
 
 from tarmac.serve.exchange import Exchange
-from tarmac.serve.wire import Headers, Phases
+from tarmac.serve.wire import Headers, Numbers, Phases
 
 JSON: Headers = (("content-type", "application/json"),)
 _NONE = Phases()
-
-
-class Numbers(NamedTuple):
-    """An array of 32-bit floats in the shared memory: its bytes, and its shape."""
-
-    view: memoryview
-    shape: tuple[int, ...]
 
 
 class Call:

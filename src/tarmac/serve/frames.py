@@ -25,7 +25,8 @@ STOP = 4
 SHARED = 5
 """A request whose body lies in the shared memory. Fields: as a CALL's; body: where, see `tarmac.serve.wire`."""
 READ = 6
-"""To a reader: read the numbers of a body in the shared memory. Body: where."""
+"""To a reader: read the numbers of a body in the shared memory. Body: sizes, as `tarmac.serve.wire` packs them: the body's offset and
+length, and those of the room for its array."""
 
 # Predictor to front.
 LOADED = 16

@@ -9,21 +9,9 @@ from pathlib import Path
 from typing import Any, Union
 
 from tarmac.serve.settings import Settings
+from tarmac.serve.wire import Numbers
 
 Body = Union[bytes, memoryview]
-
-
-@dataclass(frozen=True)
-class ReadNumbers:
-    """A regular array of 32-bit floats.
-
-    Args:
-        data: its bytes, in memory that is another request's when this one has been answered.
-        shape: of the array.
-    """
-
-    data: memoryview
-    shape: tuple[int, ...]
 
 
 @dataclass
@@ -52,7 +40,7 @@ class Request:
     target_model: str = ""
     target_variant: str = ""
     notes: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    numbers: ReadNumbers | None = None
+    numbers: Numbers | None = None
 
 
 @dataclass

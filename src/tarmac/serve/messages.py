@@ -7,13 +7,14 @@ from functools import lru_cache
 from typing import Any
 
 from tarmac.serve.body_memory import OpenedMemory
-from tarmac.serve.handler import ReadNumbers, Request, Response
+from tarmac.serve.handler import Request, Response
 from tarmac.serve.remember import remembered
 from tarmac.serve.wire import (
     CUSTOM_ATTRIBUTES,
     INFERENCE_ID,
     TARGET_MODEL,
     TARGET_VARIANT,
+    Numbers,
     Place,
     RequestHeaders,
     pack_headers,
@@ -31,7 +32,7 @@ def request_at(packed: bytes, place: Place, memory: OpenedMemory) -> Request:
     request = request_of(packed, memory.part(place.offset, place.length))
     if place.shape:
         numbers = memory.part(place.numbers, 4 * math.prod(place.shape))
-        request.numbers = ReadNumbers(numbers, place.shape)
+        request.numbers = Numbers(numbers, place.shape)
     return request
 
 

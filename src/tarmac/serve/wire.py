@@ -43,6 +43,18 @@ _ANSWER = struct.Struct("<i5dI")
 """An answer's status and its `Phases`."""
 
 
+class Numbers(NamedTuple):
+    """A regular array of 32-bit floats in the shared memory, that a reader has read.
+
+    Args:
+        data: its bytes; another request's once this one has been answered.
+        shape: of the array.
+    """
+
+    data: memoryview
+    shape: tuple[int, ...]
+
+
 class Place(NamedTuple):
     """Where a large body lies in the shared memory, and what was read of it.
 

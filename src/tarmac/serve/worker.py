@@ -106,7 +106,7 @@ class Worker(asyncio.BufferedProtocol):
         offset = None if memory is None else memory.offset_of(body)
         if memory is None or offset is None:
             return None
-        read = None if numbers is None else memory.offset_of(numbers.view)
+        read = None if numbers is None else memory.offset_of(numbers.data)
         if numbers is None or read is None:
             return Place(offset, len(body))
         return Place(offset, len(body), read, numbers.shape)
