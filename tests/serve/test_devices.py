@@ -35,7 +35,25 @@ def test_predictors_share_the_cores() -> None:
     found = placements(Settings(workers=4), {"MKL_NUM_THREADS": "7"}, 0, 8)
     assert found[0].environment["OMP_NUM_THREADS"] == "2"
     assert "MKL_NUM_THREADS" not in found[0].environment
-    assert placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment == {"OMP_NUM_THREADS": "5"}
+    assert placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment["OMP_NUM_THREADS"] == "5"
+    assert "MKL_NUM_THREADS" not in placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment
+
+
+@pytest.mark.parametrize(
+    ("tunables", "expected"),
+    [
+        (None, "glibc.malloc.hugetlb=1"),
+        ("", "glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.arena_max=2", "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1"),
+        ("glibc.malloc.hugetlb=0", None),
+    ],
+)
+def test_predictors_on_a_cpu_ask_for_huge_pages_unless_somebody_has_chosen(
+    tunables: str | None, expected: str | None
+) -> None:
+    environ = {} if tunables is None else {"GLIBC_TUNABLES": tunables}
+    assert placements(Settings(), environ, 0, 8)[0].environment.get("GLIBC_TUNABLES") == expected
+    assert "GLIBC_TUNABLES" not in placements(Settings(), environ, 1, 8)[0].environment
 
 
 def test_a_negative_number_ends_the_list_of_gpus_as_it_does_for_cuda() -> None:

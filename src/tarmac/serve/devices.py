@@ -1,4 +1,6 @@
-"""Which predictor computes where: the GPUs that are visible, shared out before anything is imported. Pure."""
+"""Which predictor computes where, and what it is started with for that: the GPUs that are visible, shared out before
+anything is imported, threads and huge pages. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ _THREADS = (
     "OPENBLAS_NUM_THREADS",
     "TF_NUM_INTRAOP_THREADS",
 )
+_TUNABLES = "GLIBC_TUNABLES"
+_HUGE_PAGES = "glibc.malloc.hugetlb"
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ def placements(settings: Settings, environ: Mapping[str, str], gpus: int, cpus: 
     count = settings.workers or max(1, len(visible) * settings.workers_per_gpu)
     threads = _threads(settings, environ, cpus, count)
     if not visible:
-        return [Placement(Device(), threads) for _ in range(count)]
+        environment = {**threads, **_huge_pages(environ)}
+        return [Placement(Device(), environment) for _ in range(count)]
     # What is named here is counted as NVML counts, by bus; CUDA's own first GPU is the fastest one.
     order = {} if VISIBLE in environ else {_ORDER: "PCI_BUS_ID"}
     found: list[Placement] = []
@@ -73,3 +78,15 @@ def _threads(settings: Settings, environ: Mapping[str, str], cpus: int, count: i
         return {"OMP_NUM_THREADS": str(settings.threads)}
     share = str(max(1, cpus // count))
     return {name: share for name in _THREADS if name not in environ}
+
+
+def _huge_pages(environ: Mapping[str, str]) -> dict[str, str]:
+    """Weights and activations on huge pages, where the kernel gives them to who asks (`madvise`): ResNet-18 computes 2 %
+    faster (bench/serve.py). Since glibc 2.35; other C libraries do not read the variable.
+
+    Source: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
+    """
+    tunables = environ.get(_TUNABLES, "")
+    if _HUGE_PAGES in tunables:
+        return {}
+    return {_TUNABLES: ":".join(filter(None, (tunables, f"{_HUGE_PAGES}=1")))}
