@@ -32,8 +32,9 @@ def record(**fields: object) -> Record:
 
 def test_a_histogram_counts_what_is_not_above_each_bound() -> None:
     histogram = Histogram((1.0, 2.0))
-    for value in (0.5, 1.0, 1.5, 9.0):
-        histogram.observe(value)
+    histogram.observe((9.0, 1.0, 0.5))
+    histogram.observe((1.5,))
+    histogram.observe(())
     assert list(histogram.lines("h")) == [
         ("h_bucket", (("le", "1"),), 2),
         ("h_bucket", (("le", "2"),), 3),
@@ -51,6 +52,28 @@ def test_labels_are_escaped() -> None:
 
 def test_what_has_no_lines_is_not_mentioned() -> None:
     assert list(family("n", "gauge", "Help.", [])) == []
+
+
+def test_what_is_counted_together_is_counted_as_one_by_one() -> None:
+    totals = Totals()
+    for number in range(1000):
+        size = number % 3
+        totals.add(record(seconds=number / 1000, phases=Phases(5, 0.001, 0.0, 0.02, 0.0, size)))
+        if number in (100, 500):
+            assert f"tarmac_invocation_seconds_count {number + 1}" in "\n".join(totals.lines())
+    totals.add(record(status=404, phases=None))
+    text = list(totals.lines())
+    for line_of_it in (
+        'tarmac_requests_total{method="POST",path="/invocations",status="200"} 1000',
+        'tarmac_requests_total{method="POST",path="/invocations",status="404"} 1',
+        'tarmac_invocation_seconds_bucket{le="0.1"} 101',
+        'tarmac_invocation_seconds_bucket{le="+Inf"} 1000',
+        'tarmac_phase_seconds_count{phase="decode"} 1000',
+        'tarmac_phase_seconds_count{phase="predict"} 666',
+        'tarmac_batch_size_bucket{le="1"} 333',
+        "tarmac_batch_size_sum 999",
+    ):
+        assert line_of_it in text
 
 
 def test_each_phase_of_a_prediction_is_seen() -> None:

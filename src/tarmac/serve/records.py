@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterator
 from typing import Callable, NamedTuple
 
 from tarmac.serve.metrics import SECONDS, SIZES, Counter, Histogram, family
 from tarmac.serve.wire import Phases
+
+_TOGETHER = 128
+"""Requests that are counted at a time: that takes a tenth of a millisecond."""
 
 
 class Record(NamedTuple):
@@ -37,27 +41,32 @@ class Totals:
             Histogram(SECONDS) for _ in range(5)
         )
         self._batch_size = Histogram(SIZES)
+        self._uncounted: list[Record] = []
 
     def add(self, record: Record) -> None:
-        """Count a request."""
-        phases = record.phases
-        self._requests.add((record.method, record.path, record.status))
-        if phases is None:
-            return
-        self._latency.observe(record.seconds)
-        taken, decode, batch, predict, encode, batch_size = phases
-        if not taken:
-            return
-        self._queue.observe(record.queue)
-        self._decode.observe(decode)
-        if batch_size:
-            self._batch.observe(batch)
-            self._predict.observe(predict)
-            self._encode.observe(encode)
-            self._batch_size.observe(batch_size)
+        """Count a request, with others a little later."""
+        self._uncounted.append(record)
+        if len(self._uncounted) >= _TOGETHER:
+            self._count()
+
+    def _count(self) -> None:
+        records, self._uncounted = self._uncounted, []
+        for asked, count in Tally([record[1:4] for record in records]).items():
+            self._requests.add(asked, count)
+        self._latency.observe([record.seconds for record in records if record.phases is not None])
+        taken = [record for record in records if record.phases is not None and record.phases.taken]
+        self._queue.observe([record.queue for record in taken])
+        phases = [record.phases for record in taken if record.phases is not None]
+        self._decode.observe([phase.decode for phase in phases])
+        computed = [phase for phase in phases if phase.batch_size]
+        self._batch.observe([phase.batch for phase in computed])
+        self._predict.observe([phase.predict for phase in computed])
+        self._encode.observe([phase.encode for phase in computed])
+        self._batch_size.observe([phase.batch_size for phase in computed])
 
     def lines(self) -> Iterator[str]:
         """As Prometheus reads it."""
+        self._count()
         yield from family(
             "tarmac_requests_total",
             "counter",
