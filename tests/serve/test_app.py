@@ -203,7 +203,7 @@ def test_it_is_not_healthy_before_the_warm_up_request_was_answered(tmp_path: Pat
 def test_a_warm_up_request_that_the_model_refuses_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "warm.json").write_text("{")
     with serving(tmp_path, HANDLER, "--warmup", str(tmp_path / "warm.json"), healthy=False) as one:
-        until(lambda: "lost for good" in one.ask("GET", "/ping").json["reason"], "the refusal")
+        until(lambda: "predictor is lost" in one.ask("GET", "/ping").json["reason"], "the refusal")
 
 
 # Several models.

@@ -110,7 +110,7 @@ def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_c
 ) -> None:
     crashes = "import ctypes\n\ndef model_fn(model_dir):\n    ctypes.string_at(0)\n"
     with serving(tmp_path, crashes, healthy=False) as server:
-        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the loss")
+        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
         reason = server.ask("GET", "/ping").json["reason"]
         assert "ended (killed by SIGSEGV) while it loaded the model" in reason
         assert 'inference.py", line 4 in model_fn' in server.said

@@ -92,13 +92,13 @@ def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tm
 def test_a_predictor_that_always_dies_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, handler("os._exit(1)")) as server:
         until(lambda: [server.predict(1)] and server.ping() == 503, "ping 503")
-        assert "lost for good" in server.ask("GET", "/ping").json["reason"]
+        assert "predictor is lost" in server.ask("GET", "/ping").json["reason"]
         assert server.predict(1).status == 503
 
 
 def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) -> None:
     with serving(tmp_path, handler(load="raise ValueError('no weights')"), healthy=False) as server:
-        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the load to fail")
+        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert server.ping() == 503
         assert "no weights" in server.said
         assert "no weights" not in server.predict(1).body.decode()
@@ -132,6 +132,7 @@ def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: P
         assert gone(before)
         # A second may be too little for the next one to load.
         until(lambda: server.predict({"a": 1}).status == 200, "the new predictor")
+        assert 'inference.py", line' in server.said.partition("it is here:")[2]
 
 
 @pytest.mark.parametrize(

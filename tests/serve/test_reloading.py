@@ -81,7 +81,7 @@ def test_a_handler_that_was_broken_from_the_start_is_served_once_it_is_mended(tm
 
 def test_a_place_that_was_given_up_is_filled_again(tmp_path: Path) -> None:
     with serving(tmp_path, "not python(", healthy=False) as server:
-        until(lambda: "lost for good" in server.ask("GET", "/ping").json["reason"], "the loss")
+        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
         change(server, tmp_path / "model", version(2))
         server.until_healthy()
         assert server.predict(0).json[0] == 2

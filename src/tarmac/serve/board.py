@@ -13,6 +13,8 @@ import tempfile
 
 LATE_SIGNAL = signal.SIGUSR1
 """The front has a predictor look whether its present request has run for too long."""
+PLACE_SIGNAL = signal.SIGUSR2
+"""The front has a predictor write where it is before it is killed; also in the middle of a library's code."""
 _SIZE = mmap.PAGESIZE
 
 

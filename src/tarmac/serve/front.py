@@ -36,6 +36,8 @@ INFO = 20
 ENDING = (signal.SIGTERM, signal.SIGINT)
 _END_S = 3.0
 _LOOK_S = 10.0
+_LAST_SPANS_S = 3.0
+"""SageMaker kills 30 s after it has asked to end, and the drain has 25 of them."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class Front:
         self._began = time.monotonic()
         self._totals = Totals()
         wanted = options.access_log and settings.log_level <= INFO
-        self._log = AccessLog(open_stream() if wanted else None, span_writer(environ, say))
+        self._spans = span_writer(environ, say)
+        self._log = AccessLog(open_stream() if wanted else None, self._spans)
         self._core = InferenceCore(settings, self._observe)
         self._asked = 0
         self._answered = 0
@@ -156,6 +159,8 @@ class Front:
         await supervisor.end(_END_S)
         server.close()
         self._log.stop()
+        if self._spans is not None:
+            self._spans.close(_LAST_SPANS_S)
         for task in (lost, over):
             task.cancel()
         return self._code

@@ -26,7 +26,7 @@ from typing import Any, Callable
 
 from tarmac.serve import frames
 from tarmac.serve.batching import Late, Outcome, Task, compute, refusal
-from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.board import LATE_SIGNAL, PLACE_SIGNAL, Board
 from tarmac.serve.body_memory import OpenedMemory
 from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frames import FrameReader
@@ -55,6 +55,7 @@ def main(words: list[str]) -> int:
     # A crash in a library leaves at least the line of Python that it happened in.
     with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
         faulthandler.enable()
+        faulthandler.register(PLACE_SIGNAL)
     # As in AWS's containers, where the server sets it up before the handler is imported.
     logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
     predictor = Predictor(channel, board, settings.timeout_s, memory)

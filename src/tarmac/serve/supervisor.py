@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-from tarmac.serve.board import LATE_SIGNAL, Board
+from tarmac.serve.board import LATE_SIGNAL, PLACE_SIGNAL, Board
 from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.body_reader import BodyReader
 from tarmac.serve.core import Health, InferenceCore, Served
@@ -28,6 +28,8 @@ _LOAD_FAILURE_COUNTS = 2
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 GRACE_S = 5.0
+_TELLS_S = 0.2
+"""For a predictor to write where it hangs."""
 
 
 @dataclass
@@ -310,7 +312,7 @@ class Supervisor:
         # All of it has been said; pip's words, for one, are many lines.
         slot.reason = reason = reason.partition("\n")[0]
         self._empty.append(slot)
-        slot.served.health.lost.append(f"a predictor is lost for good: {reason}")
+        slot.served.health.lost.append(f"a predictor is lost: {reason}")
         self._events.say(f"predictor {slot.index} of {slot.served.name} is not started again: {reason}")
         if not self._slots_of(slot.served):
             slot.served.pool.refuse_all(503, "the model cannot be served; the server's log says why")
@@ -358,10 +360,13 @@ class Supervisor:
         if slot is not None and worker.ready:
             # Once: its end will be reported.
             worker.ready = False
-            self._events.say(f"predictor {slot.index} of {slot.served.name} hangs and is killed")
+            self._events.say(f"predictor {slot.index} of {slot.served.name} hangs and is killed; it is here:")
             with contextlib.suppress(KeyError):
                 del slot.served.pool.workers[worker.number]
-            self._keeper.signal(worker.number, signal.SIGKILL)
+            self._keeper.signal(worker.number, PLACE_SIGNAL)
+            asyncio.get_running_loop().call_later(
+                _TELLS_S, self._keeper.signal, worker.number, signal.SIGKILL
+            )
 
     def _forget_empty(self, served: Served) -> None:
         self._empty = [slot for slot in self._empty if slot.served is not served]

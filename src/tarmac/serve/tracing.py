@@ -5,6 +5,7 @@ Source of the variable: https://opentelemetry.io/docs/specs/otel/protocol/export
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
@@ -13,23 +14,39 @@ from tarmac.serve.records import Record
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
-def span_writer(
-    environ: Mapping[str, str], say: Callable[[str], None]
-) -> Callable[[Sequence[Record]], None] | None:
-    """Writes records as spans; `None` where nothing is configured. The SDK is imported at the first records."""
+def span_writer(environ: Mapping[str, str], say: Callable[[str], None]) -> SpanWriter | None:
+    """Writes records as spans; `None` where nothing is configured."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(
         environ.get(name) for name in _ENDPOINTS
     ):
         return None
-    return _Spans(environ.get("OTEL_SERVICE_NAME", "tarmac-serve"), say)
+    return SpanWriter(environ.get("OTEL_SERVICE_NAME", "tarmac-serve"), say)
 
 
-class _Spans:
+class SpanWriter:
+    """Writes records as spans. The SDK is imported at the first records.
+
+    Args:
+        service: the name of this server.
+        say: told why no spans are written.
+    """
+
     def __init__(self, service: str, say: Callable[[str], None]) -> None:
         self._service = service
         self._say = say
+        self._provider: Any = None
         self._tracer: Any = None
         self._given_up = False
+
+    def close(self, patience_s: float) -> None:
+        """Send what is left; a collector that does not answer is not waited for any longer."""
+        if self._provider is None:
+            return
+        ending = threading.Thread(target=self._provider.shutdown, name="tarmac-last-spans", daemon=True)
+        ending.start()
+        ending.join(patience_s)
+        if ending.is_alive():
+            self._say(f"the collector of traces did not take the last of them within {patience_s:g} s")
 
     def __call__(self, records: Sequence[Record]) -> None:
         if self._given_up:
@@ -54,7 +71,9 @@ class _Spans:
         from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
 
-        provider = TracerProvider(resource=Resource.create({"service.name": self._service}))
+        resource = Resource.create({"service.name": self._service})
+        # The SDK's own way at exit waits ten seconds for a collector that is not there.
+        provider = self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = provider.get_tracer("tarmac.serve")
 

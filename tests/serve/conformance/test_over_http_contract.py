@@ -223,7 +223,7 @@ def test_ping_is_503_after_one_of_two_workers_has_died_for_good_and_the_other_st
         (folder / "broken").touch()
         os.kill(server.predictors[0], signal.SIGKILL)
         until(lambda: server.ping() == 503, "503")
-        assert "lost for good" in server.ask("GET", "/ping").json["reason"]
+        assert "predictor is lost" in server.ask("GET", "/ping").json["reason"]
         assert server.predict({"a": 1}).json == {"a": 1}
 
 
