@@ -263,6 +263,50 @@ def test_what_a_dead_worker_was_at_fails_and_what_waited_goes_on() -> None:
     on_a_loop(test)
 
 
+def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        worker.most = 2
+        hanging, waiting = Client(), Client()
+        bench.ask(hanging, waiting)
+        await turn()
+        worker.board.show(1, time.monotonic())
+        # As the supervisor does before it kills one.
+        del bench.served.pool.workers[1]
+        await asyncio.sleep(0.2)
+        bench.served.pool.lose(worker, "it hung")
+        await until(lambda: waiting.told)
+        assert [client.told[0][0] for client in (hanging, waiting)] == [500, 504]
+
+    on_a_loop(test, timeout_s=0.5)
+
+
+def test_a_streamed_answer_takes_no_other_requests_place() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        clients = [Client() for _ in range(3)]
+        bench.ask(*clients)
+        await turn()
+        assert list(worker.calls) == [1]
+        came(worker, frames.pack(frames.BEGIN, 1, answer_fields(200, Phases())))
+        bench.served.pool.dispatch_soon()
+        await turn()
+        assert list(worker.calls) == [1, 2]
+        came(worker, frames.pack(frames.END, 1))
+        bench.served.pool.dispatch_soon()
+        await turn()
+        # The second is still being computed.
+        assert list(worker.calls) == [2]
+
+    on_a_loop(test)
+
+
+def came(worker: Worker, data: bytes) -> None:
+    """What its predictor wrote arrives."""
+    worker.get_buffer(len(data))[: len(data)] = data
+    worker.buffer_updated(len(data))
+
+
 def test_a_worker_that_is_at_it_for_too_long_is_asked_then_killed() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from desk import gone, until
 from served import served
-from serving import ECHO, below, model_folder, serving
+from serving import ECHO, WAITS, Server, below, model_folder, serving
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +84,43 @@ def test_tarmac_serve_ends_quietly_at_any_time_and_leaves_no_folder(
     assert "Traceback" not in log.read_text()
     assert list(temporary.glob("tarmac-*")) == []
     assert all(gone(pid) for pid in started)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_whole_group_is_one_and_what_was_asked_is_answered(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    go, log = tmp_path / "go", tmp_path / "log"
+    folder = model_folder(tmp_path / "model", WAITS)
+    with log.open("wb") as output:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0", "--timeout", "600"],
+            env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: "ready after" in log.read_text(), "it to serve")
+        (port,) = re.findall(r"listening at 127.0.0.1:(\d+)", log.read_text())
+        server = Server(command, int(port), log, log)
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(server.predict, str(go))
+            server.until_it_has(1)
+            os.killpg(command.pid, number)
+            until(lambda: is_refused(server.port), "the port to close")
+            go.touch()
+            assert asked.result().status == 200
+        command.wait(60)
+    finally:
+        go.touch()
+        command.kill()
+        command.wait()
+
+
+def is_refused(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_tarmac_package_takes_its_server_and_its_folder_along(tmp_path: Path) -> None:

@@ -89,10 +89,29 @@ def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tm
         assert [other.result().json for other in others] == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
-def test_a_predictor_that_always_dies_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
-    with serving(tmp_path, handler("os._exit(1)")) as server:
-        until(lambda: [server.predict(1)] and server.ping() == 503, "ping 503")
-        assert "predictor is lost" in server.ask("GET", "/ping").json["reason"]
+def test_requests_that_kill_their_predictor_one_after_another_do_not_end_the_service(tmp_path: Path) -> None:
+    with serving(tmp_path, handler("os._exit(9) if data == 'poison' else None\n    return data")) as server:
+        reasons: list[str] = []
+        for _ in range(7):
+            assert server.predict("poison").status == 500
+            answer = server.ask("GET", "/ping")
+            reasons += [answer.json["reason"]] if answer.status == 503 else []
+        assert any("in a row ended without an answer (exit code 9)" in reason for reason in reasons)
+        # It waits for the next predictor, which comes; and an answer makes all forgotten.
+        assert server.predict("good").json == "good"
+        server.until_healthy()
+        assert server.predict("poison").status == 500
+        assert server.ping() == 200
+
+
+def test_a_predictor_that_cannot_be_loaded_again_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
+    once = f"if os.path.exists({str(tmp_path / 'loaded')!r}): os._exit(1)\n"
+    once += f"    open({str(tmp_path / 'loaded')!r}, 'w').close()\n    return 1"
+    with serving(tmp_path, handler("os._exit(9)", load=once)) as server:
+        assert server.predict(1).status == 500
+        until(lambda: "predictor is lost" in server.ask("GET", "/ping").body.decode(), "the loss")
+        assert server.said.count("has loaded it again") == 0
+        assert server.said.count("ended (exit code 1); a new one in") == 4
         assert server.predict(1).status == 503
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from desk import until
 from echo_server import Running
 
 from tarmac.serve.http import Limits
+from tarmac.serve.http_head import ChunkedBody
 
 IMPATIENT = Limits(head_s=0.6, idle_s=1.2, stall_s=0.6, body_s=1.5, linger_s=0.5)
 HOST = b"Host: x\r\n"
@@ -80,6 +83,34 @@ def test_chunks_become_one_body(running: Running) -> None:
     chunks = b"3\r\nabc\r\n" + b"A;name=value\r\n0123456789\r\n" + b"0\r\nTrailer: x\r\n\r\n"
     assert talk(running, head + chunks).endswith(b"\r\n\r\nabc0123456789")
     assert talk(running, head, *(bytes([byte]) for byte in chunks)).endswith(b"\r\n\r\nabc0123456789")
+
+
+class Counted(bytes):
+    """Counts the bytes that are copied out of it, and out of what was."""
+
+    copied = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        piece = super().__getitem__(key)
+        if isinstance(piece, int):
+            return piece
+        Counted.copied += len(piece)
+        return Counted(piece)
+
+    def partition(self, by: Any) -> Any:
+        return tuple(map(Counted.__getitem__, [self] * 3, _thirds(self, by)))
+
+
+def _thirds(data: bytes, by: bytes) -> list[slice]:
+    at = data.find(by)
+    return [slice(0, at), slice(at, at + len(by)), slice(at + len(by), None)]
+
+
+def test_chunks_of_one_byte_cost_no_more_than_they_are() -> None:
+    sent = Counted(b"1\r\nx\r\n" * 5000 + b"0\r\n\r\nrest")
+    pieces, rest = ChunkedBody().feed(sent)
+    assert (b"".join(pieces), rest) == (b"x" * 5000, b"rest")
+    assert Counted.copied < 2 * len(sent)
 
 
 def test_http_1_0_is_answered_and_closed(running: Running) -> None:
@@ -257,6 +288,41 @@ def test_an_answer_streams_as_chunks_and_tells_when_it_was_taken(running: Runnin
     assert b"transfer-encoding: chunked" in received
     assert received.endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
     assert running.front.read == 3
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_who_reads_slowly_but_goes_on_gets_it_all(impatient: Running, streamed: bool) -> None:
+    size = 16_000_000
+    with impatient.connect() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        client.sendall(request("/stream", b"x", more=b""))
+        until(lambda: impatient.front.waiting, "the request")
+        (exchange,) = impatient.front.waiting
+        began = time.monotonic()
+        if streamed:
+            impatient.do(exchange.begin, 200, ())
+            impatient.do(exchange.piece, bytes(size))
+            impatient.do(exchange.end)
+        else:
+            impatient.do(exchange.answer, 200, (), bytes(size))
+        received = 0
+        while received < size:
+            # Beyond every patience of the server's together, and never idle for as long as one of them.
+            time.sleep(0.05)
+            piece = client.recv(size // 80)
+            assert piece, f"cut after {received} bytes and {time.monotonic() - began:.1f} s"
+            received += len(piece)
+
+
+def test_an_answer_without_a_body_says_no_length(running: Running) -> None:
+    with running.connect() as client:
+        client.sendall(request("/stream", b"x"))
+        until(lambda: running.front.waiting, "the request")
+        running.do(running.front.waiting[0].answer, 204, (), b"dropped")
+        answer = everything(client)
+    assert status(answer) == 204
+    assert b"content-length" not in answer
+    assert answer.endswith(b"\r\n\r\n")
 
 
 def test_a_stream_that_fails_is_seen_to_be_cut(running: Running) -> None:

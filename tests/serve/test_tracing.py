@@ -79,6 +79,7 @@ def test_a_prediction_is_a_span_of_its_clients_trace_with_a_span_for_each_phase(
     whole = next(span for span in collector.spans if span.name == "POST /invocations")
     assert (whole.trace_id.hex(), whole.parent_span_id.hex()) == (TRACE, PARENT)
     assert {a.key: a.value.int_value for a in whole.attributes}["http.response.status_code"] == 200
+    assert whole.status.code == 0, "unset"
     phases = {span.name: span for span in collector.spans if span is not whole}
     assert set(phases) == {"queue", "decode", "batch", "predict", "encode"}
     assert {span.parent_span_id for span in phases.values()} == {whole.span_id}
@@ -86,6 +87,19 @@ def test_a_prediction_is_a_span_of_its_clients_trace_with_a_span_for_each_phase(
     assert predict.end_time_unix_nano - predict.start_time_unix_nano >= 50_000_000
     assert whole.start_time_unix_nano <= predict.start_time_unix_nano
     assert collector.services == {"digits"}
+
+
+def test_a_failure_is_an_error_of_the_service_that_the_environment_names(
+    tmp_path: Path, collector: Collector
+) -> None:
+    fails = ECHO.replace("    return data", "    raise RuntimeError")
+    named = {"OTEL_RESOURCE_ATTRIBUTES": "service.name=mine,team=us"}
+    with serving(tmp_path, fails, **named, **collector.environment) as server:
+        assert server.predict(1).status == 500
+        until(lambda: any(span.name == "POST /invocations" for span in collector.spans), "the span")
+    (whole,) = [span for span in collector.spans if span.name == "POST /invocations"]
+    assert whole.status.code == 2, "ERROR"
+    assert collector.services == {"mine"}
 
 
 def test_what_was_answered_last_is_told_before_the_server_ends(tmp_path: Path, collector: Collector) -> None:
@@ -107,7 +121,7 @@ def test_a_collector_that_is_not_there_delays_neither_answers_nor_the_end(
             server.process.terminate()
             assert server.process.wait(60) == 0
             # Its own words, not a clock: the SDK by itself waits for ten seconds.
-            assert "did not take the last of them within 3 s" in server.said
+            assert "did not take the last of them within 1 s" in server.said
 
 
 def test_without_an_endpoint_nothing_of_it_is_imported() -> None:

@@ -131,14 +131,14 @@ class App:
         if self._store is None:
             name = "model"
         elif not name:
-            refuse(exchange, 400, f"several models are served here; {TARGET_MODEL} names one")
+            self._core.turn_away(exchange, 400, f"several models are served here; {TARGET_MODEL} names one")
             return
         model = self._core.models.get(name)
         if model is None and self._store is None:
-            refuse(exchange, 503, "the server is starting", (("retry-after", "1"),))
+            self._core.turn_away(exchange, 503, "the server is starting", (("retry-after", "1"),))
             return
         if model is None:
-            refuse(exchange, 404, f"there is no model {name[:100]!r} here")
+            self._core.turn_away(exchange, 404, f"there is no model {name[:100]!r} here")
             return
         self._core.infer(exchange, model)
 

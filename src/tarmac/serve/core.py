@@ -18,6 +18,7 @@ from tarmac.serve.wire import INFERENCE_ID, call_fields
 
 TIMEOUT_HEADER = "x-tarmac-timeout"
 """A client that will not wait as long as the server would: seconds."""
+_INVOKE = "/models/{name}/invoke"
 
 
 @dataclass
@@ -28,12 +29,14 @@ class Health:
         wanted: how many predictors it should have.
         loaded: places whose predictor has loaded the model at least once.
         lost: why places are empty for good.
+        resting: places that have fallen empty again and again, and how.
         misplaced: places whose model is on the CPU beside a GPU, and what to do about it.
     """
 
     wanted: int
     loaded: set[int] = field(default_factory=set)
     lost: list[str] = field(default_factory=list)
+    resting: dict[int, str] = field(default_factory=dict)
     misplaced: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -41,6 +44,8 @@ class Health:
         """Why `/ping` says 503; `None` when all is well."""
         if self.lost:
             return self.lost[0]
+        if self.resting:
+            return next(iter(self.resting.values()))
         if len(self.loaded) < self.wanted:
             return f"loading: {len(self.loaded)} of {self.wanted} predictors are ready"
         return None
@@ -119,6 +124,16 @@ class InferenceCore:
             return
         model.pool.submit(call)
 
+    def turn_away(
+        self, exchange: Exchange, status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Answer a request for a prediction that no model can be asked for."""
+        refuse(exchange, status, message, headers)
+        path = exchange.path if exchange.path == "/invocations" else _INVOKE
+        self._observe(
+            Record(time.time(), exchange.method, path, status, 0.0, len(exchange.body), exchange.sent)
+        )
+
     def _timeout(self, exchange: Exchange) -> float:
         asked = exchange.headers.get(TIMEOUT_HEADER)
         if asked is None:
@@ -150,7 +165,7 @@ class InferenceCore:
             Record(
                 time.time(),
                 exchange.method,
-                exchange.path if model.name == "model" else "/models/{name}/invoke",
+                exchange.path if model.name == "model" else _INVOKE,
                 499 if call.cancelled else exchange.status,
                 now - call.accepted,
                 len(exchange.body),

@@ -36,8 +36,10 @@ INFO = 20
 ENDING = (signal.SIGTERM, signal.SIGINT)
 _END_S = 3.0
 _LOOK_S = 10.0
-_LAST_SPANS_S = 3.0
-"""SageMaker kills 30 s after it has asked to end, and the drain has 25 of them."""
+_LAST_SPANS_S = 1.0
+"""SageMaker kills 30 s after it has asked to end; the drain has 25 of them, and the predictors' end 3."""
+_SAME_S = 0.5
+"""A signal to a whole group comes twice: by itself, and from the parent, which hands it on."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Front:
         self._log = AccessLog(open_stream() if wanted else None, self._spans)
         self._core = InferenceCore(settings, self._observe)
         self._asked = 0
+        self._asked_at = float("-inf")
         self._answered = 0
         self._models: Models | None = None
         self._gpus = GpuWatch([], lambda: 0, say, say)
@@ -160,7 +163,7 @@ class Front:
         server.close()
         self._log.stop()
         if self._spans is not None:
-            self._spans.close(_LAST_SPANS_S)
+            self._spans.close(_LAST_SPANS_S if self._asked < 2 else 0.0)
         for task in (lost, over):
             task.cancel()
         return self._code
@@ -191,6 +194,10 @@ class Front:
             await asyncio.sleep(0.02)
 
     def _ask_to_end(self) -> None:
+        now = time.monotonic()
+        if self._options.with_parent and now - self._asked_at < _SAME_S:
+            return
+        self._asked_at = now
         self._asked += 1
         assert self._over is not None
         self._over.set()

@@ -24,6 +24,8 @@ from tarmac.serve.wire import Headers
 _SWEEP_S = 0.25
 _LINGER = 1024 * 1024
 _ARRIVING = 256 * 1024
+_IN_PIECES = 64 * 1024
+"""Bytes at a time of a body in chunks: chunks of one byte each take the loop 10 ms then, and the others wait no longer."""
 _LINE_ENDS = (b"\r", b"\n")
 
 
@@ -147,6 +149,9 @@ class Connection(asyncio.BufferedProtocol):
         self._lingered = 0
         self._exchange: HttpExchange | None = None
         self._paused = False
+        self._written = 0
+        self._taken = 0
+        """Bytes of answers that the client had taken, or the kernel for it, when it was last looked at."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -166,8 +171,10 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        place = None if self._body is None else self._body.place
-        return self._server.arriving if place is None else place
+        if self._body is None:
+            return self._server.arriving
+        place = self._body.place
+        return self._server.arriving[:_IN_PIECES] if place is None else place
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._body is not None and self._body.place is not None:
@@ -206,21 +213,37 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         if self._exchange is not None:
             self._exchange.paused = True
+        self._takes_more()
         self.due = time.monotonic() + self._server.limits.stall_s
 
     def resume_writing(self) -> None:
-        self.due = _NEVER if self._state == _ANSWERING else self.due
+        if self._state == _ANSWERING:
+            self.due = _NEVER
+        elif self._state == _HEAD:
+            self.due = time.monotonic() + self._server.limits.idle_s
         if self._exchange is not None:
             self._exchange.resumed()
 
     def overdue(self) -> None:
         """It has stayed as it is for too long."""
-        if self._state == _HEAD and self._buffer:
+        if self._takes_more():
+            self.due = time.monotonic() + self._server.limits.stall_s
+        elif self._state == _HEAD and self._buffer:
             self._refuse(408, "the request's head did not come")
         elif self._state == _BODY:
             self._refuse(408, "the request's body did not come")
         else:
             self.cut()
+
+    def _takes_more(self) -> bool:
+        """Whether an answer is on its way of which the client has taken something since this was last asked."""
+        unsent = self._unsent
+        taken, self._taken = self._taken, self._written - unsent
+        return unsent > 0 and self._taken > taken
+
+    @property
+    def _unsent(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def close_if_idle(self) -> None:
         """Close it unless a request is being received or answered."""
@@ -235,6 +258,7 @@ class Connection(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """Send bytes of the answer."""
         if self._transport is not None and self._state != _CLOSED:
+            self._written += len(data)
             self._transport.write(data)
 
     def answered(self, *, keep: bool) -> None:
@@ -250,7 +274,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
             return
         self._state = _HEAD
-        self.due = time.monotonic() + self._server.limits.idle_s
+        limits = self._server.limits
+        self.due = time.monotonic() + (limits.stall_s if self._unsent else limits.idle_s)
         if self._paused:
             self._paused = False
             self._transport.resume_reading()

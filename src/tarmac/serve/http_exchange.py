@@ -38,8 +38,12 @@ class HttpExchange(Exchange):
         if connection is None:
             return
         self.status = status
+        if status == 204:
+            # It has neither (RFC 9110, 8.6 and 15.3.5).
+            body, length = b"", b""
+        else:
+            length = b"content-length: %d\r\n" % len(body)
         self.sent = len(body)
-        length = b"content-length: %d\r\n" % len(body)
         parts: list[bytes | memoryview] = [_start(status, tuple(headers)), self._server.date, length]
         if not self._keep or self._server.closing:
             parts.append(b"connection: close\r\n")

@@ -91,34 +91,34 @@ class ChunkedBody:
             HttpError: 400.
         """
         pieces: list[bytes] = []
-        while data and not self.done:
+        # By index: to cut each chunk off the rest would copy the rest for each of them.
+        at, size = 0, len(data)
+        while at < size and not self.done:
             if self._missing > 2:
-                piece = data[: self._missing - 2]
+                piece = data[at : at + self._missing - 2]
                 pieces.append(piece)
                 self.received += len(piece)
                 self._missing -= len(piece)
-                data = data[len(piece) :]
+                at += len(piece)
                 continue
             if self._missing:
-                if len(data) < 2:
+                if size - at < 2:
                     break
-                if data[:2] != b"\r\n":
+                if data[at : at + 2] != b"\r\n":
                     raise HttpError(400, "a chunk is longer than it says")
                 self._missing = 0
-                data = data[2:]
+                at += 2
                 continue
-            line, found, rest = data.partition(b"\r\n")
-            if not found:
-                if len(data) > _MAX_CHUNK_LINE:
+            end = data.find(b"\r\n", at, at + _MAX_CHUNK_LINE + 2)
+            if end < 0:
+                if size - at > _MAX_CHUNK_LINE:
                     raise HttpError(400, "a chunk's first line is too long")
                 break
-            data = rest
-            self._line(line)
-        return pieces, data
+            self._line(data[at:end])
+            at = end + 2
+        return pieces, data[at:]
 
     def _line(self, line: bytes) -> None:
-        if len(line) > _MAX_CHUNK_LINE:
-            raise HttpError(400, "a chunk's first line is too long")
         if self._in_trailer:
             # Trailers are read and dropped.
             self.done = not line

@@ -100,6 +100,9 @@ class Pool:
         self.waiting_bytes += len(body)
         call.exchange.on_gone = lambda: self._gone(call)
         self.last_used = call.accepted
+        self._keep_ticking()
+
+    def _keep_ticking(self) -> None:
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
@@ -149,6 +152,8 @@ class Pool:
                 call.worker = None
                 self.queue.appendleft(call)
                 self.waiting_bytes += len(call.exchange.body)
+                # It was taken out of `workers` before, perhaps, and nobody looked at deadlines since.
+                self._keep_ticking()
         self.dispatch_soon()
 
     def abandon(self, status: int, message: str) -> None:
@@ -197,7 +202,7 @@ class Pool:
         ahead = sum(len(call.exchange.body) for call in worker.calls.values())
         if ahead > _BYTES_AHEAD:
             return 0
-        return worker.window - len(worker.calls)
+        return worker.window - worker.at_work
 
     def _least_loaded(self, rooms: dict[int, int], handed: dict[int, list[Call]]) -> Worker | None:
         with_room = [worker for worker in self.workers.values() if rooms[worker.number] > 0]

@@ -70,7 +70,7 @@ class Totals:
         yield from family(
             "tarmac_requests_total",
             "counter",
-            "Requests answered.",
+            "Requests for predictions, and requests that were refused.",
             self._requests.lines("tarmac_requests_total"),
         )
         yield from family(

@@ -23,7 +23,7 @@ from tarmac.serve.pool import Pool
 from tarmac.serve.worker import Worker
 
 MAX_FAILURES = 5
-"""So many ends in a row without one answer, and a predictor's place stays empty."""
+"""So many ends in a row before the model was loaded, and a predictor's place stays empty."""
 _LOAD_FAILURE_COUNTS = 2
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
@@ -42,6 +42,9 @@ class Slot:
     folder: Path
     worker: Worker | None = None
     failures: int = 0
+    """Ends in a row before the model was loaded."""
+    deaths: int = 0
+    """Ends in a row without one answer."""
     reason: str = ""
     """Why the model cannot be loaded, in the handler's words."""
     given_up: bool = False
@@ -268,7 +271,7 @@ class Supervisor:
         worker, slot.worker = slot.worker, None
         # What it still wrote is in its socket: answers first, then its end.
         loop = asyncio.get_running_loop()
-        loop.call_later(0.0 if worker.ready else 0.05, self._after_end, slot, worker, message)
+        loop.call_later(0.0 if worker.loaded else 0.05, self._after_end, slot, worker, message)
 
     def _after_end(self, slot: Slot, worker: Worker, message: dict[str, Any]) -> None:
         how = _how(message)
@@ -277,11 +280,14 @@ class Supervisor:
         worker.board.close()
         if self._stopping or slot.given_up:
             return
-        if worker.answered:
+        slot.deaths = 1 if worker.answered else slot.deaths + 1
+        if worker.loaded:
+            # It can be loaded: requests that kill it are no reason to give it up, however many come in a row.
             slot.failures = 0
-        slot.failures += 1 if worker.ready or not slot.reason else _LOAD_FAILURE_COUNTS
+        else:
+            slot.failures += _LOAD_FAILURE_COUNTS if slot.reason else 1
         slot.out_of_memory = slot.out_of_memory or (
-            not worker.ready and message.get("code") == -signal.SIGKILL
+            not worker.loaded and message.get("code") == -signal.SIGKILL
         )
         successor = next(
             (s for s in self._slots_of(slot.served) if s.replaces is worker and not s.given_up), None
@@ -291,7 +297,7 @@ class Supervisor:
             successor.replaces = None
             return
         reason = slot.reason or f"predictor {slot.index} ended ({how})" + (
-            "" if worker.ready else " while it loaded the model"
+            "" if worker.loaded else " while it loaded the model"
         )
         if slot.replaces is not None:
             slot.given_up = True
@@ -301,10 +307,14 @@ class Supervisor:
         if slot.failures >= MAX_FAILURES or first_load:
             self._give_up(slot, reason)
             return
-        pause = min(_FIRST_PAUSE_S * 2 ** (slot.failures - 1), _LONGEST_PAUSE_S)
+        pause = min(_FIRST_PAUSE_S * 2 ** min(slot.deaths - 1, 9), _LONGEST_PAUSE_S)
         self._events.say(
             f"predictor {slot.index} of {slot.served.name} ended ({how}); a new one in {pause:g} s"
         )
+        if slot.deaths >= MAX_FAILURES:
+            slot.served.health.resting[slot.index] = (
+                f"{slot.deaths} predictors in a row ended without an answer ({how}); a new one is on its way"
+            )
         asyncio.get_running_loop().call_later(pause, self._spawn, slot)
 
     def _give_up(self, slot: Slot, reason: str) -> None:
@@ -325,6 +335,7 @@ class Supervisor:
         slot.served.pool.add(worker)
         self._retire(slot)
         slot.served.health.loaded.add(slot.index)
+        slot.served.health.resting.pop(slot.index, None)
         self._events.loaded(slot, told)
 
     def _retire(self, slot: Slot) -> None:

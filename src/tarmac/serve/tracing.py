@@ -20,18 +20,19 @@ def span_writer(environ: Mapping[str, str], say: Callable[[str], None]) -> SpanW
         environ.get(name) for name in _ENDPOINTS
     ):
         return None
-    return SpanWriter(environ.get("OTEL_SERVICE_NAME", "tarmac-serve"), say)
+    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return SpanWriter(None if named else "tarmac-serve", say)
 
 
 class SpanWriter:
     """Writes records as spans. The SDK is imported at the first records.
 
     Args:
-        service: the name of this server.
+        service: the name of this server; `None` where the environment has one for the SDK.
         say: told why no spans are written.
     """
 
-    def __init__(self, service: str, say: Callable[[str], None]) -> None:
+    def __init__(self, service: str | None, say: Callable[[str], None]) -> None:
         self._service = service
         self._say = say
         self._provider: Any = None
@@ -71,7 +72,7 @@ class SpanWriter:
         from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
 
-        resource = Resource.create({"service.name": self._service})
+        resource = Resource.create({"service.name": self._service} if self._service else {})
         # The SDK's own way at exit waits ten seconds for a collector that is not there.
         provider = self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -97,6 +98,8 @@ class SpanWriter:
                 "http.response.body.size": record.sent,
             },
         )
+        if record.status >= 500:
+            span.set_status(trace.StatusCode.ERROR)
         inside = trace.set_span_in_context(span)
         for name, begins, ends in phases(record, start):
             self._tracer.start_span(name, context=inside, start_time=_ns(begins)).end(_ns(ends))

@@ -19,6 +19,8 @@ _QUICK_S = 0.005
 """Below this, the way to the front and back is worth sending a second batch ahead."""
 _SMOOTHING = 0.2
 _ARRIVING = 256 * 1024
+_STREAMS_BESIDE = 64
+"""So many streamed answers take no other request's place."""
 _LARGE = 128 * 1024
 """From here on one write costs less than one more copy."""
 
@@ -33,7 +35,7 @@ class Worker(asyncio.BufferedProtocol):
         timeout_s: how long a streamed answer may pause.
         on_loaded: told what the predictor said of its model.
         on_failed: told why it cannot be loaded.
-        on_answer: called after answers have come and there may be room for more.
+        on_answer: called after answers have come or begun, and there may be room for more.
         on_placed: told where the model is after the first answers, if it was not on its device before.
         on_lost: called when its socket is closed at the other end, however alive the process is.
         memory: where large bodies may lie, if the predictor sees it too.
@@ -57,7 +59,11 @@ class Worker(asyncio.BufferedProtocol):
         self.board = board
         self.pid = 0
         self.calls: dict[int, Call] = {}
+        self._streams: set[int] = set()
+        """Those of the calls whose answers have begun."""
         self.ready = False
+        self.loaded = False
+        """Whether it has ever been ready."""
         self.retiring = False
         self.answered = 0
         """How many requests it has answered, with whatever status."""
@@ -82,6 +88,11 @@ class Worker(asyncio.BufferedProtocol):
     def window(self) -> int:
         """How many requests may be with it at a time."""
         return self.most * 2 if self.seconds < _QUICK_S else self.most
+
+    @property
+    def at_work(self) -> int:
+        """How many requests are with it; a streamed answer leaves it time for others between its pieces."""
+        return len(self.calls) - min(len(self._streams), _STREAMS_BESIDE)
 
     def send(self, calls: Sequence[Call], now: float) -> None:
         """Hand requests over, in one write."""
@@ -144,10 +155,10 @@ class Worker(asyncio.BufferedProtocol):
         return self._reader.buffer(self._arriving)
 
     def buffer_updated(self, nbytes: int) -> None:
-        before = self.answered
+        before = self.answered, len(self._streams)
         for frame in self._reader.received(self._arriving, nbytes):
             self._obey(frame)
-        if self.answered != before:
+        if (self.answered, len(self._streams)) != before:
             self._on_answer(self)
 
     def _write(self, parts: list[Any]) -> None:
@@ -177,6 +188,7 @@ class Worker(asyncio.BufferedProtocol):
         if call is None:
             return
         if frame.kind == frames.BEGIN:
+            self._streams.add(frame.id)
             self._begin(call, frame)
         elif frame.kind == frames.PIECE:
             if not call.done:
@@ -184,6 +196,7 @@ class Worker(asyncio.BufferedProtocol):
                 call.exchange.piece(frame.body)
         else:
             del self.calls[frame.id]
+            self._streams.discard(frame.id)
             self.answered += 1
             if frame.kind == frames.BROKEN:
                 call.refuse(500, "")
@@ -192,7 +205,7 @@ class Worker(asyncio.BufferedProtocol):
                 call.finish()
 
     def _loaded(self, told: dict[str, Any]) -> None:
-        self.ready = True
+        self.ready = self.loaded = True
         self.most = int(told["max_batch_size"]) if told["batching"] else 1
         self.takes_numbers = bool(told.get("takes_numbers"))
         self._on_loaded(self, told)

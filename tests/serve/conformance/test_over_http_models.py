@@ -101,6 +101,19 @@ def test_a_model_that_is_not_loaded_is_404(server: Server) -> None:
     assert server.ask("POST", "/invocations", "[1]", {TARGET: "none"}).status == 404
 
 
+def test_what_no_model_can_be_asked_is_counted_and_logged(server: Server) -> None:
+    def counted(path: str, status: str) -> float:
+        return server.metric("tarmac_requests_total", method="POST", path=path, status=status)
+
+    asked = [("/models/{name}/invoke", "404"), ("/invocations", "404"), ("/invocations", "400")]
+    before = [counted(*one) for one in asked]
+    invoke(server, "none")
+    server.ask("POST", "/invocations", "[1]", {TARGET: "none"})
+    server.ask("POST", "/invocations", "[1]")
+    assert [counted(*one) for one in asked] == [count + 1 for count in before]
+    until(lambda: '"path":"/invocations","status":400' in server.access_log.read_text(), "its line")
+
+
 def test_an_invocation_that_names_no_model_is_400(server: Server) -> None:
     assert server.ask("POST", "/invocations", "[1]").status == 400
 
