@@ -201,3 +201,11 @@ def test_ctrl_c_prints_what_was_measured_and_leaves_130(url: str) -> None:
     assert process.returncode == 130
     assert "interrupted" in out
     assert " x 200" in out
+
+
+def test_where_no_request_fell_due_no_figures_are_made_up(bench: Any, url: str) -> None:
+    # One in twelve days.
+    _, said, _ = bench(url, "--rate", "0.000001", "--duration", "1s", "--warm-up", "0s")
+    assert "no request was due" in said
+    assert "p50" not in said
+    assert "generator" not in said

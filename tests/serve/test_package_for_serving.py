@@ -162,3 +162,21 @@ def test_a_missing_request_file_is_wrong_usage_before_anything_is_built(
     monkeypatch.chdir(tmp_path)
     assert main(["package", str(model), "--request", "none.json"]) == 2
     assert not (tmp_path / "model.tar.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "about"),
+    [
+        (("--timeout", "nan"), "--timeout"),
+        (("--timeout", "0"), "--timeout"),
+        (("--timeout", "-3"), "--timeout"),
+        (("--content-type", "a\nb"), "--content-type"),
+    ],
+)
+def test_what_no_check_could_use_is_wrong_usage_before_anything_is_built(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], about: str
+) -> None:
+    archive = tmp_path / "new.tar.gz"
+    assert main(["package", str(model), "-o", str(archive), *flags]) == 2
+    assert about in capsys.readouterr().err
+    assert not archive.exists()

@@ -272,6 +272,9 @@ def _show(
         f"{result.rate or 0:,.1f} requests a second, {load.arrivals} arrivals, {load.connections} connections at most"
         + (", interrupted" if result.interrupted else ""),
     )
+    if not result.outcomes and not result.interrupted:
+        console.label("answers", "none: no request was due in that time; ask for longer, or at a higher rate")
+        return
     answers = ", ".join(f"{count:,} x {outcome}" for outcome, count in result.outcomes.most_common())
     console.label(
         "answers",

@@ -59,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `tarmac package` out."""
     from tarmac.serve.errors import LoadError  # `tarmac package --help` needs nothing of it
 
+    if not 0 < arguments.timeout < float("inf"):
+        raise UsageError("--timeout is a number of seconds above zero, such as 600.")
+    if set("\r\n") & set(arguments.content_type or ""):
+        raise UsageError("--content-type is one line, such as application/json.")
     with scratch_folder("tarmac-package-") as scratch:
         try:
             return _package(arguments, scratch)
