@@ -179,6 +179,9 @@ def test_an_npz_bomb_is_413() -> None:
         (b'"1","2"', [1, 2]),
         (b"a,b\nc,d", [["a", "b"], ["c", "d"]]),
         (b"7", 7),
+        (b"1,2,3,4\r5,6,7,8\r", [[1, 2, 3, 4], [5, 6, 7, 8]]),
+        (b'1,"2"\r3,4\r', [[1, 2], [3, 4]]),
+        (b"a,b\rc,d\n", [["a", "b"], ["c", "d"]]),
     ],
 )
 def test_csv_becomes_an_array(body: bytes, expected: Any) -> None:
@@ -195,6 +198,7 @@ def test_an_empty_field_of_csv_is_nan() -> None:
         (b"1,2\n3", "row 2 has 1 fields, the first has 2"),
         (b"", "empty"),
         (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"1,2\n3," + b"x" * 131_073, "line 2: field larger than field limit"),
     ],
 )
 def test_broken_csv_is_400_with_the_place(body: bytes, said: str) -> None:
@@ -286,6 +290,7 @@ def test_a_charset_is_not_the_handlers_business() -> None:
 
 
 IMAGE = [Spec("image", np.float32, (None, 2))]
+TEXTS = [Spec("s", object, (None,))]
 PAIR = [Spec("a", np.int32, (None,)), Spec("b", object, (None,))]
 
 
@@ -326,6 +331,9 @@ def test_texts_and_base64_become_bytes() -> None:
         ({"instances": [{"a": 1, "b": "x"}, {"a": 1}]}, PAIR, 400, "instance 1"),
         ({"instances": [{"a": 1.5, "b": "x"}]}, PAIR, 400, "whole numbers"),
         ({"instances": [{"a": 1, "b": {"b64": "?"}}]}, PAIR, 400, "Base64"),
+        ({"instances": [1]}, TEXTS, 400, "no array of texts: it holds a number at place 0"),
+        ({"instances": ["a", None]}, TEXTS, 400, "null at place 1"),
+        ({"instances": ["a", ["b"]]}, TEXTS, 400, "a list at place 1"),
         ({"instances": [[1, 2]], "signature_name": 3}, IMAGE, 400, "signature_name"),
     ],
 )

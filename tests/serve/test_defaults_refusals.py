@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from tarmac.serve.codecs import tensorflow_json
 from tarmac.serve.errors import RequestError
-from tarmac.serve.handler import is_out_of_memory
+from tarmac.serve.frameworks import tensorflow_models, torch_models
+from tarmac.serve.frameworks.plain import Plain
+from tarmac.serve.handler import Device, is_out_of_memory
 from tarmac.serve.refusals import refused, told_by_handler, unanswerable, unreadable
+from tarmac.serve.settings import Settings
 
 
 def _raised(call: Callable[[], Any]) -> BaseException:
@@ -37,6 +41,11 @@ def _raised(call: Callable[[], Any]) -> BaseException:
         ("float indices", "expected values of type Long, Int, given Float"),
         ("broadcast", "expected size 4 in dimension 1, given 3"),
         ("view", "expected what fits into shape [2, 4], given 6 values"),
+        ("names for a script", "expected (Tensor input) and given more inputs"),
+        ("two for a script", "expected (Tensor input) and given more inputs"),
+        ("names for a program", "the program's inputs have no names"),
+        ("two for a program", "as many inputs as the program was exported with, given another number"),
+        ("other names for a program", "expected inputs named 'input', given others"),
     ],
 )
 def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
@@ -57,11 +66,22 @@ def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
         "float indices": lambda: nn.Embedding(4, 1)(torch.tensor([1.0])),
         "broadcast": lambda: torch.zeros(2, 3) + torch.zeros(2, 4),
         "view": lambda: torch.zeros(2, 3).view(2, 4),
+        "names for a script": lambda: torch.jit.script(nn.Identity())(a=torch.zeros(1), b=torch.zeros(1)),
+        "two for a script": lambda: torch.jit.script(nn.Identity())(torch.zeros(1), torch.zeros(1)),
+        "names for a program": lambda: _exported(torch)(a=torch.zeros(1), b=torch.zeros(1)),
+        "two for a program": lambda: _exported(torch)(torch.zeros(1), torch.zeros(1)),
+        "other names for a program": lambda: _exported(torch, "input")(x=torch.zeros(1)),
     }
     refusal = refused(_raised(calls[given]))
     assert refusal is not None
     assert refusal.status == 422
     assert said in refusal.message
+
+
+def _exported(torch: Any, *names: str) -> Any:
+    given = torch.zeros(1)
+    named = dict.fromkeys(names, given)
+    return torch.export.export(torch.nn.Identity(), () if named else (given,), named).module()
 
 
 @pytest.mark.slow
@@ -97,6 +117,90 @@ def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None
     refusal = refused(_raised(calls[given]))
     assert refusal is not None, _raised(calls[given])
     assert said in refusal.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "data", "said"),
+    [
+        ("linear", [["a", 2, 3, 4]], "expected numbers, given the text 'a' at [0][0]"),
+        ("linear", [[1, 2, 3, None]], "expected numbers, given null at [0][3]"),
+        ("linear", [[1, 2, 3, 10**400]], "given a number that is too large at [0][3]"),
+        ("linear", [[1, 2, 3], ["a", 2]], "given the text 'a' at [1][0]"),
+        ("linear", (["a", "2", "3", "4"],), "expected numbers, given texts"),
+        ("linear", ([1, 2, 3, float("nan")],), "expected no missing values (NaN or null), given some"),
+        ("linear", ([1, 2, 3, float("inf")],), "expected finite numbers, given infinity"),
+        ("linear", ([[1, 2, 3, 4]],), "expected at most 2 dimensions, given 3"),
+        ("linear", ([1j, 2, 3, 4],), "expected real numbers, given complex ones"),
+        ("forest", [["a", 2, 3, 4]], "expected numbers, given the text 'a' at [0][0]"),
+        ("forest", (["a", "2", "3", "4"],), "expected numbers, given texts"),
+        ("forest", [[1, 2, 3, {}]], "expected numbers, given an object at [0][3]"),
+        ("forest", {"a": 1}, "expected numbers, given an object."),
+        ("linear", json.loads("[" * 700 + '"a"' + "]" * 700), "given the text 'a' within 700 lists"),
+    ],
+)
+def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> None:
+    """A tuple stands for an array."""
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("sklearn")
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LinearRegression
+
+    estimator = LinearRegression() if model == "linear" else RandomForestClassifier(1)
+    estimator.fit(np.eye(4), [0, 1, 0, 1])
+    given = np.array(data) if isinstance(data, tuple) else data
+    error = _raised(lambda: Plain(Settings(), Device("cpu")).predict(given, estimator))
+    refusal = error if isinstance(error, RequestError) else refused(error, given)
+    assert refusal is not None, error
+    assert refusal.status == 422
+    assert said in refusal.message
+
+
+def test_a_models_own_mistake_with_words_is_no_refusal() -> None:
+    class Reader:
+        def predict(self, data: Any) -> Any:
+            raise ValueError("no such vocabulary")
+
+    assert isinstance(_raised(lambda: Plain(Settings(), Device("cpu")).predict(["a"], Reader())), ValueError)
+
+
+@pytest.mark.slow
+def test_another_number_of_arrays_than_forward_takes_is_422_and_a_mistake_within_is_not() -> None:
+    torch = pytest.importorskip("torch")
+    framework = torch_models.Torch(Settings(), Device("cpu"))
+    framework.set_up()
+
+    class Mistaken(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.nn.Linear(1, 1)(x, y)
+
+    array = torch.zeros(1).numpy()
+    refusal = _raised(lambda: framework.predict((array, array), torch.nn.Linear(1, 1)))
+    assert isinstance(refusal, RequestError)
+    assert (refusal.status, "it takes (input), given 2 arrays" in refusal.message) == (422, True)
+    assert isinstance(_raised(lambda: framework.predict((array, array), Mistaken())), TypeError)
+
+
+@pytest.mark.slow
+def test_inputs_of_different_numbers_of_rows_are_422_where_the_model_fails_with_them() -> None:
+    tf = pytest.importorskip("tensorflow")
+    import keras
+
+    framework = tensorflow_models.TensorFlow(Settings(), Device("cpu"))
+    framework.set_up()
+    entries = [keras.Input((2,), name="a"), keras.Input((3,), name="b")]
+    model = framework.adopt(keras.Model(entries, keras.layers.Concatenate()(entries)), own_predict=False)
+
+    def ask(a: Any, b: Any) -> Any:
+        specs = framework.servable(model).specs("")
+        return framework.predict(tensorflow_json.read({"inputs": {"a": a, "b": b}}, specs), model)
+
+    del tf
+    for _ in range(2):
+        refusal = _raised(lambda: ask([[1, 2]], [[1, 2, 3], [1, 2, 3]]))
+        assert isinstance(refusal, RequestError)
+        assert (refusal.status, "a has 1, b has 2" in refusal.message) == (422, True)
+        assert ask([[1, 2]], [[1, 2, 3]]).outputs
 
 
 def test_the_data_tells_the_shape_where_the_error_does_not() -> None:

@@ -151,3 +151,77 @@ def outcome(body: bytes, dtype: Any) -> Any:
         return bodies.read_body(body, media.JSON, dtype)
     except RequestError as error:
         return error.message
+
+
+def nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("dtype", [None, np.float32])
+@pytest.mark.parametrize("depth", [70, 700])
+def test_lists_that_are_nested_too_deeply_are_400(depth: int, dtype: Any) -> None:
+    with pytest.raises(RequestError, match="nested too deeply") as refused:
+        bodies.read_body(json.dumps(nested(1, depth)).encode(), media.JSON, dtype)
+    assert refused.value.status == 400
+
+
+def test_lists_of_words_may_be_nested_as_a_handler_likes() -> None:
+    value = nested("a", 200)
+    assert bodies.read_body(json.dumps(value).encode(), media.JSON) == value
+
+
+@pytest.mark.skipif(
+    not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads any number of digits"
+)
+@pytest.mark.parametrize(
+    ("body", "kind", "place"),
+    [
+        (b"[1, " + b"9" * 5000 + b"]", media.JSON, "byte 4"),
+        (b"[1]\n[2, " + b"9" * 5000 + b"]", media.JSON_LINES, "byte 8"),
+    ],
+)
+def test_more_digits_than_python_reads_are_400_with_their_place(body: bytes, kind: str, place: str) -> None:
+    with pytest.raises(RequestError, match=f"{place} has too many digits") as refused:
+        bodies.read_body(body, kind)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("body", [b"[" + b"9" * 400 + b"]", b"[1.5, " + b"9" * 400 + b"]"])
+def test_a_number_that_no_array_holds_is_400(body: bytes) -> None:
+    with pytest.raises(RequestError, match="a number that is too large at"):
+        bodies.read_body(body, media.JSON, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"[1,2,3,4]\n[5,6\n", r"line 2, column 5 \(byte 14\)"),
+        (b"[1]\r\n\r\n  [5,,6]\r\n[7]", r"line 3, column 6 \(byte 12\)"),
+        (b'["\xc3\xa9"]\n["\xc3\xa9", x]', r"line 2, column 7 \(byte 14\)"),
+        (b'[1]\n["\xff"]', "byte 6 is not UTF-8"),
+    ],
+)
+def test_a_broken_line_of_json_lines_is_400_with_its_place_in_the_body(body: bytes, place: str) -> None:
+    with pytest.raises(RequestError, match=place) as refused:
+        bodies.read_body(body, media.JSON_LINES)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("value", "held"),
+    [
+        ("a", "the text 'a'."),
+        (None, "null."),
+        ([[1, 2, 3, "a"]], "the text 'a' at [0][3]."),
+        ([[1, 2], [3, None]], "null at [1][1]."),
+        ([[[1], [{}]], 2], "an object at [0][1][0]."),
+        (["x" * 1000], f"the text '{'x' * 20}…' at [0]."),
+        (nested("a", 40), "nested too deeply"),
+    ],
+)
+def test_what_is_no_number_is_named_with_its_place(value: Any, held: str) -> None:
+    refusal = bodies.no_numbers(value)
+    assert refusal.status == 400
+    assert held in refusal.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -73,3 +74,27 @@ def test_a_header_that_says_it_has_gigabytes_is_400() -> None:
     with pytest.raises(RequestError) as refused:
         arrays.read_npy(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100_000)
     assert refused.value.status == 400
+
+
+def _zipped(compression: int) -> bytearray:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as file:
+        file.writestr("a.npy", _saved(np.arange(1000)))
+    return bytearray(stream.getvalue())
+
+
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_whatever_byte_of_an_npz_is_flipped_its_fault_is_400(compression: int) -> None:
+    body = _zipped(compression)
+    refused = 0
+    for at in range(30, min(len(body), 400)):
+        broken = body.copy()
+        broken[at] ^= 0xFF
+        try:
+            arrays.read_npz(broken)
+        except RequestError as error:
+            assert error.status in (400, 413)  # noqa: PT017 - most bytes are refused, and some are of no matter
+            refused += 1
+    assert refused

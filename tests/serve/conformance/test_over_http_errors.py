@@ -158,6 +158,43 @@ def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> N
     assert "7" in answer.json["error"] or "column" in answer.json["error"]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"inputs": ' + b"[" * 600 + b"1" + b"]" * 600 + b"}", "nested too deeply"),
+        (b'{"a": ' * 900 + b"[1]" + b"}" * 900, "nested too deeply"),
+        (b"[" + b"9" * 5000 + b"]", "too many digits"),
+        (b'"a"', "the body holds the text 'a'"),
+        (b'[[1, 2, "a"]]', "the body holds the text 'a' at [0][2]"),
+        (b'{"x": [[1, null]], "y": [1]}', "the body holds null at ['x'][0][1]"),
+    ],
+)
+def test_json_that_is_no_array_of_numbers_is_400_and_says_what_it_holds(
+    shaped: Server, body: bytes, said: str
+) -> None:
+    answer = ask(shaped, body)
+    assert (answer.status, said in answer.json["error"]) == (400, True), answer.json
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (b"[" * 700 + b"1" + b"]" * 700, "application/json", "nested too deeply"),
+        (b"1,2\n3," + b"x" * 131_073, "text/csv", "line 2"),
+        (b"[1,2]\n[3,4\n", "application/jsonlines", "line 2, column 5 (byte 10)"),
+    ],
+)
+def test_what_a_model_in_numpy_cannot_be_given_is_400(
+    server: Server, body: bytes, kind: str, said: str
+) -> None:
+    answer = ask(server, body, kind)
+    assert (answer.status, said in answer.json["error"]) == (400, True), answer.json
+
+
+def test_csv_with_carriage_returns_alone_is_read(server: Server) -> None:
+    assert ask(server, b"1,2,3,4\r5,6,7,8\r", "text/csv").json == [10, 26]
+
+
 # 404, 405
 
 

@@ -67,7 +67,9 @@ def read_npz(body: Body) -> Any:
                 )
                 for member in members
             }
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (RequestError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - as in read_npy: zlib's, lzma's and zipfile's errors have no common class
         raise RequestError(400, f"The body is no NPZ file, or is cut off: {error}.") from None
     if {"format", "shape", "data"} <= arrays.keys():
         return _sparse(body)

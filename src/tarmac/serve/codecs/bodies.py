@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.serve import media
-from tarmac.serve.codecs import arrays, csv_text, json_numbers, json_text
+from tarmac.serve.codecs import arrays, csv_text, json_numbers, json_text, strays
 from tarmac.serve.errors import RequestError
 from tarmac.serve.handler import Body
 
@@ -13,6 +13,8 @@ READ = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEX
 WRITTEN = (media.JSON, media.CSV, media.NPY, media.NPZ, media.JSON_LINES, media.TEXT, media.OCTETS)
 STREAMED = (media.JSON_LINES, media.TEXT, media.OCTETS, media.JSON, "text/event-stream")
 JSON_LINES = (media.JSON_LINES, "application/x-jsonlines", "application/x-ndjson", "application/jsons")
+_DEEPEST = 32
+"""Dimensions of an array: numpy has as many, and 64 since 2.0."""
 
 
 def read_body(body: Body, content_type: str, numbers: Any = None, *, plain_objects: bool = False) -> Any:
@@ -37,7 +39,7 @@ def read_body(body: Body, content_type: str, numbers: Any = None, *, plain_objec
     if kind == media.NPZ:
         return arrays.read_npz(body)
     if kind in JSON_LINES:
-        return array_of([json_text.read(line) for line in bytes(body).splitlines() if line.strip()], numbers)
+        return array_of(json_text.read_lines(body), numbers)
     if kind.startswith("text/"):
         return text_of(body)
     if kind == media.OCTETS or kind.partition("/")[0] in ("image", "audio", "video"):
@@ -80,6 +82,24 @@ def text_of(body: Body) -> str:
         raise RequestError(400, f"The body is no text: byte {error.start} is not UTF-8.") from None
 
 
+def too_deep() -> RequestError:
+    """400 for lists or objects within each other that are more than anything here follows."""
+    return RequestError(400, "The body's lists or objects are nested too deeply: they make no array.")
+
+
+def no_numbers(data: Any, place: str = "") -> RequestError:
+    """400 for a body that holds something else where the model takes arrays of numbers, and where.
+
+    Args:
+        data: what was read of it, as Python values.
+        place: where in the body that is, as `['a']`.
+    """
+    if strays.depth(data) > _DEEPEST:
+        return too_deep()
+    held = strays.stray(data, place) or "numbers that make no array"
+    return RequestError(400, f"The model takes arrays of numbers; the body holds {held}.")
+
+
 def array_of(value: Any, numbers: Any = None) -> Any:
     """A list of numbers as an array, an object with such lists as arrays by name; anything else as it is.
 
@@ -95,8 +115,8 @@ def array_of(value: Any, numbers: Any = None) -> Any:
     try:
         array = np.array(value)
     except (ValueError, OverflowError):
-        if _is_numeric(value):
-            raise _ragged() from None
+        if strays.is_numeric(value):
+            raise _unfit(value) from None
         return value
     return _as(array, numbers) if array.dtype.kind in "fiub" else value
 
@@ -122,22 +142,21 @@ def _from_json(body: Body, numbers: Any, plain_objects: bool) -> Any:
     try:
         return np.array(value, dtype=numbers)
     except (ValueError, OverflowError):
-        raise _ragged() from None
+        raise _unfit(value) from None
 
 
 def _as(array: Any, numbers: Any) -> Any:
     return array if numbers is None or array.dtype.kind not in "fiub" else array.astype(numbers, copy=False)
 
 
-def _ragged() -> RequestError:
+def _unfit(value: list[Any]) -> RequestError:
+    """Why lists of numbers make no array."""
+    if strays.depth(value) > _DEEPEST:
+        return too_deep()
+    stray = strays.stray(value)
+    if stray:
+        return RequestError(400, f"The body's lists make no array: they hold {stray}.")
     return RequestError(400, "The body's lists of numbers differ in length or depth: they make no array.")
-
-
-def _is_numeric(value: Any) -> bool:
-    """Whether lists in lists hold nothing but numbers."""
-    if isinstance(value, list):
-        return all(_is_numeric(item) for item in value)
-    return isinstance(value, (int, float))
 
 
 def _raw(prediction: Any) -> bytes:

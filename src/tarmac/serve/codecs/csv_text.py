@@ -35,7 +35,7 @@ def read(body: Body, *, only_numbers: bool = False) -> Any:
         raise RequestError(400, "The body is empty; CSV was announced.")
     kind = np.int64 if not data.translate(None, _INTEGERS) else np.float64
     try:
-        return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", comments=None)
+        return np.loadtxt(_lines(text), dtype=kind, delimiter=",", comments=None)
     except (ValueError, OverflowError):
         pass  # empty fields, texts, quotes or rows of different lengths
     return _read_fields(text, only_numbers)
@@ -65,6 +65,11 @@ def write(value: Any) -> bytes:
     return "".join(f"{','.join(map(_cell, row))}\n" for row in np.atleast_2d(array.T).T).encode()
 
 
+def _lines(text: str) -> io.StringIO:
+    """Lines that end as any system ends them, with a carriage return alone too."""
+    return io.StringIO(text, newline="")
+
+
 def _cell(value: Any) -> str:
     text = str(value)
     if any(mark in text for mark in ',"\n\r'):
@@ -75,7 +80,11 @@ def _cell(value: Any) -> str:
 def _read_fields(text: str, only_numbers: bool) -> Any:
     import numpy as np
 
-    rows = [[field.strip() for field in row] for row in csv.reader(io.StringIO(text)) if row]
+    reader = csv.reader(_lines(text))
+    try:
+        rows = [[field.strip() for field in row] for row in reader if row]
+    except csv.Error as error:
+        raise RequestError(400, f"The body is no CSV: line {reader.line_num}: {error}.") from None
     for line, row in enumerate(rows, 1):
         if len(row) != len(rows[0]):
             raise RequestError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from tarmac.serve.errors import RequestError
@@ -24,8 +25,13 @@ def _import_orjson() -> Any:
 _orjson: Any = _import_orjson()
 
 
-def read(body: Body) -> Any:
+def read(body: Body, line: int = 1, start: int = 0) -> Any:
     """A JSON body as Python values. NaN and Infinity are taken, as Python's own clients write them.
+
+    Args:
+        body: the payload, or a part of it.
+        line: the number of its first line in the payload.
+        start: the place of its first byte in the payload.
 
     Raises:
         RequestError: 400, with line and column.
@@ -41,20 +47,42 @@ def read(body: Body) -> Any:
         return json.loads(bytes(body).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise RequestError(
-            400, f"The body is no JSON: byte {error.start} is not UTF-8 ({error.reason})."
+            400, f"The body is no JSON: byte {start + error.start} is not UTF-8 ({error.reason})."
         ) from None
     except json.JSONDecodeError as error:
-        raise invalid(error) from None
+        raise invalid(error, line, start) from None
+    except ValueError:
+        raise _too_long(bytes(body), start) from None
     except RecursionError:
         raise RequestError(400, "The body is no JSON that can be read: it is nested too deeply.") from None
 
 
-def invalid(error: json.JSONDecodeError) -> RequestError:
-    """What is wrong with a JSON text, in words, with the place."""
+def read_lines(body: Body) -> list[Any]:
+    """A body of JSON lines as Python values; empty lines are passed over. Raises RequestError as `read` does."""
+    values: list[Any] = []
+    start = 0
+    for number, line in enumerate(bytes(body).splitlines(keepends=True), 1):
+        text = line.rstrip()
+        if text:
+            values.append(read(text, number, start))
+        start += len(line)
+    return values
+
+
+def invalid(error: json.JSONDecodeError, line: int = 1, start: int = 0) -> RequestError:
+    """What is wrong with a JSON text, in words, with the place; `line` and `start` as `read` has them."""
+    byte = start + len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
     return RequestError(
         400,
-        f"The body is no JSON: {error.msg} at line {error.lineno}, column {error.colno} (byte {error.pos}).",
+        f"The body is no JSON: {error.msg} at line {line + error.lineno - 1}, column {error.colno} (byte {byte}).",
     )
+
+
+def _too_long(text: bytes, start: int) -> RequestError:
+    """Python reads no integer of more digits than `sys.get_int_max_str_digits()`, which takes the square of its time."""
+    found = max(re.finditer(rb"\d+", text), key=lambda digits: len(digits[0]), default=None)
+    place = "" if found is None else f" at byte {start + found.start()}"
+    return RequestError(400, f"The body is no JSON that can be read: the number{place} has too many digits.")
 
 
 def is_numeric(body: Body) -> bool:

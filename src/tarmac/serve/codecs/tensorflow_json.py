@@ -94,6 +94,21 @@ def from_array(array: Any, specs: Sequence[Spec]) -> TensorRequest:
     return TensorRequest(_arrays(named, specs), by_row=True)
 
 
+def misfit(inputs: Mapping[str, Any], specs: Sequence[Spec]) -> RequestError | None:
+    """422 where the inputs differ in their number of rows, for a model that failed with them: some do well with it."""
+    rows = {
+        spec.name: inputs[spec.name].shape[0]
+        for spec in specs
+        if spec.shape and spec.shape[0] is None and inputs[spec.name].ndim
+    }
+    if len(set(rows.values())) < 2:
+        return None
+    said = ", ".join(f"{name} has {count}" for name, count in rows.items())
+    return RequestError(
+        422, f"The model refuses the data: its inputs differ in their number of rows ({said})."
+    )
+
+
 def write(answer: TensorAnswer) -> dict[str, Any]:
     """An answer as TensorFlow Serving says it."""
     columns = {name: _shown(name, array) for name, array in answer.outputs.items()}
@@ -162,6 +177,8 @@ def _array(value: Any, spec: Spec) -> Any:
         raise RequestError(400, f"The values of input {spec.name} are no numbers; it takes {wanted}.")
     if wanted.kind in "iu" and array.dtype.kind == "f" and not np.equal(np.mod(array, 1), 0).all():
         raise RequestError(400, f"The values of input {spec.name} are no whole numbers; it takes {wanted}.")
+    if wanted.hasobject:
+        _check_texts(array, spec)
     _check(array.shape, spec)
     return array if wanted.hasobject else array.astype(wanted, copy=False)
 
@@ -175,6 +192,25 @@ def _check(shape: tuple[int, ...], spec: Spec) -> None:
         raise RequestError(
             422, f"The model refuses the data: input {spec.name} expected shape ({said}), given {shape}."
         )
+
+
+def _check_texts(array: Any, spec: Spec) -> None:
+    for place, item in enumerate(array.flat):
+        if not isinstance(item, (bytes, str)):
+            held = _KINDS.get(type(item).__name__, f"a {type(item).__name__}")
+            where = f" at place {place}" if array.ndim else ""
+            raise RequestError(
+                400, f"The values of input {spec.name} make no array of texts: it holds {held}{where}."
+            )
+
+
+_KINDS = {
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "NoneType": "null",
+    "dict": "an object",
+}
 
 
 def _decoded(value: Any) -> Any:

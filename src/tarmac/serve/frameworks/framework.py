@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tarmac.serve import media
 from tarmac.serve.codecs import bodies
 from tarmac.serve.errors import RequestError
 from tarmac.serve.handler import Device, Request
@@ -104,8 +105,9 @@ def unwrapped(data: Any, own_predict: bool, numbers: Any = None) -> Any:
 
 
 def numbers_only(data: Any, content_type: str) -> RequestError:
-    """415 for a body that is no array, for a model that has no `input_fn` to make one of it."""
-    del data
+    """400 or 415 for a body that is no array, for a model that has no `input_fn` to make one of it."""
+    if media.is_json(content_type) or media.bare(content_type) in bodies.JSON_LINES:
+        return bodies.no_numbers(data)
     return RequestError(
         415,
         f"The model takes arrays of numbers ({', '.join(bodies.READ[:4])}), not {content_type[:60] or 'this body'}: "

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from tarmac.serve import media
-from tarmac.serve.codecs import bodies
-from tarmac.serve.errors import LoadError
+from tarmac.serve.codecs import bodies, strays
+from tarmac.serve.errors import LoadError, RequestError
 from tarmac.serve.frameworks.framework import Framework
 from tarmac.serve.handler import Request
+
+_NO_NUMBERS = re.compile(
+    r"could not convert string to float|float\(\) argument must be|unsupported operand type|too large to convert"
+    r"|inhomogeneous shape|setting an array element|maximum number of dimension|arrays of bytes/strings"
+)
+"""What Python, numpy and scikit-learn say of values that are no numbers. A handler's own code may say so of other things:
+it counts for the request's data alone, where these are no numbers."""
 
 
 class Plain(Framework):
@@ -31,7 +39,13 @@ class Plain(Framework):
         """What scikit-learn's, XGBoost's and LightGBM's estimators call `predict`, or the model called."""
         predict = getattr(model, "predict", None)
         if callable(predict):
-            return predict(data)
+            try:
+                return predict(data)
+            except (TypeError, ValueError, OverflowError) as error:
+                refusal = _misfit(data, error)
+                if refusal is None:
+                    raise
+                raise refusal from error
         if callable(model):
             return model(data)
         raise TypeError(
@@ -41,3 +55,15 @@ class Plain(Framework):
 
     def write(self, prediction: Any, kind: str) -> bytes:
         return bodies.write_body(prediction, kind)
+
+
+def _misfit(data: Any, error: Exception) -> RequestError | None:
+    """422 where the model failed at what is no number, with its place."""
+    if not _NO_NUMBERS.search(str(error)):
+        return None
+    if isinstance(data, (list, str, dict)) or data is None:
+        held = strays.stray(data)
+    else:
+        # A CSV body with a field that is no number: its numbers are texts too.
+        held = "texts" if getattr(getattr(data, "dtype", None), "kind", "") == "U" else ""
+    return RequestError(422, f"The model refuses the data: expected numbers, given {held}.") if held else None

@@ -92,8 +92,7 @@ class TensorFlow(Framework):
             values = json_text.read(body)
             return tensorflow_json.read(values, servable.specs(tensorflow_json.signature_of(values)))
         if media.bare(kind) in bodies.JSON_LINES:
-            rows = [json_text.read(line) for line in bytes(body).splitlines() if line.strip()]
-            return tensorflow_json.read(rows, servable.specs(""))
+            return tensorflow_json.read(json_text.read_lines(body), servable.specs(""))
         data = bodies.read_body(body, kind)
         if isinstance(data, (bytes, str)):
             raise numbers_only(data, kind)
@@ -104,7 +103,14 @@ class TensorFlow(Framework):
 
     def predict(self, data: Any, model: Any) -> Any:
         if isinstance(data, TensorRequest):
-            return TensorAnswer(self._need().call(data.inputs, data.signature), data.by_row)
+            servable = self._need()
+            try:
+                return TensorAnswer(servable.call(data.inputs, data.signature), data.by_row)
+            except (ValueError, self._tf.errors.InvalidArgumentError) as error:
+                refusal = tensorflow_json.misfit(data.inputs, servable.specs(data.signature))
+                if refusal is None:
+                    raise
+                raise refusal from error
         servable = self._servable
         if servable is not None and not isinstance(data, (bytes, str)):
             return servable.call_plainly(data)

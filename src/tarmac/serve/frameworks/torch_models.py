@@ -7,6 +7,7 @@ and bodies.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ class Torch(Framework):
                     return model(**data)
                 return model(*data) if isinstance(data, tuple) else model(data)
             except Exception as error:
-                refusal = self._misfit(data)
+                refusal = self._misfit(data) or _too_many(data, model)
                 if refusal is None:
                     raise
                 raise refusal from error
@@ -159,11 +160,14 @@ class Torch(Framework):
             program = move_to_device_pass(program, self._place)
         return program.module()
 
-    def _numbers(self, data: Any, own_predict: bool) -> Any:
+    def _numbers(self, data: Any, own_predict: bool, place: str = "") -> Any:
         import numpy as np
 
         if isinstance(data, Mapping):
-            return {name: self._numbers(item, own_predict) for name, item in data.items()}
+            return {
+                name: self._numbers(item, own_predict, f"{place}[{name[:40]!r}]")
+                for name, item in data.items()
+            }
         if isinstance(data, tuple):
             return tuple(self._numbers(item, own_predict) for item in data)
         if isinstance(data, np.ndarray):
@@ -172,7 +176,7 @@ class Torch(Framework):
             return data
         if isinstance(data, (int, float)):
             return np.array(data, np.float32)
-        raise RequestError(400, "The model takes arrays of numbers; the body holds something else.")
+        raise bodies.no_numbers(data, place)
 
     def _known(self, array: Any) -> Any:
         """An array that a tensor can be made of. It stays one for now: numpy joins a batch three times as fast."""
@@ -251,6 +255,23 @@ def _shape_of(program: Any) -> tuple[int | None, ...] | None:
     if len(values) != 1 or not hasattr(values[0], "shape"):
         return None
     return tuple(size if isinstance(size, int) else None for size in values[0].shape)
+
+
+def _too_many(data: Any, model: Any) -> RequestError | None:
+    """422 for more or fewer arrays than `forward` takes by their places: Python's error is the same within a model."""
+    forward = getattr(model, "forward", None)
+    if not isinstance(data, tuple) or not callable(forward):
+        return None
+    try:
+        signature = inspect.signature(forward)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*data)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        return RequestError(422, f"The model refuses the data: it takes ({taken}), given {len(data)} arrays.")
+    return None
 
 
 def _by_position(data: Any) -> Any:

@@ -76,7 +76,10 @@ class ServedModel(Model):
         self._home.enter()
         hook = self._hooks.get("input_fn")
         if hook is None:
-            return self._framework.read(request, self._model, self._own_predict)
+            try:
+                return self._framework.read(request, self._model, self._own_predict)
+            except RecursionError:
+                raise bodies.too_deep() from None
         kind = media.without_charset(request.content_type) or media.JSON
         try:
             return hook(_body_for(kind, request.body), kind, context=self._context(request))

@@ -74,7 +74,10 @@ class TensorFlowServingModel(ServedModel):
     def read_rest(self, body: Any) -> Any:
         """A body of the REST API as tensors. Raises RequestError."""
         framework: Any = self._framework
-        return framework.read_tensors(body, media.JSON)
+        try:
+            return framework.read_tensors(body, media.JSON)
+        except RecursionError:
+            raise bodies.too_deep() from None
 
     def write_rest(self, prediction: Any) -> bytes:
         """A prediction as the REST API answers it."""
