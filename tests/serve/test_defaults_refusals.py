@@ -85,6 +85,22 @@ def _exported(torch: Any, *names: str) -> Any:
 
 
 @pytest.mark.slow
+def test_a_compiled_models_refusal_is_422_with_shapes_too() -> None:
+    import torch
+
+    model = torch.compile(torch.nn.Linear(4, 2), backend="eager")
+    # From the second time on its sizes may be symbols.
+    for shape in ((1, 3), (10, 3), (1, 5), (7, 6)):
+        data = torch.zeros(shape)
+        refusal = refused(_raised(lambda data=data: model(data)), data)
+        assert refusal is not None
+        assert refusal.status == 422
+        last, whole = shape[-1], f"shape {shape}"
+        said = refusal.message.partition("expected 4 values in the last dimension, given ")[2]
+        assert said in (f"{last}.", f"{whole}.")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"),
     [
