@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from tarmac.errors import UsageError
+
 if TYPE_CHECKING:
     from tarmac.places.place import Run
 
@@ -44,6 +46,13 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         help="look there alone (default: on this machine, then on SageMaker)",
     )
     parser.add_argument("--region", help="the AWS region of SageMaker's runs (default: AWS_REGION)")
+
+
+def one_line_type(given: str | None) -> str | None:
+    """--content-type as it was given. Raises UsageError where no header could say it."""
+    if set("\r\n") & set(given or ""):
+        raise UsageError("--content-type is one line, such as application/json.")
+    return given
 
 
 def found_run(arguments: argparse.Namespace, name: str | None) -> Run:

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tarmac.cli.arguments import add_format, verb
+from tarmac.cli.arguments import add_format, one_line_type, verb
 from tarmac.errors import ExitCode, TarmacError, UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace) -> Target:
     from tarmac.loadtest import Target
-    from tarmac.serve.warmup import CONTENT_TYPES
+    from tarmac.serve.warmup import content_type_of
 
     body, content_type = _DEFAULT_BODY, "application/json"
     if arguments.request:
@@ -121,10 +121,8 @@ def _target(arguments: argparse.Namespace) -> Target:
                 f"{path} cannot be read: {error.strerror}.",
                 remedy="--request names a file that holds the body of one request.",
             ) from error
-        content_type = CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
-    if "\n" in (arguments.content_type or "") or "\r" in (arguments.content_type or ""):
-        raise UsageError("--content-type is one line, such as application/json.")
-    target = Target.parse(arguments.url, body, arguments.content_type or content_type)
+        content_type = content_type_of(path)
+    target = Target.parse(arguments.url, body, one_line_type(arguments.content_type) or content_type)
     if not target.loopback and not arguments.yes_load:
         raise UsageError(
             f"{target.host} is not surely this machine. Load can cost money, wake autoscaling and take a service away "

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarmac.cli.arguments import add_format, verb
+from tarmac.cli.arguments import add_format, one_line_type, verb
 from tarmac.cli.model_argument import add_model, model_path
 from tarmac.cli.scratch import scratch_folder
 from tarmac.errors import ExitCode, TarmacError, UsageError
@@ -61,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not 0 < arguments.timeout < float("inf"):
         raise UsageError("--timeout is a number of seconds above zero, such as 600.")
-    if set("\r\n") & set(arguments.content_type or ""):
-        raise UsageError("--content-type is one line, such as application/json.")
+    one_line_type(arguments.content_type)
     with scratch_folder("tarmac-package-") as scratch:
         try:
             return _package(arguments, scratch)
@@ -90,14 +89,14 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
 
 def _ask(arguments: argparse.Namespace) -> Ask | None:
     from tarmac.serve.package import Ask
-    from tarmac.serve.warmup import CONTENT_TYPES
+    from tarmac.serve.warmup import content_type_of
 
     path: Path | None = arguments.request
     if path is None:
         return None
     if not path.is_file():
         raise UsageError(f"--request {path} is not there.", remedy="Give a file that holds a request's body.")
-    kind = arguments.content_type or CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
+    kind = arguments.content_type or content_type_of(path)
     return Ask(path.read_bytes(), kind, given=True)
 
 

@@ -81,8 +81,8 @@ def _threads(settings: Settings, environ: Mapping[str, str], cpus: int, count: i
 
 
 def _huge_pages(environ: Mapping[str, str]) -> dict[str, str]:
-    """Weights and activations on huge pages, where the kernel gives them to who asks (`madvise`): ResNet-18 computes 2 %
-    faster (bench/serve.py). Since glibc 2.35; other C libraries do not read the variable.
+    """Weights and activations on huge pages, where the kernel gives them to who asks (`madvise`): fewer misses of the
+    TLB. Since glibc 2.35; other C libraries do not read the variable.
 
     Source: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
     """

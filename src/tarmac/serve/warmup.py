@@ -11,7 +11,7 @@ from tarmac.serve.guess import FIRST, MOST, next_shape, zeros
 from tarmac.serve.handler import Model, Request, Response
 from tarmac.serve.tracebacks import of_handler
 
-CONTENT_TYPES = {
+_CONTENT_TYPES = {
     ".json": "application/json",
     ".jsonl": "application/jsonlines",
     ".csv": "text/csv",
@@ -22,7 +22,6 @@ CONTENT_TYPES = {
     ".jpeg": "image/jpeg",
     ".png": "image/png",
 }
-"""By a file's suffix; everything else is `application/octet-stream`."""
 AUTO = "auto"
 _ROUNDS = 3
 
@@ -42,8 +41,7 @@ def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
         _with_zeros(model, say)
         return
     for path in recorded_files(recorded):
-        kind = CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
-        request = Request(body=path.read_bytes(), content_type=kind)
+        request = Request(body=path.read_bytes(), content_type=content_type_of(path))
         try:
             _repeat(model, request)
         except RequestError as error:
@@ -57,6 +55,11 @@ def warm_up(model: Model, recorded: str, say: Callable[[str], None]) -> None:
                 remedy="Mend the handler, or give a request that it takes.",
                 details=of_handler(error),
             ) from error
+
+
+def content_type_of(path: Path) -> str:
+    """What a file's suffix says it holds; `application/octet-stream` where that says nothing."""
+    return _CONTENT_TYPES.get(path.suffix.lower(), "application/octet-stream")
 
 
 def recorded_files(recorded: str) -> list[Path]:
