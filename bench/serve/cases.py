@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,14 +78,28 @@ class Question:
         """As Tarmac and most peers take it."""
         return json.dumps(self.data).encode() if case.form == "json" else self.npy
 
+    def longer(self, size: int) -> Question:
+        """The same with zeros behind its numbers, so that as NPY it has `size` bytes, or up to 7 fewer."""
+        import numpy as np
 
-def model_folder(folder: Path, model: str) -> Path:
-    """A model's folder as SageMaker lays it out, with the handler in `code/`."""
-    code = folder / model / "code"
+        item = np.load(io.BytesIO(self.npy))
+        more = (size - len(self.npy)) // item.itemsize
+        stream = io.BytesIO()
+        np.save(stream, np.pad(item.reshape(len(item), -1), ((0, 0), (0, more))))
+        return replace(self, npy=stream.getvalue())
+
+
+def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
+    """A model's folder as SageMaker lays it out, with the handler in `code/`.
+
+    Args:
+        longer: whether it is asked with more numbers than it takes: see `Question.longer`.
+    """
+    code = folder / (f"{model}-longer" if longer else model) / "code"
     code.mkdir(parents=True, exist_ok=True)
     for name in ("inference.py", "models.py", "bodies.py"):
         shutil.copy(HANDLERS / name, code / name)
-    (code.parent / "bench.json").write_text(json.dumps({"model": model}))
+    (code.parent / "bench.json").write_text(json.dumps({"model": model, "longer": longer}))
     return code.parent
 
 

@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from . import generators
@@ -27,43 +28,65 @@ _CLIENTS = (1, 2)
 
 
 def measure(
-    case: Case, model: Path, question: Question, start: Callable[[], Stack], table: Table, scratch: Path
+    case: Case,
+    model: Path,
+    question: Question,
+    start: Callable[[], Stack],
+    start_unread: Callable[[], Stack] | None,
+    table: Table,
+    scratch: Path,
 ) -> None:
     """Fill in what a table says of the loops, one pair after another.
 
     Args:
         model: its folder.
         start: starts Tarmac.
+        start_unread: starts it to be asked with as many bytes, of which no number has to be read.
         scratch: an empty folder.
     """
     for _ in range(case.pairs):
-        stack = start()
-        try:
-            with _Loop(case, model, question, scratch) as loop:
-                _pair(loop, stack, table, scratch)
-        finally:
-            stack.end()
+        with ExitStack() as opened:
+            stack = start()
+            opened.callback(stack.end)
+            stack.pause()
+            unread = start_unread() if start_unread is not None else None
+            if unread is not None:
+                opened.callback(unread.end)
+                unread.pause()
+            loop = opened.enter_context(_Loop(case, model, question, scratch))
+            _pair(loop, stack, unread, table, scratch)
 
 
-def _pair(loop: _Loop, stack: Stack, table: Table, scratch: Path) -> None:
-    """The median of the turns of each, held against the other's."""
+def _pair(loop: _Loop, stack: Stack, unread: Stack | None, table: Table, scratch: Path) -> None:
+    """The median of the turns of each, held against the others'."""
     bare: list[float] = []
     with_body: list[float] = []
     with_codecs: list[float] = []
+    with_unread: list[float] = []
     served: dict[int, list[float]] = {clients: [] for clients in _CLIENTS}
     for _ in range(_TURNS):
-        stack.pause()
         bare.append(loop.seconds("predict"))
         with_body.append(loop.seconds("body"))
         with_codecs.append(loop.seconds("codecs"))
         stack.go_on()
         for clients, seconds in served.items():
-            seconds.append(generators.load(stack.target, clients, _TURN_S, scratch).p50 / clients)
+            seconds.append(_seconds(stack, clients, scratch))
+        stack.pause()
+        if unread is not None:
+            unread.go_on()
+            with_unread.append(_seconds(unread, 1, scratch))
+            unread.pause()
     table.without_server.append(statistics.median(bare) / statistics.median(with_codecs))
+    if with_unread:
+        table.unread.append(statistics.median(bare) / statistics.median(with_unread))
     for clients, seconds in served.items():
         each = statistics.median(seconds)
         table.beside.setdefault(clients, []).append(statistics.median(bare) / each)
         table.beside_with_bodies.setdefault(clients, []).append(statistics.median(with_body) / each)
+
+
+def _seconds(stack: Stack, clients: int, scratch: Path) -> float:
+    return generators.load(stack.target, clients, _TURN_S, scratch).p50 / clients
 
 
 class _Loop:

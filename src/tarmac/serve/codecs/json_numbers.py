@@ -102,10 +102,13 @@ def _openings(body: Body) -> int:
     import numpy as np
 
     if len(body) > _LARGE:
-        return int(np.count_nonzero(np.frombuffer(body, np.uint8) == _OPENING))
+        # Piece by piece, what is compared stays in the cache.
+        text = np.frombuffer(body, np.uint8)
+        pieces = (text[at : at + _LARGE] for at in range(0, len(text), _LARGE))
+        return sum(int(np.count_nonzero(piece == _OPENING)) for piece in pieces)
     # Those of a single row all stand at its beginning; to look for the last one is quicker than to count.
-    text = bytes(body)
-    return text.count(b"[", 0, text.rfind(b"[") + 1)
+    whole = bytes(body)
+    return whole.count(b"[", 0, whole.rfind(b"[") + 1)
 
 
 def _rows(value: Any, kind: type) -> tuple[list[int], Sequence[Any], int] | None:
