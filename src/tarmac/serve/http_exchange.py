@@ -11,7 +11,8 @@ from tarmac.serve.http_head import Head
 from tarmac.serve.wire import Headers
 
 if TYPE_CHECKING:
-    from tarmac.serve.http import Connection, HttpServer
+    from tarmac.serve.http import HttpServer
+    from tarmac.serve.http_connection import Connection
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
