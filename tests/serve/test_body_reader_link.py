@@ -123,9 +123,12 @@ def test_its_time_runs_for_one_body_and_not_for_all(monkeypatch: pytest.MonkeyPa
         now = 109.0
         theirs.sendall(pack(frames.NUMBERS, 1))
         await bench.until(lambda: bench.back)
-        assert bench.reader.look_after(118.0)
+        assert bench.reader.look_after(118.0, 0.0)
         assert bench.keeper.signals == []
-        assert bench.reader.look_after(119.5)
+        # The whole server was stopped.
+        assert bench.reader.look_after(119.5, 110.0)
+        assert bench.keeper.signals == []
+        assert bench.reader.look_after(120.5, 110.0)
         assert bench.keeper.signals == [(-1, 9)]
 
     on_a_loop(test)

@@ -281,6 +281,27 @@ def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
     on_a_loop(test, timeout_s=0.5)
 
 
+def test_time_in_which_nothing_ran_is_nobodys() -> None:
+    async def test(bench: Bench) -> None:
+        worker = bench.worker()
+        computed, waiting = Client(), Client()
+        bench.ask(computed, waiting)
+        await turn()
+        worker.board.show(1, time.monotonic())
+        # So the loop finds itself after a SIGSTOP.
+        time.sleep(3)
+        await asyncio.sleep(0.2)
+        assert not computed.told
+        assert not waiting.told
+        assert not bench.late
+        assert not bench.hung
+        await until(lambda: bench.hung and waiting.told)
+        assert bench.late[0] is worker
+        assert [client.told[0][0] for client in (computed, waiting)] == [504, 504]
+
+    on_a_loop(test, timeout_s=0.6, grace_s=0.6)
+
+
 def test_a_streamed_answer_takes_no_other_requests_place() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()

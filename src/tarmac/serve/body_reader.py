@@ -89,12 +89,16 @@ class BodyReader:
         link.ask(call, view, (offset, len(body), to, len(view)), then)
         return True
 
-    def look_after(self, now: float) -> bool:
-        """End a reader that has been at one body for too long; whether it has any."""
+    def look_after(self, now: float, went_on: float) -> bool:
+        """End a reader that has been at one body for too long; whether it has any.
+
+        Args:
+            went_on: when the whole server last ran again after it had been stopped.
+        """
         link = self._link
         if link is None or not link.asked:
             return False
-        if now - link.since > _PATIENCE_S:
+        if now - max(link.since, went_on) > _PATIENCE_S:
             # Its socket says when it is dead.
             self._keeper.signal(self._number, signal.SIGKILL)
         return True

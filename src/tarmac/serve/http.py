@@ -17,6 +17,7 @@ from tarmac.serve.body_memory import BodyMemory
 from tarmac.serve.exchange import Exchange
 from tarmac.serve.http_connection import Connection
 from tarmac.serve.http_head import Head
+from tarmac.serve.stops import Stops
 from tarmac.serve.wire import Headers
 
 _SWEEP_S = 0.25
@@ -86,6 +87,7 @@ class HttpServer:
         self.closing = False
         self._server: asyncio.AbstractServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stops = Stops(_SWEEP_S)
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port, which matters where 0 was asked for.
@@ -95,6 +97,7 @@ class HttpServer:
         """
         self._loop = asyncio.get_running_loop()
         self._server = await self._loop.create_server(lambda: Connection(self), host, port, backlog=1024)
+        self._stops.begin(time.monotonic())
         self._sweep()
         return self._server.sockets[0].getsockname()[1]
 
@@ -117,7 +120,10 @@ class HttpServer:
         assert self._loop is not None
         self.date = f"date: {formatdate(usegmt=True)}\r\n".encode()
         now = time.monotonic()
+        stopped = self._stops.look(now)
         for connection in list(self.connections):
+            if stopped:
+                connection.forgive(stopped)
             if now > connection.due:
                 connection.overdue()
         if not self.closing or self.connections:

@@ -113,6 +113,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._exchange is not None:
             self._exchange.resumed()
 
+    def forgive(self, stopped: float) -> None:
+        """So many seconds were nobody's fault."""
+        self.due += stopped
+        self._body_due += stopped
+
     def overdue(self) -> None:
         """It has stayed as it is for too long."""
         if self._takes_more():

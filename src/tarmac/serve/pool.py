@@ -10,6 +10,7 @@ from typing import Callable
 from tarmac.serve.body_reader import BodyReader
 from tarmac.serve.call import Call
 from tarmac.serve.exchange import Exchange
+from tarmac.serve.stops import Stops
 from tarmac.serve.worker import Worker
 
 _TICK_S = 0.05
@@ -55,6 +56,9 @@ class Pool:
         self._reader = reader
         self._dispatching = False
         self._ticking = False
+        self._stops = Stops(_TICK_S)
+        self._went_on = 0.0
+        """When the whole server last ran again after it had been stopped."""
         self._late: set[int] = set()
 
     @property
@@ -105,6 +109,7 @@ class Pool:
     def _keep_ticking(self) -> None:
         if not self._ticking:
             self._ticking = True
+            self._stops.begin(time.monotonic())
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _goes_to_reader(self, call: Call) -> bool:
@@ -233,6 +238,8 @@ class Pool:
 
     def _tick(self) -> None:
         now = time.monotonic()
+        if stopped := self._stops.look(now):
+            self._forgive(stopped, now)
         for worker in list(self.workers.values()):
             for call in list(worker.calls.values()):
                 if now > call.deadline and not call.done:
@@ -244,11 +251,18 @@ class Pool:
             self._expire(call)
         at_work = self.waiting or any(worker.calls for worker in self.workers.values())
         if self._reader is not None:
-            at_work = self._reader.look_after(now) or at_work
+            at_work = self._reader.look_after(now, self._went_on) or at_work
         if at_work:
             asyncio.get_running_loop().call_later(_TICK_S, self._tick)
         else:
             self._ticking = False
+
+    def _forgive(self, stopped: float, now: float) -> None:
+        """Nobody could do anything: predictors begin anew to be late, and requests have as much more time."""
+        self._went_on = now
+        with_workers = [call for worker in self.workers.values() for call in worker.calls.values()]
+        for call in (*with_workers, *self.queue, *self.reading.values()):
+            call.deadline += stopped
 
     def _expire(self, call: Call) -> None:
         exchange: Exchange = call.exchange
@@ -257,8 +271,9 @@ class Pool:
         self._leave(call)
 
     def _look_after(self, worker: Worker, now: float) -> None:
-        since = worker.board.busy_since
-        if not since or now - since <= self._timeout:
+        busy = worker.board.busy_since
+        since = max(busy, self._went_on)
+        if not busy or now - since <= self._timeout:
             self._late.discard(worker.number)
         elif now - since > self._timeout + self._grace:
             self._on_hung(worker)

@@ -1,0 +1,79 @@
+"""The whole server is stopped for a while, as a frozen container is: nobody is taken for hanging, and nobody for gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from desk import until
+from served import HEAD, served, wire
+from serving import WAITS, Server, below
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-stopped")]
+
+_TIMEOUT_S = 2
+_STOPPED_S = _TIMEOUT_S + 6
+"""Longer than a predictor may hang until it is killed: its time-out and five seconds."""
+_PATIENCE = {"head_s": 2.0, "stall_s": 2.0, "body_s": 4.0, "idle_s": 2.0, "linger_s": 0.5}
+
+
+@contextmanager
+def stopped(server: Server) -> Iterator[None]:
+    """All of its processes stand still, for as long as the block takes and longer than its patience."""
+    pids = [server.process.pid, *below(server.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+        time.sleep(_STOPPED_S)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with served(tmp_path, WAITS, "--timeout", str(_TIMEOUT_S)) as server, ThreadPoolExecutor(1) as pool:
+        before = server.predictors
+        answer = pool.submit(server.predict, str(go))
+        server.until_it_has(1)
+        with stopped(server):
+            pass
+        # It has looked at its clock: otherwise it could not have told this.
+        assert server.ping() == 200
+        go.touch()
+        assert answer.result(60).status == 200
+        assert server.predictors == before
+        assert "killed" not in server.said
+
+
+def test_what_really_hangs_is_killed_all_the_same(tmp_path: Path) -> None:
+    with served(tmp_path, WAITS, "--timeout", "1") as server, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.predict, str(tmp_path / "never"))
+        server.until_it_has(1)
+        with stopped(server):
+            pass
+        assert answer.result(60).status == 504
+
+
+def test_clients_may_go_on_with_what_they_were_sending(tmp_path: Path) -> None:
+    with served(tmp_path, WAITS, limits=_PATIENCE) as server, wire(server) as kept, wire(server) as sends:
+        kept.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert kept.answer().status == 200
+        sends.send(HEAD + b"Content-Length: 10\r\n\r\n[1, ")
+        until(lambda: server.ask("GET", "/ping").status == 200, "the beginning to be read")
+        with stopped(server):
+            pass
+        # Both: what it had to do at once when it went on, and what it looks at a moment later.
+        time.sleep(0.5)
+        sends.send(b"2, 3 ]")
+        answer = sends.answer()
+        assert (answer.status, answer.json) == (200, [1, 2, 3])
+        kept.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert kept.answer().status == 200
