@@ -227,6 +227,16 @@ def test_a_quota_that_was_set_is_told_and_kept(aws: Account) -> None:
     assert asked["RequestedQuota"]["Status"] == "PENDING"
 
 
+def test_groups_of_one_type_count_together(aws: Account) -> None:
+    aws.emulator.quotas({"ml.p4de.24xlarge for training job usage": 1})
+    group = {"InstanceType": "ml.p4de.24xlarge", "InstanceCount": 1}
+    groups = [{**group, "InstanceGroupName": name} for name in ("one", "two")]
+    request = aws.training("true", ResourceConfig={"InstanceGroups": groups, "VolumeSizeInGB": 1})
+    code, message = refused(aws.client("sagemaker").create_training_job, **request)
+    assert code == "ResourceLimitExceeded"
+    assert "a request delta of 2 Instances" in message
+
+
 def test_every_action_is_allowed_when_iam_is_asked(aws: Account) -> None:
     found = aws.client("iam").simulate_principal_policy(
         PolicySourceArn=aws.emulator.role, ActionNames=["s3:GetObject", "sagemaker:CreateTrainingJob"]

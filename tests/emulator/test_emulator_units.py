@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +13,9 @@ import pytest
 
 from tarmac.emulator.faults import BadFault, Fault, Faults
 from tarmac.emulator.naming import named
-from tarmac.emulator.operations import OPERATIONS
+from tarmac.emulator.operations import OPERATIONS, processing
 from tarmac.emulator.operations.call import Call
+from tarmac.emulator.quotas import Quotas
 from tarmac.emulator.running.host import Outcome
 from tarmac.emulator.running.metrics import Metrics
 from tarmac.emulator.running.objects import Location, share
@@ -42,11 +45,37 @@ def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
         ("earthquake", "there is no fault 'earthquake'"),
         ("throttling,where=there", "a fault has no 'where'"),
         ("throttling,count=many", "count=many is no number"),
+        (
+            "throttling,operation=CreateTrainingJobs",
+            "no operation 'CreateTrainingJobs'; did you mean 'CreateTrainingJob'",
+        ),
+        ("drop,service=s3,operation=CreateTrainingJob", "no operation 'CreateTrainingJob' of s3"),
+        ("drop,operation=Xyz*", "of sagemaker, .* and ec2; service= names another"),
+        ("slow,service=sagmaker", "no service 'sagmaker'; did you mean 'sagemaker'"),
+        ("capacity,operation=CreateTrainingJob", "capacity strikes SageMaker's jobs, by name= and instance="),
+        ("quota,service=s3", "quota strikes SageMaker's jobs"),
+        ("throttling,instance=ml.g5.*", "throttling strikes requests, which have no instance"),
     ],
 )
 def test_a_fault_that_cannot_be_meant_says_why(text: str, said: str) -> None:
     with pytest.raises(BadFault, match=said):
         Fault.parse(text)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        "operation=Describe*",
+        "service=s3*,operation=PutObject",
+        "service=monitoring,operation=PutMetricData",
+        "service=lambda,operation=Invoke",
+        "service=elasticmapreduce",
+        "operation=InvokeEndpoint",
+        "operation=Post /2015-03-31/functions",
+    ],
+)
+def test_a_fault_may_be_meant_for_whatever_aws_has(limits: str) -> None:
+    assert Fault.parse(f"slow,seconds=0,{limits}").kind == "slow"
 
 
 def test_the_second_fault_strikes_when_the_first_is_used_up() -> None:
@@ -246,3 +275,47 @@ def test_jobs_that_are_searched_come_in_the_order_of_numbers(tmp_path: Path) -> 
     call = Call(SimpleNamespace(store=store), asked, "us-east-1", 0.0)  # type: ignore[arg-type]
     found = [one["TrainingJob"]["BillableTimeInSeconds"] for one in OPERATIONS["Search"](call)["Results"]]
     assert found == [9, 20, 100]
+
+
+class SlowStore(Store):
+    """Gives others time between what is looked up and what is done upon it."""
+
+    def all(self, kind: str | None = None, region: str | None = None) -> list[Resource]:
+        found = super().all(kind, region)
+        time.sleep(0.1)
+        return found
+
+
+def test_a_quota_holds_for_requests_at_the_same_time(tmp_path: Path) -> None:
+    store = SlowStore(tmp_path)
+    quotas = Quotas(store, {"ml.g5.xlarge for processing job usage": 2})
+    iam = SimpleNamespace(
+        exceptions=SimpleNamespace(NoSuchEntityException=KeyError),
+        get_role=lambda **_: {"Role": {"AssumeRolePolicyDocument": "sagemaker.amazonaws.com"}},
+    )
+    emulator: Any = SimpleNamespace(
+        store=store,
+        quotas=quotas,
+        faults=Faults([]),
+        options=SimpleNamespace(most_hosts=8),
+        clients=SimpleNamespace(get=lambda *_: iam),
+        supervisor=SimpleNamespace(process=lambda _: None),
+    )
+    cluster = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
+
+    def create(number: int) -> str:
+        request = {
+            "ProcessingJobName": f"job-{number}",
+            "RoleArn": "arn:aws:iam::123456789012:role/jobs",
+            "AppSpecification": {"ImageUri": "image"},
+            "ProcessingResources": {"ClusterConfig": cluster},
+        }
+        try:
+            processing.create(Call(emulator, request, "us-east-1", 0.0))
+        except AwsError as error:
+            return error.code
+        return "made"
+
+    with ThreadPoolExecutor(6) as pool:
+        told = sorted(pool.map(create, range(6)))
+    assert told == ["ResourceLimitExceeded"] * 4 + ["made"] * 2

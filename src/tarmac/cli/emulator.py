@@ -136,7 +136,7 @@ def _faults(texts: list[str]) -> list[Fault]:
     try:
         return [Fault.parse(text) for text in texts]
     except BadFault as error:
-        raise UsageError(f"--fault: {error}.", remedy="tarmac emulator --help shows examples.") from error
+        raise UsageError(f"--fault: {error}", remedy="tarmac emulator --help shows examples.") from error
 
 
 def _quotas(texts: list[str]) -> dict[str, float]:

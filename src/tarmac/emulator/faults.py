@@ -17,8 +17,9 @@
 | `interruption` | the spot instance is taken `after` seconds of training, or once it prints a `line` (a pattern); `final=yes` leaves the job `Stopped` |
 | `no-image` | the job fails because its image cannot be pulled |
 
-Limits: `service`, `operation`, `name` (a job's name, or bucket/key), `instance` (shell patterns), `skip` (so many times
-nothing happens first), `count` (how often it strikes; without it always).
+Limits: `service` (as its endpoint is called), `operation`, `name` (a job's name, or bucket/key), `instance` (shell patterns),
+`skip` (so many times nothing happens first), `count` (how often it strikes; without it always). Jobs and endpoints, which
+`quota`, `capacity`, `slow-start`, `interruption` and `no-image` are about, have a name and an instance alone.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Fault:
         """A fault from its members.
 
         Raises:
-            BadFault: a member is unknown or cannot be read.
+            BadFault: a member is unknown or cannot be read, or the fault could never strike.
         """
         members = dict(values)
         kind = str(members.pop("kind", ""))
@@ -107,7 +108,9 @@ class Fault:
         plain: dict[str, Any] = {}
         for name, value in members.items():
             plain[name] = _read(name, value)
-        return cls(kind, **plain)
+        fault = cls(kind, **plain)
+        fault._refuse_in_vain()
+        return fault
 
     @classmethod
     def parse(cls, text: str) -> Fault:
@@ -119,6 +122,18 @@ class Fault:
         kind, *limits = text.split(",")
         pairs = [limit.partition("=") for limit in limits]
         return cls.read({"kind": kind, **{name.strip(): value for name, _, value in pairs}})
+
+    def _refuse_in_vain(self) -> None:
+        if self.kind not in AT_REQUEST:
+            if not self.meets("sagemaker", "", self.name, self.instance):
+                raise BadFault(f"{self.kind} strikes SageMaker's jobs, by name= and instance=")
+        elif not fnmatchcase("", self.instance):
+            raise BadFault(f"{self.kind} strikes requests, which have no instance")
+        elif (self.service, self.operation) != ("*", "*"):
+            from tarmac.emulator.fault_targets import why_never  # botocore's models take a moment
+
+            if why := why_never(self.service, self.operation):
+                raise BadFault(why)
 
     def document(self) -> dict[str, Any]:
         """The fault as JSON."""

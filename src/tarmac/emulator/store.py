@@ -74,6 +74,12 @@ class Store:
             return True
 
     @contextlib.contextmanager
+    def at_once(self) -> Generator[None]:
+        """What is looked up within this still holds for what is added within it."""
+        with self._changed:
+            yield
+
+    @contextlib.contextmanager
     def changing(self, resource: Resource) -> Generator[Resource]:
         """Change a resource: nobody sees it half changed, and it is on disk afterwards."""
         with self._changed:

@@ -55,8 +55,6 @@ def create_endpoint(call: Call) -> dict[str, Any]:
     request = call.request
     config = _found(call, ENDPOINT_CONFIG, request["EndpointConfigName"])
     instances = _instances(config)
-    for kind, count in instances:
-        refuse_by_fault(call, "endpoint", request["EndpointName"], kind, count)
     moment = now()
     document = {
         "EndpointName": request["EndpointName"],
@@ -69,7 +67,10 @@ def create_endpoint(call: Call) -> dict[str, Any]:
     endpoint = Resource(
         ENDPOINT, call.region, request["EndpointName"], document, new_tags(request), {"instances": instances}
     )
-    made = created(call, endpoint, f'{_DUPLICATES[ENDPOINT]} "{{arn}}".')
+    with call.emulator.store.at_once():
+        for kind, count in instances:
+            refuse_by_fault(call, "endpoint", request["EndpointName"], kind, count)
+        made = created(call, endpoint, f'{_DUPLICATES[ENDPOINT]} "{{arn}}".')
     call.emulator.endpoints.create(endpoint, config)
     return {"EndpointArn": made}
 

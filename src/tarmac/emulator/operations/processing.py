@@ -25,9 +25,10 @@ def create(call: Call) -> dict[str, Any]:
     refuse_unknown_role(call, request["RoleArn"])
     cluster = request["ProcessingResources"]["ClusterConfig"]
     name = request["ProcessingJobName"]
-    refuse_by_fault(call, "processing", name, cluster["InstanceType"], cluster["InstanceCount"])
     resource = Resource(PROCESSING, call.region, name, _document(call), new_tags(request))
-    made = created(call, resource, _DUPLICATE)
+    with call.emulator.store.at_once():
+        refuse_by_fault(call, "processing", name, cluster["InstanceType"], cluster["InstanceCount"])
+        made = created(call, resource, _DUPLICATE)
     call.emulator.supervisor.process(resource)
     return {"ProcessingJobArn": made}
 

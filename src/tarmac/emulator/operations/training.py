@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tarmac.emulator.arns import TRAINING, arn_of
@@ -29,17 +30,15 @@ def create(call: Call) -> dict[str, Any]:
     refuse_unknown_role(call, request["RoleArn"])
     config = request["ResourceConfig"]
     market = "spot" if request.get("EnableManagedSpotTraining") else "on-demand"
+    asked: Counter[str] = Counter()
     for group in config.get("InstanceGroups") or [config]:
-        refuse_by_fault(
-            call,
-            "training",
-            request["TrainingJobName"],
-            group["InstanceType"],
-            group["InstanceCount"],
-            market,
-        )
-    resource = Resource(TRAINING, call.region, request["TrainingJobName"], _document(call), new_tags(request))
-    arn = created(call, resource, _DUPLICATE)
+        asked[group["InstanceType"]] += group["InstanceCount"]
+    name = request["TrainingJobName"]
+    resource = Resource(TRAINING, call.region, name, _document(call), new_tags(request))
+    with call.emulator.store.at_once():
+        for kind, count in asked.items():
+            refuse_by_fault(call, "training", name, kind, count, market)
+        arn = created(call, resource, _DUPLICATE)
     call.emulator.supervisor.train(resource)
     return {"TrainingJobArn": arn}
 
