@@ -165,7 +165,15 @@ def test_a_closed_loop_of_refused_connections_ends_too() -> None:
 
 
 def test_a_closed_loop_counts_as_many_as_it_was_told(server: Any) -> None:
-    with server(_answering) as there:
+    # A client whose connection is accepted late would else find that the others have sent everything.
+    all_ask = threading.Barrier(3)
+
+    def behave(connection: socket.socket, number: int) -> bool:
+        if number < 3:
+            all_ask.wait(60)
+        return _answering(connection, number)
+
+    with server(behave) as there:
         result = closed_loop(_to(there), clients=3, count=50, load=QUICK)
     assert result.outcomes == {"200": 50}
     assert result.rate is None
