@@ -78,6 +78,11 @@ def test_a_fault_may_be_meant_for_whatever_aws_has(limits: str) -> None:
     assert Fault.parse(f"slow,seconds=0,{limits}").kind == "slow"
 
 
+def test_a_fault_of_jobs_may_have_patterns_of_any_kind() -> None:
+    fault = Fault.parse("capacity,name=train-[ab],instance=ml.[gp]5.*,service=sage*,operation=*")
+    assert Faults([fault]).strike(("capacity",), name="train-b", instance="ml.g5.xlarge") is fault
+
+
 def test_the_second_fault_strikes_when_the_first_is_used_up() -> None:
     faults = Faults([Fault("slow", count=1, seconds=1), Fault("slow", seconds=2)])
     assert [fault.seconds for _ in range(3) if (fault := faults.strike(("slow",)))] == [1, 2, 2]

@@ -125,7 +125,7 @@ class Fault:
 
     def _refuse_in_vain(self) -> None:
         if self.kind not in AT_REQUEST:
-            if not self.meets("sagemaker", "", self.name, self.instance):
+            if not (fnmatchcase("sagemaker", self.service) and fnmatchcase("", self.operation)):
                 raise BadFault(f"{self.kind} strikes SageMaker's jobs, by name= and instance=")
         elif not fnmatchcase("", self.instance):
             raise BadFault(f"{self.kind} strikes requests, which have no instance")
