@@ -60,6 +60,20 @@ def test_an_array_is_read_without_an_object_for_a_number(value: list[Any]) -> No
     assert array.flags.writeable
 
 
+@needs_simdjson
+@pytest.mark.parametrize("stray", [None, (0, 0), (3, 2_000), (7, 4_999)])
+def test_a_list_among_the_numbers_is_found_wherever_a_large_body_has_it(
+    stray: tuple[int, int] | None,
+) -> None:
+    rows: list[list[Any]] = [[row + number for number in range(5_000)] for row in range(8)]
+    expected = np.array(rows, np.float32)
+    if stray is not None:
+        row, number = stray
+        rows[row][number] = [rows[row][number]]
+    array = json_numbers.read(json.dumps(rows).encode())
+    assert array is None if stray is not None else np.array_equal(array, expected)
+
+
 @pytest.mark.parametrize("value", REGULAR)
 def test_an_array_is_packed(value: list[Any]) -> None:
     array = json_numbers.pack(value)
