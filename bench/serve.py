@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from types import FrameType
 from typing import Any
 
 from serve.cases import FULL, HANDLERS, QUICK, Case, Here, Question, model_folder
-from serve.peers import PEERS, TARMAC, Peer, Unavailable
+from serve.peers import PEERS, TARMAC, Peer, Unavailable, least_server
 from serve.report import Row, Table
 from serve.stack import Failed, Stack, free_port, start
 
@@ -163,18 +163,31 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
             model,
             question,
             lambda: _start(TARMAC, python, scratch, model, case, question),
-            (lambda: _start_unread(python, scratch, case, question)) if case.form == "json" else None,
+            _bounds(python, scratch, model, case, question) if case.form == "json" else {},
             table,
             Path(tempfile.mkdtemp(dir=scratch)),
         )
     return table
 
 
-def _start_unread(python: Path, scratch: Path, case: Case, question: Question) -> Stack:
-    """Tarmac, asked with as many bytes as `case` has, in a form that takes no reading."""
-    model = model_folder(scratch, case.model, longer=True)
-    longer = question.longer(len(question.body(case)))
-    return _start(TARMAC, python, scratch, model, replace(case, form="npy"), longer)
+def _bounds(
+    python: Path, scratch: Path, model: Path, case: Case, question: Question
+) -> dict[str, Callable[[], Stack]]:
+    """What has less to do than Tarmac with a large JSON body of numbers."""
+    as_npy = replace(case, form="npy")
+
+    def unread() -> Stack:
+        folder = model_folder(scratch, case.model, longer=True)
+        return _start(TARMAC, python, scratch, folder, as_npy, question.longer(len(question.body(case))))
+
+    def least(processes: int) -> Stack:
+        return _start(least_server(processes), python, scratch, model, case, question)
+
+    return {
+        "Tarmac with as many bytes that need no reading (NPY)": unread,
+        "the least server there could be": lambda: least(1),
+        "the same, where two processes read a body while it comes": lambda: least(2),
+    }
 
 
 def _start(peer: Peer, python: Path, scratch: Path, model: Path, case: Case, question: Question) -> Stack:
@@ -313,9 +326,9 @@ def _aims(table: Table) -> list[tuple[str, bool, str]]:
         what = f"{table.name}: within 5 % of the bare loop, {clients} at a time"
         without = 100 * statistics.median(table.without_server)
         said = f"{100 * share:.1f} % of it; without a server reading and writing leave {without:.1f} %"
-        if clients == 1 and table.unread:
-            said += (
-                f", and a body as long that needs no reading {100 * statistics.median(table.unread):.1f} %"
+        if clients == 1:
+            said += "".join(
+                f"; {name}: {100 * statistics.median(paces):.1f} %" for name, paces in table.bounds.items()
             )
         aims.append((what, share >= 0.95, said))
     ping = max(own.ping_p99.values(), default=0.0)

@@ -11,7 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def measure(
     model: Path,
     question: Question,
     start: Callable[[], Stack],
-    start_unread: Callable[[], Stack] | None,
+    bounds: Mapping[str, Callable[[], Stack]],
     table: Table,
     scratch: Path,
 ) -> None:
@@ -41,7 +41,7 @@ def measure(
     Args:
         model: its folder.
         start: starts Tarmac.
-        start_unread: starts it to be asked with as many bytes, of which no number has to be read.
+        bounds: what has less to do than Tarmac, by its name: starts each.
         scratch: an empty folder.
     """
     for _ in range(case.pairs):
@@ -49,20 +49,21 @@ def measure(
             stack = start()
             opened.callback(stack.end)
             stack.pause()
-            unread = start_unread() if start_unread is not None else None
-            if unread is not None:
-                opened.callback(unread.end)
-                unread.pause()
+            others: dict[str, Stack] = {}
+            for name, start_other in bounds.items():
+                others[name] = start_other()
+                opened.callback(others[name].end)
+                others[name].pause()
             loop = opened.enter_context(_Loop(case, model, question, scratch))
-            _pair(loop, stack, unread, table, scratch)
+            _pair(loop, stack, others, table, scratch)
 
 
-def _pair(loop: _Loop, stack: Stack, unread: Stack | None, table: Table, scratch: Path) -> None:
+def _pair(loop: _Loop, stack: Stack, others: Mapping[str, Stack], table: Table, scratch: Path) -> None:
     """The median of the turns of each, held against the others'."""
     bare: list[float] = []
     with_body: list[float] = []
     with_codecs: list[float] = []
-    with_unread: list[float] = []
+    by_bound: dict[str, list[float]] = {name: [] for name in others}
     served: dict[int, list[float]] = {clients: [] for clients in _CLIENTS}
     for _ in range(_TURNS):
         bare.append(loop.seconds("predict"))
@@ -72,13 +73,13 @@ def _pair(loop: _Loop, stack: Stack, unread: Stack | None, table: Table, scratch
         for clients, seconds in served.items():
             seconds.append(_seconds(stack, clients, scratch))
         stack.pause()
-        if unread is not None:
-            unread.go_on()
-            with_unread.append(_seconds(unread, 1, scratch))
-            unread.pause()
+        for name, other in others.items():
+            other.go_on()
+            by_bound[name].append(_seconds(other, 1, scratch))
+            other.pause()
     table.without_server.append(statistics.median(bare) / statistics.median(with_codecs))
-    if with_unread:
-        table.unread.append(statistics.median(bare) / statistics.median(with_unread))
+    for name, seconds in by_bound.items():
+        table.bounds.setdefault(name, []).append(statistics.median(bare) / statistics.median(seconds))
     for clients, seconds in served.items():
         each = statistics.median(seconds)
         table.beside.setdefault(clients, []).append(statistics.median(bare) / each)

@@ -15,6 +15,7 @@ from typing import Any
 
 from .cases import HANDLERS, Case, Question
 
+_LEAST = Path(__file__).with_name("least_server.py")
 _COMMON = ("torch==2.13.0", "numpy", "orjson")
 
 
@@ -101,6 +102,21 @@ def _tarmac(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -
         str(port),
     ]
     return Start(command, {}, "/invocations", "/ping")
+
+
+def least_server(processes: int) -> Peer:
+    """No server that anybody would run: see `least_server.py`.
+
+    Args:
+        processes: that read JSON; 1 or 2.
+    """
+
+    def start(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -> Start:
+        command = [str(python), "-P", str(_LEAST), str(model), str(port), str(processes)]
+        # As Tarmac's predictors.
+        return Start(command, {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, "/invocations", "/ping")
+
+    return Peer("the least server", "", (), start, forms=("json",))
 
 
 def _fastapi(python: Path, _scratch: Path, model: Path, port: int, case: Case) -> Start:

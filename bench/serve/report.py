@@ -64,7 +64,8 @@ class Table:
             clients, one a pair.
         beside_with_bodies: the same over a loop that also reads the body and writes the answer.
         without_server: the pace of a loop that reads and writes with Tarmac's codecs over the bare loop's, one a pair.
-        unread: Tarmac's pace over the bare loop's with a single client whose bodies are as long, and need no reading.
+        bounds: the pace, over the bare loop's, of what has less to do than Tarmac, by its name, with a single client; one
+            a pair.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
     """
@@ -78,7 +79,7 @@ class Table:
     beside: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     beside_with_bodies: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     without_server: list[float] = field(default_factory=list[float])
-    unread: list[float] = field(default_factory=list[float])
+    bounds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     rows: list[Row] = field(default_factory=list[Row])
 
     @classmethod
@@ -211,12 +212,8 @@ def _table(table: Table) -> list[str]:
             f"A loop that reads and writes with Tarmac's codecs, without a server: {share} of {_BARE}.",
             "",
         ]
-    if table.unread:
-        share = _quartiles(table.unread)
-        lines += [
-            f"With 1 client whose bodies are as long and need no reading (NPY): {share} of {_BARE}.",
-            "",
-        ]
+    for name, shares in table.bounds.items():
+        lines += [f"With 1 client, {name}: {_quartiles(shares)} of {_BARE}.", ""]
     own = next((row for row in table.rows if row.name == OWN and not row.skipped), None)
     measured = [row for row in table.rows if not row.skipped]
     heads = ["stack", *(f"{count} clients: req/s, p50, p99 ms" for count in table.clients)]

@@ -55,7 +55,9 @@ def read(body: Body) -> Any:
         return None
     try:
         parser = _parser if len(body) <= _MOST_KEPT else _simdjson.Parser()
-        return _array(body, parser.parse(body))
+        # Before the parser, which then finds the body in the cache, and fills it with its own.
+        lists = _openings(body)
+        return _array(parser.parse(body), lists)
     except (ValueError, TypeError, RuntimeError):
         # No JSON, no numbers, or nested too deeply.
         return None
@@ -81,7 +83,7 @@ def pack(value: list[Any]) -> Any:
     return array
 
 
-def _array(body: Body, document: Any) -> Any:
+def _array(document: Any, openings: int) -> Any:
     import numpy as np
 
     found = _rows(document, _simdjson.Array)
@@ -90,7 +92,7 @@ def _array(body: Body, document: Any) -> Any:
     shape, _, lists = found
     numbers = np.frombuffer(document.as_buffer(of_type="d"))
     # A list in the place of a number is flattened like the others: `[[1, 2], [3, [4]]]`.
-    if numbers.size != math.prod(shape) or _openings(body) != lists:
+    if numbers.size != math.prod(shape) or openings != lists:
         return None
     # Beyond float32 there is infinity, whatever a handler has told numpy about overflows.
     with np.errstate(all="ignore"):

@@ -1,0 +1,175 @@
+"""The least server there could be: what it does, every server does.
+
+    python -P bench/serve/least_server.py FOLDER PORT PROCESSES
+
+One connection at a time, blocking, in the process that predicts: no hop to a predictor, no time-outs, no health while it
+computes, no bad requests. It reads JSON numbers as Tarmac does; with 2 for PROCESSES, another process reads with it, from
+the other end of the body and while that still comes, and nobody looks whether the lists are regular.
+"""
+# pyright: basic, reportMissingImports=false
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import re
+import socket
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import simdjson
+
+from tarmac.serve.codecs import json_numbers
+
+_ROOM = 8 * 1024 * 1024
+"""Bytes that a body may have."""
+_PIECES = 5
+_READ, _TAKEN = 2, 1
+_BETWEEN = re.compile(rb"\d, \d")
+_DEPTH = 4
+"""Of the lists; pieces are cut between numbers of the innermost."""
+
+
+class Reading:
+    """A body in memory that two processes share, and read piece by piece from both ends until they meet."""
+
+    def __init__(self) -> None:
+        self.body = mmap.mmap(-1, _ROOM)
+        self._numbers = np.frombuffer(mmap.mmap(-1, _ROOM), np.float32)
+        """What the helper has read, in order: it begins at the front."""
+        self._state = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.uint8)
+        self._sizes = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.int64)
+        self._parser = simdjson.Parser()
+        self._document: Any = None
+        self._unheard = 0
+        """How many pieces the helper was told of and has said nothing yet."""
+        self._size = 0
+        self._ends: list[int] = []
+        self._link, theirs = socket.socketpair()
+        # Before torch is imported: a fork would make its pages slow to write.
+        if os.fork() == 0:
+            self._link.close()
+            self._help(theirs)
+            os._exit(0)
+        theirs.close()
+
+    def begin(self, size: int) -> None:
+        """A body of so many bytes will come."""
+        while self._unheard:
+            self._unheard -= len(self._link.recv(self._unheard))
+        self._state[:] = 0
+        self._size = size
+        self._ends = []
+
+    def came(self, count: int) -> None:
+        """So many bytes of it are there: the helper may read what is whole."""
+        while len(self._ends) < _PIECES - 1:
+            found = _BETWEEN.search(self.body, self._size * (len(self._ends) + 1) // _PIECES, count)
+            if found is None:
+                return
+            self._ends.append(found.start() + 1)
+            piece = len(self._ends) - 1
+            self._link.send(np.array([piece, *self._bounds(piece)], np.int64).tobytes())
+            self._unheard += 1
+
+    def numbers(self) -> np.ndarray[Any, Any]:
+        """All of them, flat."""
+        mine: list[Any] = []
+        for piece in reversed(range(_PIECES)):
+            if self._state[piece]:
+                break
+            self._state[piece] = _TAKEN
+            mine.insert(0, self._read(*self._bounds(piece)))
+        theirs = _PIECES - len(mine)
+        while (self._state[:theirs] != _READ).any():
+            self._unheard -= len(self._link.recv(1))
+        return np.concatenate([self._numbers[: self._sizes[:theirs].sum()], *mine])
+
+    def _bounds(self, piece: int) -> tuple[int, int]:
+        begin = self._ends[piece - 1] + len(", ") if piece else _DEPTH
+        return begin, self._ends[piece] if piece < len(self._ends) else self._size - _DEPTH
+
+    def _read(self, begin: int, end: int) -> np.ndarray[Any, Any]:
+        self._document = None
+        self._document = self._parser.parse(b"[" * _DEPTH + self.body[begin:end] + b"]" * _DEPTH)
+        return np.frombuffer(self._document.as_buffer(of_type="d")).astype(np.float32)
+
+    def _help(self, link: socket.socket) -> None:
+        at = 0
+        while told := link.recv(3 * 8):
+            piece, begin, end = map(int, np.frombuffer(told, np.int64))
+            if piece == 0:
+                at = 0
+            if not self._state[piece]:
+                self._state[piece] = _TAKEN
+                read = self._read(begin, end)
+                self._numbers[at : at + read.size] = read
+                at += read.size
+                self._sizes[piece] = read.size
+                self._state[piece] = _READ
+            link.send(b".")
+
+
+def main() -> int:
+    """Answers until it is ended."""
+    folder, port, processes = sys.argv[1:]
+    reading = Reading() if processes == "2" else None
+    body = reading.body if reading else mmap.mmap(-1, _ROOM)
+    room = memoryview(body)
+    # The pages of a server that has been at work are there already.
+    room[:] = bytes(_ROOM)
+    import torch
+
+    sys.path.insert(0, str(Path(folder) / "code"))
+    inference: Any = import_module("inference")
+    shape = import_module("models").SHAPES[json.loads((Path(folder) / "bench.json").read_text())["model"]]
+    model = inference.model_fn(folder)
+    listening = socket.create_server(("127.0.0.1", int(port)))
+    while True:
+        client, _ = listening.accept()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A client that has had enough may go in the middle of its request.
+        with client, suppress(ConnectionError):
+            while (size := _receive(client, room, reading)) is not None:
+                if not size:
+                    _answer(client, b"")
+                    continue
+                numbers = reading.numbers() if reading else json_numbers.read(room[:size])
+                prediction = inference.predict_fn(torch.from_numpy(numbers.reshape(1, *shape)), model)
+                _answer(client, json.dumps(prediction.tolist()).encode())
+
+
+def _receive(client: socket.socket, room: memoryview, reading: Reading | None) -> int | None:
+    """Receive a request; gives its body's length, and nothing when the client has gone."""
+    came = client.recv(16 * 1024)
+    if not came:
+        return None
+    head, _, first = came.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: *(\d+)", head)
+    size = int(length[1]) if length else 0
+    count = len(first)
+    room[:count] = first
+    if reading and size:
+        reading.begin(size)
+    while count < size:
+        received = client.recv_into(room[count:size])
+        if not received:
+            return None
+        count += received
+        if reading:
+            reading.came(count)
+    return size
+
+
+def _answer(client: socket.socket, body: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    client.sendall(head + body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
