@@ -316,4 +316,6 @@ def _highest(found: Found, goal: float) -> str:
 
 def _milliseconds(seconds: float) -> str:
     value = seconds * 1e3
+    if 0 < value < 0.1:
+        return f"{value * 1e3:.0f} us"
     return f"{value:.2f} ms" if value < 10 else f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"
