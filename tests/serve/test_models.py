@@ -17,7 +17,7 @@ from tarmac.serve.exchange import Exchange
 from tarmac.serve.models import Models, bytes_of
 from tarmac.serve.pool import Pool
 from tarmac.serve.settings import Settings
-from tarmac.serve.supervisor import Slot
+from tarmac.serve.slots import Slot
 from tarmac.serve.wire import Headers
 
 GIB = 1 << 30

@@ -28,7 +28,8 @@ from tarmac.serve.memory import read_memory
 from tarmac.serve.models import Models
 from tarmac.serve.records import Record, Totals
 from tarmac.serve.settings import Settings
-from tarmac.serve.supervisor import GRACE_S, Events, Slot, Supervisor
+from tarmac.serve.slots import Slot
+from tarmac.serve.supervisor import GRACE_S, Events, Supervisor
 from tarmac.serve.tracing import span_writer
 
 INFO = 20

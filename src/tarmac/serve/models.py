@@ -16,7 +16,8 @@ from typing import Callable
 
 from tarmac.serve.core import InferenceCore, Served
 from tarmac.serve.devices import Placement
-from tarmac.serve.supervisor import Slot, Supervisor
+from tarmac.serve.slots import Slot
+from tarmac.serve.supervisor import Supervisor
 
 Done = Callable[[int, str], None]
 _LOOK_S = 0.02

@@ -20,41 +20,12 @@ from tarmac.serve.core import Health, InferenceCore, Served
 from tarmac.serve.devices import Placement
 from tarmac.serve.keeper import Keeper
 from tarmac.serve.pool import Pool
+from tarmac.serve.slots import Slot, how_it_ended
 from tarmac.serve.worker import Worker
 
-MAX_FAILURES = 5
-"""So many ends in a row before the model was loaded, and a predictor's place stays empty."""
-_LOAD_FAILURE_COUNTS = 2
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 10.0
 GRACE_S = 5.0
 _TELLS_S = 0.2
 """For a predictor to write where it hangs."""
-
-
-@dataclass
-class Slot:
-    """A predictor's place: who fills it now, and how often it fell empty."""
-
-    index: int
-    placement: Placement
-    served: Served
-    folder: Path
-    worker: Worker | None = None
-    failures: int = 0
-    """Ends in a row before the model was loaded."""
-    deaths: int = 0
-    """Ends in a row without one answer."""
-    reason: str = ""
-    """Why the model cannot be loaded, in the handler's words."""
-    given_up: bool = False
-    out_of_memory: bool = False
-    replaces: Worker | None = None
-    """Whose place it takes once it has loaded."""
-
-    def anew(self, replaces: Worker | None = None) -> Slot:
-        """The same place, to be filled by another predictor."""
-        return Slot(self.index, self.placement, self.served, self.folder, replaces=replaces)
 
 
 @dataclass
@@ -274,21 +245,13 @@ class Supervisor:
         loop.call_later(0.0 if worker.loaded else 0.05, self._after_end, slot, worker, message)
 
     def _after_end(self, slot: Slot, worker: Worker, message: dict[str, Any]) -> None:
-        how = _how(message)
+        how = how_it_ended(message)
         slot.served.pool.lose(worker, f"the model's process ended ({how}) while it computed this request")
         worker.close()
         worker.board.close()
         if self._stopping or slot.given_up:
             return
-        slot.deaths = 1 if worker.answered else slot.deaths + 1
-        if worker.loaded:
-            # It can be loaded: requests that kill it are no reason to give it up, however many come in a row.
-            slot.failures = 0
-        else:
-            slot.failures += _LOAD_FAILURE_COUNTS if slot.reason else 1
-        slot.out_of_memory = slot.out_of_memory or (
-            not worker.loaded and message.get("code") == -signal.SIGKILL
-        )
+        slot.fell_empty(worker, message)
         successor = next(
             (s for s in self._slots_of(slot.served) if s.replaces is worker and not s.given_up), None
         )
@@ -304,18 +267,17 @@ class Supervisor:
             self._events.say("the model as it is now cannot be loaded; the one before goes on")
             return
         first_load = self._load_once and not slot.served.health.loaded
-        if slot.failures >= MAX_FAILURES or first_load:
+        if slot.hopeless or first_load:
             self._give_up(slot, reason)
             return
-        pause = min(_FIRST_PAUSE_S * 2 ** min(slot.deaths - 1, 9), _LONGEST_PAUSE_S)
         self._events.say(
-            f"predictor {slot.index} of {slot.served.name} ended ({how}); a new one in {pause:g} s"
+            f"predictor {slot.index} of {slot.served.name} ended ({how}); a new one in {slot.pause_s:g} s"
         )
-        if slot.deaths >= MAX_FAILURES:
+        if slot.tired:
             slot.served.health.resting[slot.index] = (
                 f"{slot.deaths} predictors in a row ended without an answer ({how}); a new one is on its way"
             )
-        asyncio.get_running_loop().call_later(pause, self._spawn, slot)
+        asyncio.get_running_loop().call_later(slot.pause_s, self._spawn, slot)
 
     def _give_up(self, slot: Slot, reason: str) -> None:
         slot.given_up = True
@@ -384,14 +346,3 @@ class Supervisor:
 
     def _slots_of(self, served: Served) -> list[Slot]:
         return [slot for slot in self._slots.values() if slot.served is served]
-
-
-def _how(message: Mapping[str, Any]) -> str:
-    if "why" in message:
-        return f"could not be started: {message['why']}"
-    code = int(message["code"])
-    if code >= 0:
-        return f"exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"killed by {signal.Signals(-code).name}"
-    return f"killed by signal {-code}"
