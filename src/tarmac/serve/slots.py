@@ -71,7 +71,7 @@ class Slot:
 
     @property
     def pause_s(self) -> float:
-        """How long it stays empty before it is filled again; longer from time to time."""
+        """How long it stays empty before it is filled again; longer from death to death."""
         return min(_FIRST_PAUSE_S * 2 ** min(self.deaths - 1, 9), _LONGEST_PAUSE_S)
 
 
