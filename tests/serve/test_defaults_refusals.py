@@ -277,6 +277,33 @@ def test_what_published_handlers_raise_for_an_accept_is_406() -> None:
     assert refusal.status == 406
 
 
+def test_what_handlers_assert_of_a_type_is_415_or_406_and_other_assertions_are_theirs() -> None:
+    def asserts_type(request_content_type: str = "text/x") -> None:
+        assert request_content_type == "application/json"
+
+    def asserts_in_words(kind: str = "text/x") -> None:
+        assert kind == "image/png", f"Content type must be image/png, not {kind}"
+
+    def asserts_accept(accept: str = "text/x") -> None:
+        assert accept == "application/json"
+
+    def asserts_data(data: str = "text/x") -> None:
+        assert not data
+
+    for action in (asserts_type, asserts_in_words):
+        refusal = unreadable(_raised(action), b"", "text/x")
+        assert refusal is not None
+        assert (refusal.status, refusal.message) == (415, "The model does not take text/x.")
+    refusal = unanswerable(_raised(asserts_accept), "text/x")
+    assert refusal is not None
+    assert refusal.status == 406
+    assert unreadable(_raised(asserts_accept), b"", "text/x") is None
+    assert unreadable(_raised(asserts_data), b"", "text/x") is None
+    assert unanswerable(_raised(asserts_data), "text/x") is None
+    # Raised by no line that could be read.
+    assert unreadable(AssertionError(), b"", "text/x") is None
+
+
 def test_json_that_the_handler_could_not_read_is_400_with_the_place() -> None:
     refusal = unreadable(_raised(lambda: json.loads("[1,]")), b"[1,]", "application/json")
     assert refusal is not None

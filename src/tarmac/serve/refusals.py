@@ -7,6 +7,7 @@ import io
 import json
 import pkgutil
 import re
+import traceback
 from functools import lru_cache
 from typing import Any
 
@@ -106,6 +107,10 @@ def _says_type(error: BaseException, words: re.Pattern[str]) -> bool:
     """Whether it is the toolkit's error for unknown types, or what AWS's examples of handlers raise in words."""
     if type(error).__name__ == "UnsupportedFormatError":
         return True
+    if isinstance(error, AssertionError):
+        # `assert request_content_type == "application/json"` is in very many of them, without a word.
+        asserted = traceback.extract_tb(error.__traceback__)[-1:]
+        return bool(words.search(f"{asserted[0].line if asserted else ''} {error}"))
     if type(error) not in (Exception, ValueError, TypeError, RuntimeError, NotImplementedError):
         return False
     text = str(error)
