@@ -172,6 +172,69 @@ def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> Non
     assert said in refusal.message
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("columns", "expected 4 values in the last dimension, given 3"),
+        ("columns in place", "expected 4 values in the last dimension, given 3"),
+        ("one row without its list", "expected 4 values in the last dimension, given 1"),
+        ("one dimension", "expected 2 dimensions, given shape (4,)"),
+        ("infinity", "expected finite numbers, given infinity"),
+        ("texts", "expected numbers, given texts"),
+        ("other names", "expected inputs named ['a', 'b', 'c', 'd'], given ['a', 'b', 'c', 'e']"),
+        ("no names", "expected inputs named a, b, c, d, given some without names"),
+    ],
+)
+def test_xgboosts_refusals_are_422(given: str, said: str) -> None:
+    np = pytest.importorskip("numpy")
+    xgboost: Any = pytest.importorskip("xgboost")
+    rows, classes = np.eye(4), [0, 1, 0, 1]
+    estimator = xgboost.XGBClassifier(n_estimators=1).fit(rows, classes)
+    booster = estimator.get_booster()
+    named = xgboost.train({}, xgboost.DMatrix(rows, classes, feature_names=list("abcd")), 1)
+    data: dict[str, Any] = {
+        "one dimension": np.zeros(4),
+        "infinity": np.full((1, 4), np.inf),
+        "texts": np.array([list("abcd")]),
+    }
+    calls: dict[str, Callable[[], Any]] = {
+        "columns": lambda: estimator.predict(rows[:, :3]),
+        "columns in place": lambda: booster.inplace_predict(rows[:, :3]),
+        "one row without its list": lambda: estimator.predict(rows[0]),
+        "other names": lambda: named.predict(xgboost.DMatrix(rows, feature_names=list("abce"))),
+        "no names": lambda: named.predict(xgboost.DMatrix(rows)),
+    }
+    refusal = refused(
+        _raised(calls.get(given) or (lambda: booster.predict(xgboost.DMatrix(data[given])))), data.get(given)
+    )
+    assert refusal is not None
+    assert refusal.status == 422
+    assert said in refusal.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "kind", "said"),
+    [
+        ((1, 3), "f8", "expected 4 values in the last dimension, given 3"),
+        ((4,), "f8", "expected 2 dimensions, given shape (4,)"),
+        ((1, 2, 2), "f8", "expected 2 dimensions, given shape (1, 2, 2)"),
+        ((1, 4), "U1", "expected numbers, given texts"),
+    ],
+)
+def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, said: str) -> None:
+    np = pytest.importorskip("numpy")
+    lightgbm: Any = pytest.importorskip("lightgbm")
+    rows, classes = np.eye(4).repeat(20, 0), [0, 1, 0, 1] * 20
+    booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(rows, classes), 1)
+    given = np.full(shape, "x" if kind == "U1" else 1, kind)
+    refusal = refused(_raised(lambda: booster.predict(given)), given)
+    assert refusal is not None
+    assert refusal.status == 422
+    assert said in refusal.message
+
+
 def test_a_models_own_mistake_with_words_is_no_refusal() -> None:
     class Reader:
         def predict(self, data: Any) -> Any:
