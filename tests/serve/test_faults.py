@@ -123,6 +123,13 @@ def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) 
         assert "no weights" not in server.predict(1).body.decode()
 
 
+def test_a_model_that_takes_too_long_to_load_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
+    hangs = handler(load="time.sleep(600)")
+    with serving(tmp_path, hangs, healthy=False, SAGEMAKER_STARTUP_TIMEOUT="1.5") as server:
+        until(lambda: "longer than 1.5 s" in server.ask("GET", "/ping").json["reason"], "the loss")
+        assert server.predict(1).status == 503
+
+
 def test_ping_is_503_until_the_model_is_loaded_and_answers_meanwhile(tmp_path: Path) -> None:
     go = tmp_path / "go"
     load = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\n    return 1"

@@ -24,6 +24,7 @@ from tarmac.serve.slots import Slot, how_it_ended
 from tarmac.serve.worker import Worker
 
 GRACE_S = 5.0
+_LOADING_STEP_S = 1.0
 _TELLS_S = 0.2
 """For a predictor to write where it hangs."""
 
@@ -211,13 +212,19 @@ class Supervisor:
         task = loop.create_task(loop.create_connection(lambda: worker, sock=ours))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        loop.call_later(settings.startup_timeout_s, self._give_up_loading, worker)
+        self._await_loading(worker, settings.startup_timeout_s)
 
-    def _give_up_loading(self, worker: Worker) -> None:
+    def _await_loading(self, worker: Worker, left_s: float) -> None:
+        """Give it so much more time: in steps, for one in which the whole server stood still counts as one."""
         slot = self._slots.get(worker.number)
-        if slot is not None and not worker.ready:
-            slot.reason = f"loading took longer than {self._core.settings.startup_timeout_s:g} s"
-            self._keeper.signal(worker.number, signal.SIGKILL)
+        if slot is None or worker.loaded:
+            return
+        if left_s > 0:
+            step = min(left_s, _LOADING_STEP_S)
+            asyncio.get_running_loop().call_later(step, self._await_loading, worker, left_s - step)
+            return
+        slot.reason = f"loading took longer than {self._core.settings.startup_timeout_s:g} s"
+        self._keeper.signal(worker.number, signal.SIGKILL)
 
     def _hear(self) -> None:
         messages = self._keeper.messages()

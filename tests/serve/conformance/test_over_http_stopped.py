@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from desk import until
 from served import HEAD, served, wire
-from serving import WAITS, Server, below
+from serving import ECHO, WAITS, Server, below
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-stopped")]
 
@@ -53,6 +54,22 @@ def test_what_takes_too_long_all_the_same_is_504(tmp_path: Path) -> None:
         server.until_it_has(1)
         stop_for_long(server)
         assert answer.result(60).status == 504
+
+
+def test_a_model_that_was_being_loaded_is_not_given_up(tmp_path: Path) -> None:
+    seconds = str(_STOPPED_S - 2)
+    loading, go = tmp_path / "loading", tmp_path / "go"
+    waits = (
+        f"open({str(loading)!r}, 'w').close()\n    while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    )
+    loads_late = ECHO.replace('    return "model"', f'    {waits}\n    return "model"')
+    with served(tmp_path, loads_late, healthy=False, SAGEMAKER_STARTUP_TIMEOUT=seconds) as server:
+        until(loading.exists, "loading to begin")
+        stop_for_long(server)
+        assert server.ping() == 503
+        go.touch()
+        until(lambda: server.ping() == 200, "the model")
+        assert "killed" not in server.said
 
 
 def test_clients_may_go_on_with_what_they_were_sending(tmp_path: Path) -> None:
