@@ -109,8 +109,8 @@ def _says_type(error: BaseException, words: re.Pattern[str]) -> bool:
         return True
     if isinstance(error, AssertionError):
         # `assert request_content_type == "application/json"` is in very many of them, without a word.
-        asserted = traceback.extract_tb(error.__traceback__)[-1:]
-        return bool(words.search(f"{asserted[0].line if asserted else ''} {error}"))
+        asserted = [step.line for step in traceback.extract_tb(error.__traceback__, limit=-1)]
+        return bool(words.search(f"{asserted} {error}"))
     if type(error) not in (Exception, ValueError, TypeError, RuntimeError, NotImplementedError):
         return False
     text = str(error)

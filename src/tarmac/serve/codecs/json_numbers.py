@@ -55,7 +55,7 @@ def read(body: Body) -> Any:
         return None
     try:
         parser = _parser if len(body) <= _MOST_KEPT else _simdjson.Parser()
-        # Before the parser, which then finds the body in the cache, and fills it with its own.
+        # First: the parser then finds the body in the cache, and leaves its own there.
         lists = _openings(body)
         return _array(parser.parse(body), lists)
     except (ValueError, TypeError, RuntimeError):
