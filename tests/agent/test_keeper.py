@@ -156,6 +156,8 @@ def test_the_script_gets_no_file_of_ours(start: Callable[..., Keeper], tmp_path:
 
 
 @needs_namespaces
+# Others look at the host's /opt, too, and proot makes a folder there.
+@pytest.mark.xdist_group("opt")
 def test_the_script_sees_the_runs_folder_as_opt_ml_and_the_host_does_not(
     start: Callable[..., Keeper], tmp_path: Path
 ) -> None:
@@ -244,3 +246,40 @@ def test_a_mount_that_is_refused_says_which(start: Callable[..., Keeper], tmp_pa
     answer = keeper.message()
     assert answer["entered"] is False
     assert "/no/such/folder" in answer["reason"]
+
+
+# On a host whose /opt/ml is an empty folder, which somebody removes when the process is in its own world.
+_REMOVED_MEANWHILE = """
+import ctypes, os, sys
+from pathlib import Path
+from tarmac.agent.mounts import enter_private_contract
+
+assert ctypes.CDLL(None).mount(b"tmpfs", b"/opt", b"tmpfs", 0, None) == 0
+os.mkdir("/opt/ml")
+entered, removed = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(removed[1])
+    enter_private_contract(Path(sys.argv[1]), ())
+    os.write(entered[1], b".")
+    os.read(removed[0], 1)
+    print(os.listdir("/opt/ml"), flush=True)
+    os._exit(0)
+os.close(entered[1])
+os.read(entered[0], 1)
+os.rmdir("/opt/ml")
+os.close(removed[1])
+os.wait()
+"""
+
+
+@needs_namespaces
+def test_whoever_removes_the_hosts_empty_opt_ml_takes_nothing_from_a_run(tmp_path: Path) -> None:
+    (tmp_path / "ml" / "model").mkdir(parents=True)
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    done = subprocess.run(
+        [*unshare, sys.executable, "-c", _REMOVED_MEANWHILE, str(tmp_path / "ml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "['model']\n", done.stderr

@@ -13,6 +13,9 @@ from desk import Desk
 
 pytestmark = pytest.mark.journey
 
+looks_at_opt = pytest.mark.xdist_group("opt")
+"""These look at the host's /opt, where proot makes a folder for as long as it runs."""
+
 REPORT = """
 import json, os, sys
 print(json.dumps({
@@ -63,6 +66,7 @@ def test_the_script_stands_in_sagemakers_world(desk: Desk) -> None:
     assert env["WHO"] == "me"
 
 
+@looks_at_opt
 def test_a_script_with_opt_ml_spelled_out_runs_unchanged(desk: Desk) -> None:
     desk.write(
         "train.py",
@@ -158,6 +162,7 @@ def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_s
     assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
 
 
+@looks_at_opt
 @pytest.mark.skipif(shutil.which("proot") is None, reason="proot is not installed (apt-get install proot)")
 def test_proot_makes_opt_ml_private_where_namespaces_are_not_to_be_had(desk: Desk) -> None:
     desk.write("data/rows.csv", "7")

@@ -89,9 +89,17 @@ def _mounted_below(folder: str) -> list[str]:
 
 def _cover_contract_root(libc: ctypes.CDLL, ml: Path) -> None:
     root = Path(CONTRACT_ROOT)
-    if not root.is_dir():
+    if not root.is_dir() or _is_empty(root):
         _rebuild_parent(libc, root, ml)
     _mount(libc, str(ml), str(root), None, _MS_BIND | _MS_REC, f"mount {root}")
+
+
+def _is_empty(folder: Path) -> bool:
+    """Who removes such a folder takes what others have mounted upon it away; proot does that with its own as it ends."""
+    try:
+        return not any(folder.iterdir())
+    except OSError:
+        return False
 
 
 def _rebuild_parent(libc: ctypes.CDLL, root: Path, ml: Path) -> None:
