@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup demo test quick lint bench test-gpu constraints clean
 
 help:
-	@echo "make demo         train a small CNN through 'tarmac run', then check the model that it saved"
+	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test (what CI runs)"
 	@echo "make quick        lint and the tests that take no framework and no second"
 	@echo "make lint         ruff, pyright and import-linter alone"

@@ -2,7 +2,7 @@
 
     python bench/catalogue.py [--runs 15] [--skypilot]
 
-Aims: `tarmac gpus` from a cold start under 0.20 s; the whole catalogue read in under 20 ms; 10,000 searches a second.
+Aims: `gpuproof gpus` from a cold start under 0.20 s; the whole catalogue read in under 20 ms; 10,000 searches a second.
 With --skypilot, `skypilot[aws]` is installed into a virtual environment of its own in a temporary folder; its CLI
 downloads its price lists at the first question, so offline it can only be timed up to its failure.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tarmac.catalogue import Catalogue, Request
+    from gpuproof.catalogue import Catalogue, Request
 
 COLD_AIM_S = 0.20
 LOAD_AIM_MS = 20.0
@@ -35,7 +35,7 @@ def main() -> int:
     options = _arguments()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TARMAC_CACHE_DIR": folder}
+        environment = {**os.environ, "GPUPROOF_CACHE_DIR": folder}
         met = [_cold(options.runs, environment), _load(options.runs), _searches()]
         if options.skypilot:
             _skypilot(Path(folder), options.runs)
@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _cold(runs: int, environment: Mapping[str, str]) -> bool:
-    tarmac = [str(Path(sys.executable).with_name("tarmac")), "gpus"]
+    gpuproof = [str(Path(sys.executable).with_name("gpuproof")), "gpus"]
     questions = (
         [],
         ["--gpu", "A10G"],
@@ -59,15 +59,15 @@ def _cold(runs: int, environment: Mapping[str, str]) -> bool:
     )
     slowest = 0.0
     for question in questions:
-        seconds = _median_seconds([*tarmac, *question], runs, environment)
+        seconds = _median_seconds([*gpuproof, *question], runs, environment)
         slowest = max(slowest, seconds)
-        print(f"  {seconds * 1e3:7.0f} ms  tarmac gpus {' '.join(question)}")
+        print(f"  {seconds * 1e3:7.0f} ms  gpuproof gpus {' '.join(question)}")
     print(f"cold start: {slowest:.3f} s at most (aim: under {COLD_AIM_S:.2f} s)")
     return slowest < COLD_AIM_S
 
 
 def _load(runs: int) -> bool:
-    from tarmac.catalogue.tables import Tables
+    from gpuproof.catalogue.tables import Tables
 
     def read_all() -> float:
         tables = Tables()
@@ -83,8 +83,8 @@ def _load(runs: int) -> bool:
 
 
 def _searches() -> bool:
-    from tarmac.catalogue import Catalogue, Request
-    from tarmac.units import CountRange, MemoryRange
+    from gpuproof.catalogue import Catalogue, Request
+    from gpuproof.units import CountRange, MemoryRange
 
     catalogue = Catalogue.load(refreshed=NOWHERE)
     build = catalogue.build("torch==2.11")

@@ -1,4 +1,4 @@
-"""How fast `tarmac check` is, how much memory it takes, how it scales over processes, and its peers on the same tree.
+"""How fast `gpuproof check` is, how much memory it takes, how it scales over processes, and its peers on the same tree.
 
     python bench/check.py [--files 2000] [--runs 5] [--peers]
 
@@ -73,7 +73,7 @@ def build_tree(folder: Path, count: int) -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="How fast `tarmac check` is.")
+    parser = argparse.ArgumentParser(description="How fast `gpuproof check` is.")
     parser.add_argument("--files", type=int, default=2000, help="of the generated tree")
     parser.add_argument("--runs", type=int, default=5, help="of each command; the median counts")
     parser.add_argument("--peers", action="store_true", help="install and time ruff, TorchFix and pylint too")
@@ -111,9 +111,9 @@ def _scaling(tree: Path, options: argparse.Namespace) -> None:
 
 
 def _median(words: Sequence[str], runs: int) -> tuple[float, int]:
-    """Median seconds of a `tarmac` command, and the most bytes that one of its processes held."""
-    tarmac = Path(sys.executable).with_name("tarmac")
-    return _timed([str(tarmac), *words], runs)
+    """Median seconds of a `gpuproof` command, and the most bytes that one of its processes held."""
+    gpuproof = Path(sys.executable).with_name("gpuproof")
+    return _timed([str(gpuproof), *words], runs)
 
 
 def _timed(command: Sequence[str], runs: int) -> tuple[float, int]:

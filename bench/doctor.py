@@ -1,4 +1,4 @@
-"""How long `tarmac doctor --quick` takes, beside the start of Python itself.
+"""How long `gpuproof doctor --quick` takes, beside the start of Python itself.
 
     python bench/doctor.py [--runs 15] [--python PY]
 
@@ -23,25 +23,25 @@ AIM_S = 0.40
 
 def main() -> int:
     """Prints the figures; returns 1 where the aim is missed."""
-    parser = argparse.ArgumentParser(description="How long `tarmac doctor --quick` takes.")
+    parser = argparse.ArgumentParser(description="How long `gpuproof doctor --quick` takes.")
     parser.add_argument("--runs", type=int, default=15, help="of each command; the median counts")
     parser.add_argument("--python", help="an interpreter with a framework (default: this one)")
     options = parser.parse_args()
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     )
-    tarmac = [str(Path(sys.executable).with_name("tarmac")), "doctor", "--quick"]
+    gpuproof = [str(Path(sys.executable).with_name("gpuproof")), "doctor", "--quick"]
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TARMAC_CACHE_DIR": folder, "AWS_EC2_METADATA_DISABLED": "true"}
+        environment = {**os.environ, "GPUPROOF_CACHE_DIR": folder, "AWS_EC2_METADATA_DISABLED": "true"}
         bare = Path(folder) / "bare"
         venv.create(bare, symlinks=True)
         start = _median_seconds([sys.executable, "-c", "pass"], options.runs, environment)
-        quick = _median_seconds([*tarmac, "--python", str(bare)], options.runs, environment)
-        packed = [*tarmac, "--python", options.python or sys.executable]
+        quick = _median_seconds([*gpuproof, "--python", str(bare)], options.runs, environment)
+        packed = [*gpuproof, "--python", options.python or sys.executable]
         with_framework = _median_seconds(packed, options.runs, environment)
     print(f"  {start * 1e3:7.0f} ms  python -c pass")
-    print(f"  {quick * 1e3:7.0f} ms  tarmac doctor --quick, interpreter without a framework")
-    print(f"  {with_framework * 1e3:7.0f} ms  tarmac doctor --quick --python {packed[-1]}")
+    print(f"  {quick * 1e3:7.0f} ms  gpuproof doctor --quick, interpreter without a framework")
+    print(f"  {with_framework * 1e3:7.0f} ms  gpuproof doctor --quick --python {packed[-1]}")
     print(f"quick: {quick:.3f} s, {quick / start:.0f} times python -c pass (aim: under {AIM_S:.2f} s)")
     return 0 if quick < AIM_S else 1
 

@@ -1,4 +1,4 @@
-"""How fast `tarmac explain` goes through a log, beside `grep -E -c` with seven of its patterns.
+"""How fast `gpuproof explain` goes through a log, beside `grep -E -c` with seven of its patterns.
 
     python bench/explain.py [--mib 100]
 
@@ -68,8 +68,8 @@ def _lines(size: int) -> Iterator[bytes]:
 
 
 def _explain(log: Path) -> float:
-    from tarmac.explain import Context
-    from tarmac.explain.read import explain_file
+    from gpuproof.explain import Context
+    from gpuproof.explain.read import explain_file
 
     context = Context()
     start = time.process_time()
@@ -88,7 +88,7 @@ def _grep(grep: str, log: Path) -> float:
 
 
 def _texts() -> int:
-    from tarmac.explain.known import known_errors
+    from gpuproof.explain.known import known_errors
 
     return len(known_errors())
 

@@ -1,10 +1,10 @@
-"""What `tarmac run` costs beside a bare `python script.py`, and how fast the small verbs answer.
+"""What `gpuproof run` costs beside a bare `python script.py`, and how fast the small verbs answer.
 
     python bench/run.py [--rounds 15]
 
 Everything is measured in pairs, one after the other on the same machine; medians and their ratios are printed. Aims:
 0.3 s in all around a script that does nothing; 1.5 times the time of writing to a file for a million lines, with an
-agent under 60 MB; `tarmac --help` under 0.15 s; `tarmac ps` with 1,000 runs under 0.3 s.
+agent under 60 MB; `gpuproof --help` under 0.15 s; `gpuproof ps` with 1,000 runs under 0.3 s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-TARMAC = [str(Path(sys.executable).with_name("tarmac"))]
+GPUPROOF = [str(Path(sys.executable).with_name("gpuproof"))]
 STAMPS = "import time\nprint(time.time(), flush=True)\nprint(time.time(), flush=True)\n"
 LINES = 1_000_000
 # It looks at the agent, which is its parent's parent, before it ends.
@@ -59,10 +59,10 @@ class Desk:
             )
             return time.perf_counter() - began
 
-    def tarmac(self, *words: str) -> str:
-        """What a `tarmac` command prints."""
+    def gpuproof(self, *words: str) -> str:
+        """What a `gpuproof` command prints."""
         return subprocess.run(
-            [*TARMAC, *words],
+            [*GPUPROOF, *words],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -89,60 +89,60 @@ def main() -> None:
 
 
 def bench_start_and_end(desk: Desk, rounds: int) -> None:
-    """Time to the script's first line, and from its last line to the end, with and without Tarmac."""
+    """Time to the script's first line, and from its last line to the end, with and without GPUproof."""
     (desk.folder / "stamps.py").write_text(STAMPS)
     bare = [sys.executable, "stamps.py"]
-    with_tarmac = [*TARMAC, "run", "stamps.py"]
-    _stamps(desk, with_tarmac)
-    readings = [(_stamps(desk, bare), _stamps(desk, with_tarmac)) for _ in range(rounds)]
+    with_gpuproof = [*GPUPROOF, "run", "stamps.py"]
+    _stamps(desk, with_gpuproof)
+    readings = [(_stamps(desk, bare), _stamps(desk, with_gpuproof)) for _ in range(rounds)]
     for name, index in (("to the first line", 0), ("from the last line", 1), ("in all", 2)):
         alone = statistics.median(pair[0][index] for pair in readings)
-        tarmac = statistics.median(pair[1][index] for pair in readings)
+        gpuproof = statistics.median(pair[1][index] for pair in readings)
         print(
-            f"{name:<20} bare {alone:6.3f} s   tarmac run {tarmac:6.3f} s   difference {tarmac - alone:6.3f} s"
+            f"{name:<20} bare {alone:6.3f} s   gpuproof run {gpuproof:6.3f} s   difference {gpuproof - alone:6.3f} s"
         )
 
 
 def bench_output(desk: Desk, rounds: int) -> None:
-    """A million lines through Tarmac against the same script writing to a file."""
+    """A million lines through GPUproof against the same script writing to a file."""
     (desk.folder / "million.py").write_text(MILLION)
-    # AWS's images set PYTHONUNBUFFERED, and so does Tarmac, so that lines are seen when they are printed.
+    # AWS's images set PYTHONUNBUFFERED, and so does GPUproof, so that lines are seen when they are printed.
     direct = Desk(desk.folder, {**desk.environment, "PYTHONUNBUFFERED": "1"})
     log = desk.folder / "log.txt"
     pairs = [
         (
             direct.seconds([sys.executable, "million.py"], log),
-            desk.seconds([*TARMAC, "run", "million.py"], log),
+            desk.seconds([*GPUPROOF, "run", "million.py"], log),
             desk.seconds([sys.executable, "million.py"], log),
         )
         for _ in range(rounds)
     ]
-    ratio = statistics.median(tarmac / alone for alone, tarmac, _ in pairs)
-    buffered = statistics.median(tarmac / alone for _, tarmac, alone in pairs)
+    ratio = statistics.median(gpuproof / alone for alone, gpuproof, _ in pairs)
+    buffered = statistics.median(gpuproof / alone for _, gpuproof, alone in pairs)
     print(
         f"{LINES:,} lines         {ratio:.2f} times the same script writing to a file, line by line as here"
     )
     print(
         f"{'':<20} {buffered:.2f} times the same with Python's buffer of 8 KiB, which shows no line in time"
     )
-    run = json.loads(desk.tarmac("show", "--format", "json"))
-    desk.tarmac("pull", "-x", "--to", "pulled")
+    run = json.loads(desk.gpuproof("show", "--format", "json"))
+    desk.gpuproof("pull", "-x", "--to", "pulled")
     memory = json.loads((desk.folder / "pulled" / "output" / "agent.json").read_text())
     print(f"{'':<20} agent at most {memory / 1e6:.0f} MB ({run['run']['status']})")
 
 
 def bench_verbs(desk: Desk, rounds: int) -> None:
-    """`tarmac --help`, and `tarmac ps` with a thousand runs, beside a Python that does nothing."""
-    runs = Path(desk.environment["XDG_STATE_HOME"]) / "tarmac" / "runs"
+    """`gpuproof --help`, and `gpuproof ps` with a thousand runs, beside a Python that does nothing."""
+    runs = Path(desk.environment["XDG_STATE_HOME"]) / "gpuproof" / "runs"
     pattern = json.loads(next(runs.glob("*/run.json")).read_text())
     for number in range(1_000 - len(list(runs.iterdir()))):
         folder = runs / f"old-{number:04}"
         folder.mkdir()
         (folder / "run.json").write_text(json.dumps({**pattern, "id": folder.name, "created": number}))
-    for name, words in (("tarmac --help", ["--help"]), ("tarmac ps, 1000 runs", ["ps"])):
-        desk.seconds([*TARMAC, *words])
+    for name, words in (("gpuproof --help", ["--help"]), ("gpuproof ps, 1000 runs", ["ps"])):
+        desk.seconds([*GPUPROOF, *words])
         pairs = [
-            (desk.seconds([sys.executable, "-c", "pass"]), desk.seconds([*TARMAC, *words]))
+            (desk.seconds([sys.executable, "-c", "pass"]), desk.seconds([*GPUPROOF, *words]))
             for _ in range(rounds)
         ]
         nothing = statistics.median(pair[0] for pair in pairs)
@@ -158,7 +158,7 @@ def _desk(folder: Path) -> Desk:
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
     # As on a user's machine: bytecode is kept, and nothing is unbuffered that they did not ask for.
-    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "TARMAC_STATE_DIR", "TARMAC_CACHE_DIR"):
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "GPUPROOF_STATE_DIR", "GPUPROOF_CACHE_DIR"):
         environment.pop(name, None)
     (folder / "project").mkdir()
     return Desk(folder / "project", environment)

@@ -2,7 +2,7 @@
 
     python bench/sampler.py [--seconds 20] [--gpus 8] [--job 32] [--others 200]
 
-The GPUs are the stub NVML of tests/fakes, so that the figure is Tarmac's own work; a real driver adds its own.
+The GPUs are the stub NVML of tests/fakes, so that the figure is GPUproof's own work; a real driver adds its own.
 Aim: under 1 % of one core.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 
 FAKES = Path(__file__).resolve().parent.parent / "tests" / "fakes"
 AIM_PERCENT = 1.0
-_IN_CHILD = "TARMAC_BENCH_SAMPLER_ROOT"
+_IN_CHILD = "GPUPROOF_BENCH_SAMPLER_ROOT"
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(root: int, seconds: float) -> int:
-    from tarmac.gpu.sampler import EARLY_S, Sampler
+    from gpuproof.gpu.sampler import EARLY_S, Sampler
 
     watching = Sampler(root)
     watching.start()

@@ -1,8 +1,8 @@
-"""`tarmac serve` beside LitServe, MLServer, TorchServe, multi-model-server and FastAPI: the same model, side by side.
+"""`gpuproof serve` beside LitServe, MLServer, TorchServe, multi-model-server and FastAPI: the same model, side by side.
 
-    python bench/serve.py [--quick] [--only mlp,json] [--stacks tarmac,fastapi] [--shared "eight other jobs ran"]
+    python bench/serve.py [--quick] [--only mlp,json] [--stacks gpuproof,fastapi] [--shared "eight other jobs ran"]
 
-Each peer gets a virtual environment of its own, made with uv in TARMAC_BENCH_CACHE (default: a folder in the temporary
+Each peer gets a virtual environment of its own, made with uv in GPUPROOF_BENCH_CACHE (default: a folder in the temporary
 directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP:
 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of the bare
 predict loop, with one request at a time and with another waiting; `/ping` p99 under 10 ms while the model is busy; `/ping`
@@ -31,12 +31,12 @@ from types import FrameType
 from typing import Any
 
 from serve.cases import FULL, HANDLERS, QUICK, Case, Here, Question, model_folder
-from serve.peers import PEERS, TARMAC, Peer, Unavailable, least_server
+from serve.peers import GPUPROOF, PEERS, Peer, Unavailable, least_server
 from serve.report import Row, Table
 from serve.stack import Failed, Stack, free_port, start
 
+from gpuproof.loadtest import Load, Target, open_loop
 from serve import fresh_pairs, generators, measuring, report
-from tarmac.loadtest import Load, Target, open_loop
 
 RESULTS = Path(__file__).parent / "results"
 _BATCHES = {"mlp": (1, 32), "resnet18": (1,)}
@@ -57,7 +57,7 @@ def main() -> int:
     ]
     words = [word.strip().lower() for word in options.stacks.split(",") if word.strip()]
     peers = [
-        peer for peer in (TARMAC, *PEERS) if not words or any(word in peer.name.lower() for word in words)
+        peer for peer in (GPUPROOF, *PEERS) if not words or any(word in peer.name.lower() for word in words)
     ]
     facts = {
         "machine": report.machine(),
@@ -65,13 +65,13 @@ def main() -> int:
         "generator": generators.name(),
         "quick": options.quick,
     }
-    cache = Path(os.environ.get("TARMAC_BENCH_CACHE") or Path(tempfile.gettempdir()) / "tarmac-bench")
+    cache = Path(os.environ.get("GPUPROOF_BENCH_CACHE") or Path(tempfile.gettempdir()) / "gpuproof-bench")
     cache.mkdir(parents=True, exist_ok=True)
     print(f"{facts['machine']}, Python {facts['python']}, load by {facts['generator']}", flush=True)
     pythons = {peer.name: _python(peer, cache) for peer in peers}
     tables: list[Table] = []
     text = "No case has that name."
-    with tempfile.TemporaryDirectory(prefix="tarmac-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="gpuproof-bench-") as name:
         for case in cases:
             before = os.getloadavg()[0]
             table = _measure(case, peers, pythons, Path(name))
@@ -93,7 +93,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="about a minute: the MLP with JSON, one round")
     parser.add_argument("--only", default="", metavar="mlp,json", help="one case")
     parser.add_argument(
-        "--stacks", default="", metavar="tarmac,fastapi", help="those with these words in their names"
+        "--stacks", default="", metavar="gpuproof,fastapi", help="those with these words in their names"
     )
     parser.add_argument(
         "--shared",
@@ -156,13 +156,13 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
     finally:
         for _, stack in running:
             stack.end()
-    started = any(row.name == TARMAC.name for row, _ in running)
-    if started and isinstance(python := pythons[TARMAC.name], Path):
+    started = any(row.name == GPUPROOF.name for row, _ in running)
+    if started and isinstance(python := pythons[GPUPROOF.name], Path):
         fresh_pairs.measure(
             case,
             model,
             question,
-            lambda: _start(TARMAC, python, scratch, model, case, question),
+            lambda: _start(GPUPROOF, python, scratch, model, case, question),
             _bounds(python, scratch, model, case, question) if case.form == "json" else {},
             table,
             Path(tempfile.mkdtemp(dir=scratch)),
@@ -173,18 +173,18 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
 def _bounds(
     python: Path, scratch: Path, model: Path, case: Case, question: Question
 ) -> dict[str, Callable[[], Stack]]:
-    """What has less to do than Tarmac with a large JSON body of numbers."""
+    """What has less to do than GPUproof with a large JSON body of numbers."""
     as_npy = replace(case, form="npy")
 
     def unread() -> Stack:
         folder = model_folder(scratch, case.model, longer=True)
-        return _start(TARMAC, python, scratch, folder, as_npy, question.longer(len(question.body(case))))
+        return _start(GPUPROOF, python, scratch, folder, as_npy, question.longer(len(question.body(case))))
 
     def least(processes: int) -> Stack:
         return _start(least_server(processes), python, scratch, model, case, question)
 
     return {
-        "Tarmac with as many bytes that need no reading (NPY)": unread,
+        "GPUproof with as many bytes that need no reading (NPY)": unread,
         "the least server there could be": lambda: least(1),
         "the same, where two processes read a body while it comes": lambda: least(2),
     }

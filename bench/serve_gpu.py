@@ -1,4 +1,4 @@
-"""ResNet-50 and BERT on a GPU: `tarmac serve` beside the bare loop over the same handler.
+"""ResNet-50 and BERT on a GPU: `gpuproof serve` beside the bare loop over the same handler.
 
     python bench/serve_gpu.py [--only bert] [--ways fp32,autocast]
     python bench/serve_gpu.py --device cpu --quick     # the same code, with networks of toy size

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains a small CNN through `tarmac run`, fetches the model, checks it on digits that it has not seen, then serves it as
+# Trains a small CNN through `gpuproof run`, fetches the model, checks it on digits that it has not seen, then serves it as
 # a SageMaker endpoint would and asks it for the same digits over HTTP.
 # `examples/demo.sh pytorch-digits` does the same with PyTorch.
 set -euo pipefail
@@ -13,16 +13,16 @@ tidy_up() {
 }
 trap tidy_up EXIT
 
-printf '$ tarmac run\n'
-tarmac run
-printf '\n$ tarmac pull %s --to pulled\n' "$job"
-tarmac pull "$job" --to "$scratch/pulled"
+printf '$ gpuproof run\n'
+gpuproof run
+printf '\n$ gpuproof pull %s --to pulled\n' "$job"
+gpuproof pull "$job" --to "$scratch/pulled"
 printf '\n$ python evaluate.py pulled/model.tar.gz\n'
 PYTHONDONTWRITEBYTECODE=1 python evaluate.py "$scratch/pulled/model.tar.gz"
 
 port="$(python -c 'import socket; free = socket.create_server(("127.0.0.1", 0)); print(free.getsockname()[1])')"
-printf '\n$ tarmac serve %s --port %s &\n' "$job" "$port"
-tarmac serve "$job" --port "$port" >"$scratch/serve.log" 2>&1 &
+printf '\n$ gpuproof serve %s --port %s &\n' "$job" "$port"
+gpuproof serve "$job" --port "$port" >"$scratch/serve.log" 2>&1 &
 server=$!
 printf '$ python ../predict.py http://127.0.0.1:%s\n' "$port"
 if ! PYTHONDONTWRITEBYTECODE=1 python ../predict.py "http://127.0.0.1:$port"; then

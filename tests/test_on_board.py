@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import tarmac
+import gpuproof
 
-PACKAGE = Path(tarmac.__file__).parent
+PACKAGE = Path(gpuproof.__file__).parent
 ROOMS = ("agent", "gpu", "serve")
 MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
 # Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
@@ -48,7 +48,7 @@ IMAGE = {
     "serve/tracing.py": {"opentelemetry"},
 }
 """What of the image's packages the server may ask for, where and when a model needs it."""
-OWN = ("tarmac.runtime", "tarmac.__version__", *(f"tarmac.{room}" for room in ROOMS))
+OWN = ("gpuproof.runtime", "gpuproof.__version__", *(f"gpuproof.{room}" for room in ROOMS))
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 
@@ -58,7 +58,7 @@ def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
     Args:
         at_once: those alone that are imported with the file itself.
     """
-    package = ["tarmac", *path.relative_to(PACKAGE).parent.parts]
+    package = ["gpuproof", *path.relative_to(PACKAGE).parent.parts]
     tree = ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
     for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -66,8 +66,10 @@ def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])
-            # `from tarmac import gpu` names a room as `import tarmac.gpu` does.
-            yield from (f"{module}.{alias.name}" for alias in node.names) if module == "tarmac" else [module]
+            # `from gpuproof import gpu` names a room as `import gpuproof.gpu` does.
+            yield from (
+                (f"{module}.{alias.name}" for alias in node.names) if module == "gpuproof" else [module]
+            )
         elif _imports_by_name(node):
             assert isinstance(node, ast.Call)
             yield from (word.value for word in node.args[:1] if isinstance(word, ast.Constant))
@@ -104,7 +106,7 @@ def _foreign(names: Iterator[str], allowed: set[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=NAMES)
 def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
-    probes = tuple(f"tarmac.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
+    probes = tuple(f"gpuproof.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
     assert [name for name in imports(path) if name.startswith(probes)] == []
 
 
@@ -130,9 +132,9 @@ def test_its_annotations_are_not_evaluated(path: Path) -> None:
     [
         ("def f():\n    import boto3", ["boto3"]),
         ("if True:\n    from yaml import load", ["yaml"]),
-        ("from tarmac import jobs", ["tarmac.jobs"]),
-        ("from . import paths", ["tarmac.agent"]),
-        ("from ..jobs import spec", ["tarmac.jobs"]),
+        ("from gpuproof import jobs", ["gpuproof.jobs"]),
+        ("from . import paths", ["gpuproof.agent"]),
+        ("from ..jobs import spec", ["gpuproof.jobs"]),
         ("import importlib\nimportlib.import_module('torch')", ["importlib", "torch"]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where Tarmac keeps things, and who looks at what it says."""
+"""Where GPUproof keeps things, and who looks at what it says."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tarmac import settings
-from tarmac.errors import TarmacError
-from tarmac.settings import cache_dir, cache_path, colour, interactive, own_folders, state_dir
+from gpuproof import settings
+from gpuproof.errors import GPUproofError
+from gpuproof.settings import cache_dir, cache_path, colour, interactive, own_folders, state_dir
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in (
-        "TARMAC_STATE_DIR",
-        "TARMAC_CACHE_DIR",
+        "GPUPROOF_STATE_DIR",
+        "GPUPROOF_CACHE_DIR",
         "XDG_STATE_HOME",
         "XDG_CACHE_HOME",
         "CI",
@@ -39,8 +39,8 @@ def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def test_without_a_word_they_lie_where_the_standard_says(tmp_path: Path) -> None:
-    assert state_dir() == tmp_path / "home" / ".local" / "state" / "tarmac"
-    assert cache_dir() == tmp_path / "home" / ".cache" / "tarmac"
+    assert state_dir() == tmp_path / "home" / ".local" / "state" / "gpuproof"
+    assert cache_dir() == tmp_path / "home" / ".cache" / "gpuproof"
     assert state_dir().is_dir()
     assert state_dir().stat().st_mode & 0o077 == 0
 
@@ -48,7 +48,7 @@ def test_without_a_word_they_lie_where_the_standard_says(tmp_path: Path) -> None
 def test_the_standards_variables_move_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
-    assert (state_dir(), cache_dir()) == (tmp_path / "s" / "tarmac", tmp_path / "c" / "tarmac")
+    assert (state_dir(), cache_dir()) == (tmp_path / "s" / "gpuproof", tmp_path / "c" / "gpuproof")
 
 
 @pytest.mark.parametrize("value", ["", "relative/path"])
@@ -56,12 +56,12 @@ def test_a_relative_standard_variable_is_ignored(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", value)
-    assert state_dir() == tmp_path / "home" / ".local" / "state" / "tarmac"
+    assert state_dir() == tmp_path / "home" / ".local" / "state" / "gpuproof"
 
 
 def test_our_own_variables_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    monkeypatch.setenv("TARMAC_STATE_DIR", "~/mine")
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", "~/mine")
     assert state_dir() == tmp_path / "home" / "mine"
 
 
@@ -69,9 +69,9 @@ def test_our_own_variable_that_cannot_be_written_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "file" / "runs"))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "file" / "runs"))
     with pytest.raises(
-        TarmacError, match=r"TARMAC_STATE_DIR=.* cannot be written: not a directory"
+        GPUproofError, match=r"GPUPROOF_STATE_DIR=.* cannot be written: not a directory"
     ) as caught:
         state_dir()
     assert caught.value.remedy
@@ -84,7 +84,7 @@ class TestHomeThatCannotBeWritten:
         (tmp_path / "home").touch()
 
     def shared(self, tmp_path: Path) -> Path:
-        return tmp_path / "tmp" / f"tarmac-{os.getuid()}"
+        return tmp_path / "tmp" / f"gpuproof-{os.getuid()}"
 
     def test_the_temporary_folder_serves_and_it_is_said_once(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -97,28 +97,28 @@ class TestHomeThatCannotBeWritten:
     def test_a_folder_that_is_open_to_others_is_not_trusted(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir()
         self.shared(tmp_path).chmod(0o777)
-        with pytest.raises(TarmacError, match="others may write there"):
+        with pytest.raises(GPUproofError, match="others may write there"):
             state_dir()
 
     def test_a_link_that_somebody_laid_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         self.shared(tmp_path).symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(TarmacError, match="belongs to somebody else") as caught:
+        with pytest.raises(GPUproofError, match="belongs to somebody else") as caught:
             state_dir()
-        assert "TARMAC_STATE_DIR" in str(caught.value.remedy)
+        assert "GPUPROOF_STATE_DIR" in str(caught.value.remedy)
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that is somebody else's")
     def test_a_folder_of_somebody_elses_is_not_used(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir(mode=0o700)
         os.chown(self.shared(tmp_path), 12345, 12345)
-        with pytest.raises(TarmacError, match="belongs to somebody else"):
+        with pytest.raises(GPUproofError, match="belongs to somebody else"):
             state_dir()
 
 
 def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cache_path() == tmp_path / "home" / ".cache" / "tarmac"
-    monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "mine"))
+    assert cache_path() == tmp_path / "home" / ".cache" / "gpuproof"
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(tmp_path / "mine"))
     assert cache_path() == tmp_path / "mine"
     assert list((tmp_path / "home").iterdir()) == []
 
@@ -126,8 +126,8 @@ def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest
 def test_where_things_would_lie_is_told_without_making_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "mine"))
-    assert own_folders() == [tmp_path / "mine", tmp_path / "home" / ".cache" / "tarmac"]
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "mine"))
+    assert own_folders() == [tmp_path / "mine", tmp_path / "home" / ".cache" / "gpuproof"]
     assert not (tmp_path / "mine").exists()
 
 
@@ -169,7 +169,7 @@ def test_a_dumb_terminal_gets_neither(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user whom the system does not know")
 def test_without_a_home_it_still_works() -> None:
-    code = "import os; from tarmac.settings import state_dir; os.setuid(54321); print(state_dir())"
+    code = "import os; from gpuproof.settings import state_dir; os.setuid(54321); print(state_dir())"
     environment = {name: value for name, value in os.environ.items() if name != "HOME"}
     with tempfile.TemporaryDirectory(dir="/tmp") as spare:
         Path(spare).chmod(0o777)
@@ -179,5 +179,5 @@ def test_without_a_home_it_still_works() -> None:
             capture_output=True,
             text=True,
         )
-    assert done.stdout.strip() == f"{spare}/tarmac-54321/state", done.stderr
+    assert done.stdout.strip() == f"{spare}/gpuproof-54321/state", done.stderr
     assert "there is no home folder" in done.stderr

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from tarmac.errors import ExitCode, TarmacError
-from tarmac.units import (
+from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.units import (
     BINARY_UNITS,
     DECIMAL_UNITS,
     CountRange,
@@ -172,7 +172,7 @@ def test_a_wrong_value_is_named_with_a_right_one(unit: type[Memory], text: objec
 
 def test_a_unit_error_is_a_users_mistake_and_a_value_error() -> None:
     assert issubclass(UnitError, ValueError)
-    assert issubclass(UnitError, TarmacError)
+    assert issubclass(UnitError, GPUproofError)
     assert UnitError.exit_code is ExitCode.USAGE
 
 
@@ -241,7 +241,7 @@ def test_values_sort_and_serve_as_keys() -> None:
 
 
 def test_units_do_not_import_pydantic() -> None:
-    code = "import sys, tarmac.units; sys.exit('pydantic' in sys.modules or 'pydantic_core' in sys.modules)"
+    code = "import sys, gpuproof.units; sys.exit('pydantic' in sys.modules or 'pydantic_core' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/rules/CODE.md` for every rule of `tarmac check`, from the rule's own docstring, and their list.
+"""Writes `docs/rules/CODE.md` for every rule of `gpuproof check`, from the rule's own docstring, and their list.
 
 python tools/build_rule_docs.py          # write what is not current, remove what no rule stands behind
 python tools/build_rule_docs.py --check  # only say what is not current; exit 1 if anything
@@ -37,8 +37,8 @@ def main() -> int:
 
 def pages() -> dict[str, str]:
     """The text of each page by its file's name; `README.md` is the list."""
-    from tarmac.check.documentation import index, page
-    from tarmac.check.rule import all_rules
+    from gpuproof.check.documentation import index, page
+    from gpuproof.check.rule import all_rules
 
     rules = all_rules()
     return {"README.md": index(rules), **{f"{rule.code}.md": page(rule) for rule in rules}}

@@ -1,4 +1,4 @@
-"""Reads sagemaker v1, v2, v3 and botocore, and writes what `tarmac check` needs into its tables.
+"""Reads sagemaker v1, v2, v3 and botocore, and writes what `gpuproof check` needs into its tables.
 
     python tools/build_sdk_tables.py            installs each version in an environment of its own and writes
     python tools/build_sdk_tables.py --compare  does the same and only tells which tables would change
@@ -26,7 +26,7 @@ import build_sdk_tables_changes as changes
 import build_sdk_tables_pack as pack
 
 HERE = Path(__file__).parent
-TABLES = HERE.parent / "src" / "tarmac" / "check" / "tables"
+TABLES = HERE.parent / "src" / "gpuproof" / "check" / "tables"
 PACKAGES = {
     # The last v1 needs libraries of its time.
     "v1": ["sagemaker==1.72.1", "protobuf<3.21", "numpy<2", "setuptools<70"],

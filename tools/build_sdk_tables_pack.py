@@ -1,4 +1,4 @@
-"""Chooses what `tarmac check` needs of what `build_sdk_tables_walk.py` saw, and writes it small."""
+"""Chooses what `gpuproof check` needs of what `build_sdk_tables_walk.py` saw, and writes it small."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NAMES_UNKNOWN = (  # noqa: SIM905 - a long list reads better in lines
 
 
 def sdk_table(seen: Seen, wanted: Iterable[str], exact: bool, source: str, as_of: str) -> Seen:
-    """One version of the SDK as the table that `tarmac.check.tables` reads.
+    """One version of the SDK as the table that `gpuproof.check.tables` reads.
 
     With `exact` a module has all its names; else those that it only borrows from another are left out, unless it is
     a package that offers them.

@@ -45,7 +45,7 @@ def main() -> None:
 
 def set_up(folder: Path) -> None:
     """Makes or mends the environment in `folder`; does nothing when it is already as it should be."""
-    stamp = folder / ".tarmac-setup"
+    stamp = folder / ".gpuproof-setup"
     wanted = fingerprint()
     if stamp.is_file() and stamp.read_text() == wanted and works(folder):
         return
@@ -54,7 +54,7 @@ def set_up(folder: Path) -> None:
     make_environment(folder, with_pip=not uv)
     if not uv:
         uv = uv_of(folder, environment)
-    print(f"tarmac: installing what pyproject.toml asks for into {folder}", file=sys.stderr, flush=True)
+    print(f"gpuproof: installing what pyproject.toml asks for into {folder}", file=sys.stderr, flush=True)
     command = [uv, "pip", "install", "--python", str(python_of(folder)), "-c", "constraints.txt", "-e", "."]
     for group in GROUPS:
         command += ["--group", group]
@@ -65,7 +65,7 @@ def set_up(folder: Path) -> None:
 def too_old() -> str:
     have = ".".join(str(part) for part in sys.version_info[:3])
     return (
-        f"tarmac: Python 3.11 or later is needed; {sys.executable} is {have}.\n"
+        f"gpuproof: Python 3.11 or later is needed; {sys.executable} is {have}.\n"
         "Name a newer one: make test PYTHON=python3.12   (Debian, Ubuntu: apt install python3.12 python3.12-venv)"
     )
 
@@ -80,7 +80,7 @@ def fingerprint() -> str:
 
 def works(folder: Path) -> bool:
     """Whether the environment's interpreter still starts: an upgraded system may have taken it away."""
-    return is_this_python(folder) and (folder / "bin" / "tarmac").exists()
+    return is_this_python(folder) and (folder / "bin" / "gpuproof").exists()
 
 
 def uv_environment(environment: dict[str, str]) -> dict[str, str]:
@@ -126,12 +126,12 @@ def make_environment(folder: Path, with_pip: bool) -> None:
     is_environment = (folder / "pyvenv.cfg").is_file()
     if folder.exists() and any(folder.iterdir()) and not is_environment:
         raise SystemExit(
-            f"tarmac: {folder} is there and is no virtual environment; move it away and try again."
+            f"gpuproof: {folder} is there and is no virtual environment; move it away and try again."
         )
     if with_pip and find_spec("ensurepip") is None:
         name = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         raise SystemExit(
-            "tarmac: this Python cannot make a virtual environment with pip in it (it has no module ensurepip).\n"
+            "gpuproof: this Python cannot make a virtual environment with pip in it (it has no module ensurepip).\n"
             f"Debian, Ubuntu: sudo apt install {name}     or install uv and try again"
         )
     keep = is_environment and is_this_python(folder)
@@ -148,7 +148,7 @@ def uv_of(folder: Path, environment: dict[str, str]) -> str:
     own = recent_uv(str(folder / "bin" / "uv"))
     if own:
         return own
-    print("tarmac: no recent uv on PATH; installing one into the environment", file=sys.stderr, flush=True)
+    print("gpuproof: no recent uv on PATH; installing one into the environment", file=sys.stderr, flush=True)
     oldest = ".".join(str(part) for part in OLDEST_UV)
     run([str(python_of(folder)), "-m", "pip", "install", "--quiet", f"uv>={oldest}"], environment)
     return str(folder / "bin" / "uv")
@@ -172,7 +172,7 @@ def said_by(command: list[str]) -> str:
 def run(command: list[str], environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=str(ROOT), env=environment, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"tarmac: set-up failed (exit code {done.returncode}) at: {' '.join(command)}")
+        raise SystemExit(f"gpuproof: set-up failed (exit code {done.returncode}) at: {' '.join(command)}")
 
 
 if __name__ == "__main__":

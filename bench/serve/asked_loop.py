@@ -3,7 +3,7 @@
     python -P bench/serve/asked_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
 
 Each line of standard input asks for so many seconds of a loop: `predict` over `predict_fn` alone, `body` over reading the
-body, `predict_fn` and writing the answer as scripts do, `codecs` over the same with Tarmac's own codecs. It answers with a
+body, `predict_fn` and writing the answer as scripts do, `codecs` over the same with GPUproof's own codecs. It answers with a
 line: the median seconds of one turn.
 """
 # pyright: basic, reportMissingImports=false
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tarmac.serve.codecs import bodies as codecs
+from gpuproof.serve.codecs import bodies as codecs
 
 
 def main() -> int:
@@ -41,11 +41,11 @@ def main() -> int:
         said = bodies.write(inference.predict_fn(bodies.read(body, kind), model), kind)
         return said if isinstance(said, bytes) else json.dumps(said).encode()
 
-    def answer_as_tarmac() -> object:
+    def answer_as_gpuproof() -> object:
         read = torch.from_numpy(codecs.read_body(memoryview(body), kind, np.float32))
         return codecs.write_body(inference.predict_fn(read, model).numpy(), kind)
 
-    turns = {"predict": predict, "body": answer, "codecs": answer_as_tarmac}
+    turns = {"predict": predict, "body": answer, "codecs": answer_as_gpuproof}
     for turn in turns.values():
         turn()
     for line in sys.stdin:

@@ -2,7 +2,7 @@
 
     python -P bench/serve/bare_loop.py FOLDER ITEMS.npy ANSWERS.npy --batches 1,32 --seconds 3 [--autocast bf16]
 
-Loads what `tarmac serve` loads, and heeds the same flags the same way. Writes the answers to the items, computed one by
+Loads what `gpuproof serve` loads, and heeds the same flags the same way. Writes the answers to the items, computed one by
 one, as float32, and prints JSON: the parameters, and for each batch size `rate` (items a second), `p50` and `p99`
 (seconds of a batch), and from when to when it measured (`time.monotonic`).
 """

@@ -75,7 +75,7 @@ class Question:
     answer: list[float]
 
     def body(self, case: Case) -> bytes:
-        """As Tarmac and most peers take it."""
+        """As GPUproof and most peers take it."""
         return json.dumps(self.data).encode() if case.form == "json" else self.npy
 
     def longer(self, size: int) -> Question:

@@ -1,4 +1,4 @@
-"""Tarmac beside loops without a server, each in a process that has just begun, in turns of a second.
+"""GPUproof beside loops without a server, each in a process that has just begun, in turns of a second.
 
 Where a process's memory happens to lie makes a model's pace differ by some per cent from one process to the next, a loop
 in PyTorch over single images is 8 % slower once it has seen batches of several sizes, and a shared machine's pace of one
@@ -40,8 +40,8 @@ def measure(
 
     Args:
         model: its folder.
-        start: starts Tarmac.
-        bounds: what has less to do than Tarmac, by its name: starts each.
+        start: starts GPUproof.
+        bounds: what has less to do than GPUproof, by its name: starts each.
         scratch: an empty folder.
     """
     for _ in range(case.pairs):

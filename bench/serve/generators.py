@@ -1,4 +1,4 @@
-"""The two load generators: wrk, which takes little of the cores it shares with the server, and Tarmac's own."""
+"""The two load generators: wrk, which takes little of the cores it shares with the server, and GPUproof's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.loadtest import Load, Target, closed_loop
+from gpuproof.loadtest import Load, Target, closed_loop
 
 _SCRIPT = """
 local file = io.open("{body}", "rb")
@@ -48,7 +48,7 @@ class Reading:
 
 def name() -> str:
     """Which one is used here."""
-    return "wrk" if shutil.which("wrk") else "tarmac.loadtest"
+    return "wrk" if shutil.which("wrk") else "gpuproof.loadtest"
 
 
 def load(target: Target, clients: int, seconds: float, scratch: Path) -> Reading:

@@ -75,7 +75,7 @@ SMALL_BERT = Net(
 
 @dataclass(frozen=True)
 class Way:
-    """One way to serve: flags of `tarmac serve`, which the bare loop takes as well.
+    """One way to serve: flags of `gpuproof serve`, which the bare loop takes as well.
 
     Args:
         name: `fp32`, `autocast`, `compile` or `cuda-graphs`.

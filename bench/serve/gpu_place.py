@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from tarmac.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable, library_present
-from tarmac.serve.devices import VISIBLE, visible_gpus
+from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable, library_present
+from gpuproof.serve.devices import VISIBLE, visible_gpus
 
 from . import report
 
@@ -38,7 +38,7 @@ class Place:
         slug: the device for a file's name.
         half: the type for mixed precision, `bf16` or `fp16`.
         environment: of every process that is measured: the one device is all that it sees.
-        flags: of `tarmac serve`.
+        flags: of `gpuproof serve`.
         index: the GPU's for NVML; `None` on the CPU.
     """
 
@@ -108,6 +108,6 @@ def _torch(environment: Mapping[str, str], info: GpuInfo) -> dict[str, str]:
     told = json.loads(done.stdout)
     if not told["there"]:
         raise NoGpu(
-            f"PyTorch {told['torch']} does not see the {info.name}, which NVML names; `tarmac doctor` says why"
+            f"PyTorch {told['torch']} does not see the {info.name}, which NVML names; `gpuproof doctor` says why"
         )
     return told

@@ -15,7 +15,7 @@ from .report import Row, line
 _HOW = (
     "The bare loop is one process that loads the model with the same handler and the same flags, and then copies a decoded "
     "batch to the device, predicts, and copies the answer back, again and again; its p50 and p99 are a batch's. "
-    "`tarmac serve` has that handler with `batch = True`, one predictor, requests of one item each, a closed loop on the "
+    "`gpuproof serve` has that handler with `batch = True`, one predictor, requests of one item each, a closed loop on the "
     "same machine. Images come as decoders give them, in uint8, and are normalised on the device; texts as token ids "
     "in int64. Weights are random, with a fixed seed. One thread of PyTorch on the CPU. fp32 is PyTorch's default: "
     "TF32 in convolutions, not in matrix products. Figures are medians of rounds; where there are several, the bare "
@@ -31,7 +31,7 @@ class GpuRow:
 
     Args:
         served: the server's readings, by clients; its name is the way's.
-        flags: of `tarmac serve`.
+        flags: of `gpuproof serve`.
         bare: the bare loop's readings, by batch size; `rate` counts items, `p50` and `p99` are a batch's.
         bare_use: of the GPU, by batch size, one a reading.
         served_use: the same by clients.
@@ -109,7 +109,7 @@ def as_json(tables: Sequence[GpuTable]) -> dict[str, Any]:
 
 def as_markdown(tables: Sequence[GpuTable]) -> str:
     """Two tables a network: the figures, and how busy the GPU was."""
-    lines = ["# `tarmac serve` beside the bare loop", "", _HOW, ""]
+    lines = ["# `gpuproof serve` beside the bare loop", "", _HOW, ""]
     for table in tables:
         lines += _table(table)
     return "\n".join(lines)

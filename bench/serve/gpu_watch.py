@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
-from tarmac.gpu.nvml import GpuReading, Nvml
+from gpuproof.gpu.nvml import GpuReading, Nvml
 
 from .measuring import Span
 

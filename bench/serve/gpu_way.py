@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tarmac.loadtest import Target
+from gpuproof.loadtest import Target
 
 from . import measuring
 from .cases import NPY
@@ -127,7 +127,7 @@ def _served(
     port = free_port()
     question = scratch / "question.npy"
     question.write_bytes(as_npy(items[:1]))
-    command = [sys.executable, "-m", "tarmac", "serve", str(model), "--python", sys.executable]
+    command = [sys.executable, "-m", "gpuproof", "serve", str(model), "--python", sys.executable]
     command += [
         "--host",
         "127.0.0.1",

@@ -3,7 +3,7 @@
     python -P bench/serve/least_server.py FOLDER PORT PROCESSES
 
 One connection at a time, blocking, in the process that predicts: no hop to a predictor, no time-outs, no health while it
-computes, no bad requests. It reads and writes JSON as Tarmac does; with 2 for PROCESSES, another process reads with it, from
+computes, no bad requests. It reads and writes JSON as GPUproof does; with 2 for PROCESSES, another process reads with it, from
 the other end of the body and while that still comes, and nobody looks whether the lists are regular.
 """
 # pyright: basic, reportMissingImports=false
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import simdjson
 
-from tarmac.serve.codecs import bodies, json_numbers
+from gpuproof.serve.codecs import bodies, json_numbers
 
 _ROOM = 8 * 1024 * 1024
 """Bytes that a body may have."""

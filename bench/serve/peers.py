@@ -46,7 +46,7 @@ class Peer:
         requirements: what is installed there.
         start: given its Python, a scratch folder, the model's folder, a port and the case.
         forms: of bodies that it takes.
-        body: of a request, where it is not Tarmac's; given the question and the case.
+        body: of a request, where it is not GPUproof's; given the question and the case.
         java: whether it needs a Java runtime.
     """
 
@@ -91,9 +91,9 @@ def _uv(words: list[str], environment: Mapping[str, str]) -> None:
         raise Unavailable(f"uv {words[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
 
 
-def _tarmac(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -> Start:
+def _gpuproof(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -> Start:
     command = [
-        str(python.with_name("tarmac")),
+        str(python.with_name("gpuproof")),
         "serve",
         str(model),
         "--host",
@@ -113,7 +113,7 @@ def least_server(processes: int) -> Peer:
 
     def start(python: Path, _scratch: Path, model: Path, port: int, _case: Case) -> Start:
         command = [str(python), "-P", str(_LEAST), str(model), str(port), str(processes)]
-        # As Tarmac's predictors.
+        # As GPUproof's predictors.
         return Start(command, {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}, "/invocations", "/ping")
 
     return Peer("the least server", "", (), start, forms=("json",))
@@ -258,7 +258,7 @@ def _java_environment(python: Path, scratch: Path, model: Path, port: int) -> di
     }
 
 
-TARMAC = Peer("Tarmac", "", (), _tarmac)
+GPUPROOF = Peer("GPUproof", "", (), _gpuproof)
 PEERS = (
     Peer(
         "LitServe 0.2.19",

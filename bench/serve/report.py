@@ -13,7 +13,7 @@ from typing import Any
 
 from .generators import Reading
 
-OWN = "Tarmac"
+OWN = "GPUproof"
 _BARE = "the bare predict loop's pace"
 _WITH_BODIES = (
     "that of a loop that reads the body (`json.loads` and `torch.tensor`, or `np.load`), predicts and writes"
@@ -60,11 +60,11 @@ class Table:
         bytes: of one request's body, as most stacks take it.
         bare_load: seconds that a process takes to import torch and load the model, without a server.
         ceilings: items a second by batch size without any server, one a round.
-        beside: Tarmac's answers a second (by their median time) over the bare loop's predictions (by theirs), by
+        beside: GPUproof's answers a second (by their median time) over the bare loop's predictions (by theirs), by
             clients, one a pair.
         beside_with_bodies: the same over a loop that also reads the body and writes the answer.
-        without_server: the pace of a loop that reads and writes with Tarmac's codecs over the bare loop's, one a pair.
-        bounds: the pace, over the bare loop's, of what has less to do than Tarmac, by its name, with a single client; one
+        without_server: the pace of a loop that reads and writes with GPUproof's codecs over the bare loop's, one a pair.
+        bounds: the pace, over the bare loop's, of what has less to do than GPUproof, by its name, with a single client; one
             a pair.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
@@ -120,7 +120,7 @@ def as_json(tables: Sequence[Table], facts: dict[str, Any]) -> dict[str, Any]:
 def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
     """A table a case, and the ratios side by side."""
     lines = [
-        "# `tarmac serve` beside others",
+        "# `gpuproof serve` beside others",
         "",
         f"{facts['machine']}, Python {facts['python']}; load by {facts['generator']} on the same cores.",
         "",
@@ -139,7 +139,7 @@ def rate(row: Row, clients: int) -> float:
 
 
 def ratio(own: Row, peer: Row, clients: int) -> float | None:
-    """Tarmac's answers a second over a peer's: the median of the rounds' own ratios."""
+    """GPUproof's answers a second over a peer's: the median of the rounds' own ratios."""
     pairs = zip(own.readings.get(clients, []), peer.readings.get(clients, []), strict=False)
     ratios = [mine.rate / theirs.rate for mine, theirs in pairs if theirs.rate]
     return statistics.median(ratios) if ratios else None
@@ -205,11 +205,11 @@ def _table(table: Table) -> list[str]:
             if clients in shares
         )
         noun = "client" if clients == 1 else "clients"
-        lines += [f"Tarmac's pace with {clients} {noun}, by median times: {said}.", ""]
+        lines += [f"GPUproof's pace with {clients} {noun}, by median times: {said}.", ""]
     if table.without_server:
         share = _quartiles(table.without_server)
         lines += [
-            f"A loop that reads and writes with Tarmac's codecs, without a server: {share} of {_BARE}.",
+            f"A loop that reads and writes with GPUproof's codecs, without a server: {share} of {_BARE}.",
             "",
         ]
     for name, shares in table.bounds.items():
@@ -244,8 +244,8 @@ def _table(table: Table) -> list[str]:
     lines += ["", f"A process that only imports torch and loads the model takes {table.bare_load:.1f} s.", ""]
     if own:
         most = table.clients[-1]
-        heads = ["Tarmac over", *(f"{count} clients" for count in table.clients)]
-        heads.append(f"CPU of theirs over Tarmac's, {most} clients")
+        heads = ["GPUproof over", *(f"{count} clients" for count in table.clients)]
+        heads.append(f"CPU of theirs over GPUproof's, {most} clients")
         lines += line(heads) + line(["---"] * len(heads))
         for row in measured:
             if row is own:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.errors import TarmacError
-from tarmac.loadtest import Target, probe
+from gpuproof.errors import GPUproofError
+from gpuproof.loadtest import Target, probe
 
 _PATIENCE_S = 90.0
 _STEP_S = 0.01
@@ -142,7 +142,7 @@ def _until_200(stack: Stack, target: Target, log: Path, patience: float) -> floa
     while time.monotonic() < deadline and stack.process.poll() is None:
         try:
             answer = probe(target)
-        except TarmacError as error:
+        except GPUproofError as error:
             said = error.message
         else:
             if answer.status == 200:

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from digits import split
 
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 
 
 def main() -> None:

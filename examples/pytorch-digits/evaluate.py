@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from digits import split
 
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 
 GOOD_ENOUGH = 0.95
 

@@ -9,7 +9,7 @@ from network import DigitNet
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.places.agent_file import build_agent
+from gpuproof.places.agent_file import build_agent
 
 # Enters the private /opt/ml, and becomes what it is told to.
 _ENTER = """
 import ctypes, json, os, sys
 from pathlib import Path
-from tarmac.agent.mounts import enter_private_contract
+from gpuproof.agent.mounts import enter_private_contract
 ml, read_only, uid, closed, command = json.loads(sys.argv[1])
 enter_private_contract(Path(ml), ())
 if read_only:
@@ -53,12 +53,14 @@ class Ended:
     @property
     def lines(self) -> list[str]:
         """What the script printed: all lines but the verdict's."""
-        return [line for line in self.stdout.decode().splitlines() if not line.startswith("tarmac-verdict: ")]
+        return [
+            line for line in self.stdout.decode().splitlines() if not line.startswith("gpuproof-verdict: ")
+        ]
 
     @property
     def verdict(self) -> dict[str, Any]:
         last = self.stdout.decode(errors="replace").splitlines()[-1]
-        assert last.startswith("tarmac-verdict: "), last
+        assert last.startswith("gpuproof-verdict: "), last
         return json.loads(last.partition(" ")[2])
 
 
@@ -82,14 +84,14 @@ class Box:
     @property
     def folder(self) -> Path:
         """What the ground half has sent, as it lies on this machine."""
-        return self.ml / ("input/data/code" if self.kind == "training" else "processing/tarmac")
+        return self.ml / ("input/data/code" if self.kind == "training" else "processing/gpuproof")
 
     @property
     def failure(self) -> str:
         return (self.ml / "output" / ("failure" if self.kind == "training" else "message")).read_text()
 
     def results(self, host: str = "algo-1") -> Path:
-        where = "output/data/tarmac" if self.kind == "training" else "processing/tarmac-out"
+        where = "output/data/gpuproof" if self.kind == "training" else "processing/gpuproof-out"
         return self.ml / where / host
 
     @property
@@ -168,7 +170,7 @@ class Box:
             agent: where the agent's file lies in it, if not with the job.
         """
         inside = "/opt/ml/" + str(self.folder.relative_to(self.ml))
-        file = agent or f"{inside}/tarmac-agent.pyz"
+        file = agent or f"{inside}/gpuproof-agent.pyz"
         command = [self.python, file, *(words or ("--container", inside))]
         told = json.dumps([str(self.ml), read_only, uid, closed, command])
         prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"] if first else []
@@ -218,7 +220,7 @@ class Box:
         return buffer.getvalue()
 
     def _take_agent(self, folder: Path) -> None:
-        target = folder / "tarmac-agent.pyz"
+        target = folder / "gpuproof-agent.pyz"
         target.unlink(missing_ok=True)
         target.write_bytes(self.agent.read_bytes())
 
@@ -230,7 +232,7 @@ def _namespaces() -> bool:
 @pytest.fixture(scope="session")
 def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agent as one file."""
-    built = tmp_path_factory.mktemp("agent") / "tarmac-agent.pyz"
+    built = tmp_path_factory.mktemp("agent") / "gpuproof-agent.pyz"
     build_agent(built)
     return built
 

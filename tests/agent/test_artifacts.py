@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent import artifacts
-from tarmac.agent.artifacts import ArtifactError, pack
-from tarmac.agent.unpacking import unpack
+from gpuproof.agent import artifacts
+from gpuproof.agent.artifacts import ArtifactError, pack
+from gpuproof.agent.unpacking import unpack
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_full_disk_leaves_no_half_archive_and_keeps_the_old_one(model: Path, a
     (model / "big").write_bytes(os.urandom(2 << 20))
     # A limit on file size fails the write as a full disk does, without one. In a process of its own: it holds for all.
     code = (
-        "import resource, signal, sys; from pathlib import Path; from tarmac.agent.artifacts import *\n"
+        "import resource, signal, sys; from pathlib import Path; from gpuproof.agent.artifacts import *\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
         "try: pack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "except ArtifactError as error: print(error)\n"
@@ -287,7 +287,7 @@ def test_packing_takes_little_memory(tmp_path: Path) -> None:
         file.truncate(200 << 20)
     # VmHWM and not getrusage: a child begins with its parent's figure there.
     code = (
-        "import sys; from pathlib import Path; from tarmac.agent.artifacts import pack\n"
+        "import sys; from pathlib import Path; from gpuproof.agent.artifacts import pack\n"
         "pack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])\n"
     )

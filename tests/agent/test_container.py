@@ -55,16 +55,18 @@ def test_the_script_stands_in_the_world_that_it_knows_from_local_runs(box: Box) 
     assert env["SM_FRAMEWORK_MODULE"] == "sagemaker_pytorch_container.training:main"
     assert env["TRAINING_JOB_NAME"] == "digits-20260101-000000-abcd"
     assert (env["WHO"], env["TRAINING_JOB_ARN"], env["SM_OWN"]) == ("me", "arn", "kept")
-    assert (env["TARMAC_REQUIRE_GPU"], env["TARMAC_EXPECTED_GPUS"]) == ("0", "2")
+    assert (env["GPUPROOF_REQUIRE_GPU"], env["GPUPROOF_EXPECTED_GPUS"]) == ("0", "2")
 
 
-@pytest.mark.skipif(not PYTHON_39.exists(), reason="there is no Python without Tarmac here")
+@pytest.mark.skipif(not PYTHON_39.exists(), reason="there is no Python without GPUproof here")
 def test_the_script_can_import_the_runtime_library_from_the_agents_file(box: Box) -> None:
     box.sagemaker()
-    box.send({"train.py": "import tarmac.runtime as r; print(r.__file__)"})
+    box.send({"train.py": "import gpuproof.runtime as r; print(r.__file__)"})
     box.python = str(PYTHON_39)
     done = box.carry_out()
-    assert done.lines == ["/opt/ml/input/data/code/tarmac-agent.pyz/tarmac/runtime/__init__.py"], done.stderr
+    assert done.lines == ["/opt/ml/input/data/code/gpuproof-agent.pyz/gpuproof/runtime/__init__.py"], (
+        done.stderr
+    )
 
 
 @pytest.mark.skipif(not PYTHON_39.exists(), reason="there is no Python 3.9 here")
@@ -112,13 +114,13 @@ def test_how_a_channel_comes_is_told_as_sagemaker_tells_it(box: Box) -> None:
 
 
 def test_a_channel_of_the_users_that_is_called_code_is_shown(box: Box) -> None:
-    box.sagemaker(channels=["tarmac"])
+    box.sagemaker(channels=["gpuproof"])
     box.send({"train.py": REPORT})
     sent = box.folder
-    (box.ml / "input/data/code").rename(box.ml / "input/data/tarmac")
+    (box.ml / "input/data/code").rename(box.ml / "input/data/gpuproof")
     sent.mkdir()
-    (sent / "tarmac-agent.pyz").write_bytes(box.agent.read_bytes())
-    done = box.carry_out("--container", "/opt/ml/input/data/tarmac")
+    (sent / "gpuproof-agent.pyz").write_bytes(box.agent.read_bytes())
+    done = box.carry_out("--container", "/opt/ml/input/data/gpuproof")
     assert done.code == 0, done.stderr
     assert json.loads(done.lines[0])["env"]["SM_CHANNELS"] == '["code"]'
 
@@ -140,7 +142,7 @@ def test_an_input_over_that_place_leaves_the_code_beside_it_as_locally(box: Box)
     box.kind = "processing"
     box.sagemaker()
     inputs = [
-        {"InputName": "tarmac", "S3Input": {"LocalPath": "/opt/ml/processing/tarmac"}},
+        {"InputName": "gpuproof", "S3Input": {"LocalPath": "/opt/ml/processing/gpuproof"}},
         {"InputName": "raw", "S3Input": {"LocalPath": "/opt/ml/processing/input"}},
     ]
     cluster = {"ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.xlarge"}}
@@ -164,7 +166,7 @@ def test_the_verdict_is_the_last_line_and_lies_where_it_is_uploaded(box: Box) ->
     done = box.carry_out()
     first, last = done.stdout.decode().splitlines()
     assert first == "done"
-    assert last.startswith("tarmac-verdict: ")
+    assert last.startswith("gpuproof-verdict: ")
     assert done.verdict == json.loads((box.results() / "verdict.json").read_text())
     assert done.verdict["outcome"] == box.run["verdict"] == "no-gpu-expected"
     assert (box.run["place"], box.run["isolation"], box.run["exit_code"]) == ("sagemaker", "container", 0)
@@ -358,4 +360,4 @@ def test_an_archive_of_the_output_folder_holds_what_the_ground_half_looks_for(
     with tarfile.open(tmp_path / "output.tar.gz", "w:gz") as tar:
         tar.add(box.ml / "output/data", arcname=".")
     with tarfile.open(tmp_path / "output.tar.gz") as tar:
-        assert {"./tarmac/algo-1/verdict.json", "./tarmac/algo-1/run.json"} <= set(tar.getnames())
+        assert {"./gpuproof/algo-1/verdict.json", "./gpuproof/algo-1/run.json"} <= set(tar.getnames())

@@ -94,9 +94,9 @@ def test_a_script_that_ignores_the_stop_is_killed_in_time(box: Box, first: bool)
 
 
 def test_sagemakers_own_patience_bounds_the_jobs(box: Box) -> None:
-    from tarmac.agent.container_job import ContainerConfig, job_here
-    from tarmac.agent.job import AgentJob
-    from tarmac.agent.paths import ContainerPaths
+    from gpuproof.agent.container_job import ContainerConfig, job_here
+    from gpuproof.agent.job import AgentJob
+    from gpuproof.agent.paths import ContainerPaths
 
     job = AgentJob("a-1", "a", "training", "a.py", "python3", "/c", stop_grace=900)
     assert job_here(job, ContainerConfig(), ContainerPaths(box.folder, box.ml)).stop_grace < 120
@@ -137,7 +137,7 @@ left = subprocess.Popen(["setsid", "sh", "-c", "sleep 600 & wait"])
 end = time.monotonic() + 60
 while os.path.exists(f"/proc/{int(said)}") and time.monotonic() < end:
     time.sleep(0.02)
-print(open("/proc/1/cmdline").read().split("\\0")[1].endswith("tarmac-agent.pyz"), time.monotonic() < end)
+print(open("/proc/1/cmdline").read().split("\\0")[1].endswith("gpuproof-agent.pyz"), time.monotonic() < end)
 """
         }
     )
@@ -216,7 +216,7 @@ def test_output_is_passed_on_byte_for_byte(box: Box) -> None:
         }
     )
     done = box.carry_out()
-    script, _, verdict = done.stdout.rpartition(b"\ntarmac-verdict: ")
+    script, _, verdict = done.stdout.rpartition(b"\ngpuproof-verdict: ")
     assert script == bytes(range(256)) * 40 + b"\xff\xfe end"
     assert json.loads(verdict)["outcome"] == "no-gpu-expected"
 
@@ -271,7 +271,7 @@ def test_nothing_but_tmp_and_opt_ml_need_be_writable(box: Box) -> None:
     box.send(
         {
             "train.py": "open('/opt/ml/model/w', 'w').write('w')\n"
-            "try: open('/etc/tarmac-test', 'w')\nexcept OSError as e: print(e.strerror)"
+            "try: open('/etc/gpuproof-test', 'w')\nexcept OSError as e: print(e.strerror)"
         }
     )
     done = box.carry_out(read_only=True)
@@ -379,9 +379,9 @@ def test_an_unused_gpu_ends_the_job_and_says_so(
 
 
 def test_a_verdict_that_is_too_long_for_a_line_goes_without_its_series() -> None:
-    from tarmac.agent.container import LONGEST_LINE, verdict_line
-    from tarmac.agent.verdict import GpuVerdict, Verdict
-    from tarmac.gpu.evidence import Series
+    from gpuproof.agent.container import LONGEST_LINE, verdict_line
+    from gpuproof.agent.verdict import GpuVerdict, Verdict
+    from gpuproof.gpu.evidence import Series
 
     gpus = tuple(GpuVerdict(index, series=Series(1.0, (12.5,) * 30_000)) for index in range(4))
     whole = Verdict("used", "so", gpus=gpus).to_json()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.contract import (
+from gpuproof.agent.contract import (
     Machine,
     hyperparameter_texts,
     input_data_config,
@@ -20,8 +20,8 @@ from tarmac.agent.contract import (
     script_arguments,
     script_environment,
 )
-from tarmac.agent.job import AgentJob, Mount, ProcessingOutput
-from tarmac.agent.paths import ContractPaths
+from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput
+from gpuproof.agent.paths import ContractPaths
 
 RECORDED = json.loads((Path(__file__).parent / "contract" / "toolkit-5.1.4.json").read_text())
 

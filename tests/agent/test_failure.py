@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.agent.failure import LIMIT, describe_exit, error_line, exit_code, failure_text, reason
+from gpuproof.agent.failure import LIMIT, describe_exit, error_line, exit_code, failure_text, reason
 
 TRACEBACK = """epoch 1
 Traceback (most recent call last):

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from desk import gone, until
 
-from tarmac.agent.descendants import descendants
-from tarmac.agent.job import Mount
-from tarmac.agent.keeper import Keeper, KeeperLost, Launch
-from tarmac.agent.mounts import enter_private_contract
+from gpuproof.agent.descendants import descendants
+from gpuproof.agent.job import Mount
+from gpuproof.agent.keeper import Keeper, KeeperLost, Launch
+from gpuproof.agent.mounts import enter_private_contract
 
 NAMESPACES = subprocess.run(["unshare", "--user", "--mount", "true"], capture_output=True).returncode == 0
 needs_namespaces = pytest.mark.skipif(not NAMESPACES, reason="this host allows no user namespaces")
@@ -110,7 +110,7 @@ def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Keeper
 def test_when_the_agent_is_killed_everything_below_it_dies() -> None:
     agent = """
 import os, sys, time
-from tarmac.agent.keeper import Keeper, Launch
+from gpuproof.agent.keeper import Keeper, Launch
 keeper = Keeper.start(None, ())
 keeper.message()
 script = "import os, time\\nos.setsid()\\nif os.fork():\\n    os._exit(0) if os.fork() else time.sleep(600)\\ntime.sleep(600)"
@@ -252,7 +252,7 @@ def test_a_mount_that_is_refused_says_which(start: Callable[..., Keeper], tmp_pa
 _REMOVED_MEANWHILE = """
 import ctypes, os, sys
 from pathlib import Path
-from tarmac.agent.mounts import enter_private_contract
+from gpuproof.agent.mounts import enter_private_contract
 
 assert ctypes.CDLL(None).mount(b"tmpfs", b"/opt", b"tmpfs", 0, None) == 0
 os.mkdir("/opt/ml")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.leftovers import models_left_behind, snapshot
+from gpuproof.agent.leftovers import models_left_behind, snapshot
 
 
 @pytest.mark.parametrize(

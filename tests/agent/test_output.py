@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.output import OutputLog, Sink, appending_to
+from gpuproof.agent.output import OutputLog, Sink, appending_to
 
 
 def copied(content: bytes, to: Path | Sink, piece: int = 1 << 16) -> OutputLog:

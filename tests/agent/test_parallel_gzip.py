@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tarmac.agent.parallel_gzip import ParallelGzip
+from gpuproof.agent.parallel_gzip import ParallelGzip
 
 MIB = 1 << 20  # several blocks
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.requirements import (
+from gpuproof.agent.requirements import (
     RequirementsConflict,
     RequirementsFailed,
     explain_conflict,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.state import RunState, read_state, write_json
+from gpuproof.agent.state import RunState, read_state, write_json
 
 
 @pytest.fixture

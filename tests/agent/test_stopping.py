@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tarmac.agent.clock import Deadlines
-from tarmac.agent.stopping import AT_ONCE, GRACEFUL, StopRequested, StopSignals
+from gpuproof.agent.clock import Deadlines
+from gpuproof.agent.stopping import AT_ONCE, GRACEFUL, StopRequested, StopSignals
 
 
 @pytest.fixture

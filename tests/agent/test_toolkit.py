@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tarmac.agent.container_job import NotUnderstood
-from tarmac.agent.toolkit import understand
+from gpuproof.agent.container_job import NotUnderstood
+from gpuproof.agent.toolkit import understand
 
 if TYPE_CHECKING:
     from conftest import Box, Ended
@@ -48,7 +48,7 @@ def ask(box: Box, hyperparameters: Mapping[str, str], **files: str) -> None:
 
 def train(box: Box) -> Ended:
     """What the image's `train` would do."""
-    return box.carry_out("--toolkit", "/opt/ml/toolkit", agent="/opt/ml/toolkit/tarmac-agent.pyz")
+    return box.carry_out("--toolkit", "/opt/ml/toolkit", agent="/opt/ml/toolkit/gpuproof-agent.pyz")
 
 
 def test_what_the_sdk_means_is_understood() -> None:
@@ -118,7 +118,7 @@ def test_the_script_runs_as_in_awss_image(box: Box) -> None:
     assert env["TRAINING_JOB_NAME"] == "tensorflow-training-1"
 
 
-def test_nothing_of_tarmacs_is_left_in_such_a_jobs_output(box: Box) -> None:
+def test_nothing_of_gpuproofs_is_left_in_such_a_jobs_output(box: Box) -> None:
     ask(box, SDK, train_py="print('done')")
     done = train(box)
     assert (done.code, done.stdout, done.stderr) == (0, b"done\n", "")

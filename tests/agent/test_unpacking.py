@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.artifacts import ArtifactError, pack
-from tarmac.agent.unpacking import UnsafeArchive, unpack
+from gpuproof.agent.artifacts import ArtifactError, pack
+from gpuproof.agent.unpacking import UnsafeArchive, unpack
 
 Member = tuple[str, bytes, str | bytes]
 

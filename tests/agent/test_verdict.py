@@ -5,7 +5,7 @@ import json
 import pytest
 from watched import JOB, STRANGER, gpu, watched
 
-from tarmac.agent.verdict import (
+from gpuproof.agent.verdict import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,
@@ -16,7 +16,7 @@ from tarmac.agent.verdict import (
     judge,
     used_so_far,
 )
-from tarmac.gpu.evidence import NVML_FAILED, NVML_MISSING, Evidence
+from gpuproof.gpu.evidence import NVML_FAILED, NVML_MISSING, Evidence
 
 ONE = Expectation(1, "A10G", "instance_type: g5.xlarge", required=True)
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)

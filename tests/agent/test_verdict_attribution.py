@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from watched import JOB, OUTSIDER, STRANGER, gpu, watched
 
-from tarmac.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
 
 ONE = Expectation(1, required=True)
 CONTAINER = {"pids_comparable": False}

@@ -3,9 +3,9 @@
 import pytest
 from watched import JOB, STRANGER, Timeline, cpu, gpu, watched
 
-from tarmac.agent.verdict import Bottleneck, Expectation, judge
-from tarmac.gpu.evidence import Evidence
-from tarmac.gpu.processes import ShmReading
+from gpuproof.agent.verdict import Bottleneck, Expectation, judge
+from gpuproof.gpu.evidence import Evidence
+from gpuproof.gpu.processes import ShmReading
 
 OURS = {"mib": 8000, "pids": {JOB: 7900}}
 STARVED: Timeline = gpu(25, **OURS)

@@ -20,7 +20,7 @@ import pytest
 from desk import until
 from nvml_stub import SCENARIO_VARIABLE, Scenario, build_library, loaded
 
-from tarmac.gpu.nvml import MIB, GpuReading, count_gpus
+from gpuproof.gpu.nvml import MIB, GpuReading, count_gpus
 
 BENCH = Path(__file__).parents[2] / "bench"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue.refresh import Refresh
-from tarmac.catalogue.refresh.clients import Clients
-from tarmac.catalogue.tables import Tables
-from tarmac.settings import boto3_session
+from gpuproof.catalogue.refresh import Refresh
+from gpuproof.catalogue.refresh.clients import Clients
+from gpuproof.catalogue.tables import Tables
+from gpuproof.settings import boto3_session
 
 Answer = Callable[[str, str], tuple[int, str]]
 """What a stand-in for AWS says to a region and a request's body: a status and a body."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.binaries import match_architectures
-from tarmac.catalogue.tables import Tables
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.binaries import match_architectures
+from gpuproof.catalogue.tables import Tables
 
 CATALOGUE = Catalogue(Tables())
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import tarmac.catalogue.tables as tables_module
-from tarmac.catalogue import JOB_KINDS
-from tarmac.catalogue.binaries import parse_architecture
-from tarmac.catalogue.tables import Tables
+import gpuproof.catalogue.tables as tables_module
+from gpuproof.catalogue import JOB_KINDS
+from gpuproof.catalogue.binaries import parse_architecture
+from gpuproof.catalogue.tables import Tables
 
 TABLES = Tables()
 FILES = sorted(tables_module.SHIPPED.glob("*.csv"))

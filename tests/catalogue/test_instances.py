@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.tables import Tables
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.tables import Tables
 
 MIB = 1024**2
 CATALOGUE = Catalogue(Tables())

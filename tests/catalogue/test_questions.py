@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue, JobKind
-from tarmac.catalogue.api_types import accepted_types, service_model
-from tarmac.catalogue.tables import Tables
+from gpuproof.catalogue import Catalogue, JobKind
+from gpuproof.catalogue.api_types import accepted_types, service_model
+from gpuproof.catalogue.tables import Tables
 
 CATALOGUE = Catalogue(Tables())
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarmac.cli.main import main
+from gpuproof.cli.main import main
 
 REGIONS = """<DescribeRegionsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><regionInfo><item>
 <regionName>us-east-1</regionName></item></regionInfo></DescribeRegionsResponse>"""

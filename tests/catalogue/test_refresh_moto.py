@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.refresh.store import Scope, Store
-from tarmac.cli.main import main
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.refresh.store import Scope, Store
+from gpuproof.cli.main import main
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def test_types_of_all_regions_are_read_once_each_and_fractions_are_kept(refreshi
 @pytest.mark.usefixtures("moto")
 def test_what_is_read_has_the_columns_of_the_shipped_table(refreshing) -> None:
     outcomes = refreshing().refresh.fetch(["us-east-1"], ["instances", "offerings", "spot-prices"])
-    data = Path(__import__("tarmac.catalogue").catalogue.__file__).parent / "data"
+    data = Path(__import__("gpuproof.catalogue").catalogue.__file__).parent / "data"
     for outcome, table in zip(outcomes, ("instances", "offerings", "prices"), strict=True):
         header = (data / f"{table}.csv").read_text().splitlines()[0].split(",")
         assert list(outcome.rows[0]) == header
@@ -87,7 +87,7 @@ def test_an_announced_end_is_not_forgotten_when_the_api_still_offers_the_type(
 def test_a_part_that_fails_keeps_the_old_and_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tarmac.settings.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("gpuproof.settings.cache_dir", lambda: tmp_path)
     Store(tmp_path / "catalogue").save({Scope("ec2-prices", "us-east-1"): []}, "2026-10-01")
     # Moto has no price list: it answers 500.
     parts = ["--part", "offerings", "--part", "ec2-prices"]
@@ -103,7 +103,7 @@ def test_a_part_that_fails_keeps_the_old_and_is_named(
 def test_check_writes_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tarmac.settings.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("gpuproof.settings.cache_dir", lambda: tmp_path)
     main(["catalogue", "refresh", "--check", "--region", "us-east-1", "--part", "offerings"])
     assert capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []

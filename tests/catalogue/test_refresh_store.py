@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.refresh.store import Scope, Store
-from tarmac.catalogue.rows import Row
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.refresh.store import Scope, Store
+from gpuproof.catalogue.rows import Row
 
 
 def offering(name: str, region: str) -> Row:

@@ -8,12 +8,12 @@ import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.refresh import account, pricing
-from tarmac.catalogue.refresh.compare import differences
-from tarmac.catalogue.refresh.runner import Outcome
-from tarmac.catalogue.refresh.store import Scope
-from tarmac.catalogue.tables import Tables
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.refresh import account, pricing
+from gpuproof.catalogue.refresh.compare import differences
+from gpuproof.catalogue.refresh.runner import Outcome
+from gpuproof.catalogue.refresh.store import Scope
+from gpuproof.catalogue.tables import Tables
 
 Answer = dict[str, Any]
 
@@ -145,7 +145,7 @@ def test_ami_ids_are_asked_ten_at_a_time_and_missing_ones_left_out(stubbed) -> N
 def test_spot_prices_are_the_newest_of_each_zone(stubbed) -> None:
     from datetime import UTC, datetime
 
-    from tarmac.catalogue.refresh.ec2 import spot_rows
+    from gpuproof.catalogue.refresh.ec2 import spot_rows
 
     def reading(zone: str, hour: int, price: str) -> Answer:
         at = datetime(2026, 11, 21, hour, tzinfo=UTC)
@@ -199,7 +199,7 @@ def test_check_tells_new_and_vanished_offerings() -> None:
 
 
 def test_refreshed_quotas_bring_code_and_limit_of_the_account(tmp_path) -> None:
-    from tarmac.catalogue.refresh.store import Store
+    from gpuproof.catalogue.refresh.store import Store
 
     row = {
         "service": "sagemaker",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue, Request
-from tarmac.catalogue.tables import Tables
-from tarmac.units import CountRange, MemoryRange
+from gpuproof.catalogue import Catalogue, Request
+from gpuproof.catalogue.tables import Tables
+from gpuproof.units import CountRange, MemoryRange
 
 CATALOGUE = Catalogue(Tables())
 

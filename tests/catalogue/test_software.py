@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue, JobKind
-from tarmac.catalogue.tables import Tables
+from gpuproof.catalogue import Catalogue, JobKind
+from gpuproof.catalogue.tables import Tables
 
 CATALOGUE = Catalogue(Tables())
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue, Instance, Request
-from tarmac.catalogue.tables import Tables
-from tarmac.units import CountRange, MemoryRange
+from gpuproof.catalogue import Catalogue, Instance, Request
+from gpuproof.catalogue.tables import Tables
+from gpuproof.units import CountRange, MemoryRange
 
 MIB, GIB = 1024**2, 1024**3
 CATALOGUE = Catalogue(Tables())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.documentation import index, page
-from tarmac.check.examples import read_documentation
-from tarmac.check.rule import Rule, all_rules
+from gpuproof.check.documentation import index, page
+from gpuproof.check.examples import read_documentation
+from gpuproof.check.rule import Rule, all_rules
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +36,7 @@ def test_a_page_has_the_reason_and_every_example(rule: Rule) -> None:
 def test_a_rule_is_named_and_filed_as_its_code_says(rule: Rule) -> None:
     assert re.fullmatch(r"[A-Z]{1,3}\d{3}", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
-    file = ROOT / "src/tarmac/check/rules" / f"{rule.code.lower()}_{rule.name.replace('-', '_')}.py"
+    file = ROOT / "src/gpuproof/check/rules" / f"{rule.code.lower()}_{rule.name.replace('-', '_')}.py"
     assert file.exists()
 
 

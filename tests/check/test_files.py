@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from checking import write_files
 
-from tarmac.check.files import find_files
-from tarmac.errors import UsageError
+from gpuproof.check.files import find_files
+from gpuproof.errors import UsageError
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The pre-commit hook and the GitHub Action do what `tarmac check` does."""
+"""The pre-commit hook and the GitHub Action do what `gpuproof check` does."""
 
 import os
 import subprocess
@@ -56,11 +56,11 @@ def test_the_action_writes_to_a_file_and_still_fails(tmp_path: Path) -> None:
 
 
 def run_action(folder: Path, inputs: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The action's last step, as a runner would start it, with this Tarmac in place of an installed one."""
+    """The action's last step, as a runner would start it, with this GPUproof in place of an installed one."""
     step = ACTION["runs"]["steps"][-1]
     temporary = folder / "runner"
-    (temporary / "tarmac").mkdir(parents=True)
-    (temporary / "tarmac" / "bin").symlink_to(Path(sys.executable).parent)
+    (temporary / "gpuproof").mkdir(parents=True)
+    (temporary / "gpuproof" / "bin").symlink_to(Path(sys.executable).parent)
     values = {name: inputs.get(name, str(one["default"])) for name, one in ACTION["inputs"].items()}
     environment = {
         name: values[text.removeprefix("${{ inputs.").removesuffix(" }}")]

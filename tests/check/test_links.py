@@ -73,7 +73,7 @@ def test_the_job_of_a_notebook_runs_the_file_that_it_writes(here: Path) -> None:
     [
         ("jobs/launch.py", "jobs/train.py"),
         ("jobs/launch.py", "train.py"),
-        ("tarmac.yaml", "train.py"),
+        ("gpuproof.yaml", "train.py"),
     ],
 )
 def test_the_script_is_found_from_the_launcher_and_from_the_working_folder(

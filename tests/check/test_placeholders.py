@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarmac.check.placeholders import is_no_secret, to_fill_in
+from gpuproof.check.placeholders import is_no_secret, to_fill_in
 
 
 @pytest.mark.parametrize("text", ["s3://your-bucket/data", "<your-bucket>", "YOUR_ACCOUNT_ID", "<role-arn>"])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from checking import module_of, value_of, write_files
 
-from tarmac.check.project import Project
-from tarmac.check.readers.units import read_units
+from gpuproof.check.project import Project
+from gpuproof.check.readers.units import read_units
 
 
 @pytest.mark.parametrize(

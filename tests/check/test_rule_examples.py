@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.engine import Options, check_paths
-from tarmac.check.examples import Example, read_documentation
-from tarmac.check.fixing.apply import plan_fixes, write
-from tarmac.check.rule import Hit, Rule, all_rules
-from tarmac.check.selection import Selection
+from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.examples import Example, read_documentation
+from gpuproof.check.fixing.apply import plan_fixes, write
+from gpuproof.check.rule import Hit, Rule, all_rules
+from gpuproof.check.selection import Selection
 
 CASES = [
     pytest.param(rule, example, id=f"{rule.code}-{example.verdict}-{number}")

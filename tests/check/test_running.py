@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from checking import write_files
 
-from tarmac.check.running import check_job
-from tarmac.jobs.load import load
+from gpuproof.check.running import check_job
+from gpuproof.jobs.load import load
 
 TRAIN = """
 import torch
@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_script_that_never_uses_its_gpus_is_an_error(here: Path) -> None:
-    write_files(here, {"train.py": TRAIN, "net.py": NET, "tarmac.yaml": JOB})
+    write_files(here, {"train.py": TRAIN, "net.py": NET, "gpuproof.yaml": JOB})
     found = {hit.code: hit for hit in check_job(load(here))}
     assert "PT101" in found
     assert "all 4 GPUs stay idle on `ml.g5.12xlarge`" in found["PT101"].finding.message
@@ -39,19 +39,19 @@ def test_a_script_that_never_uses_its_gpus_is_an_error(here: Path) -> None:
 
 
 def test_a_module_that_the_script_imports_counts(here: Path) -> None:
-    write_files(here, {"train.py": TRAIN, "net.py": NET + "# .to(device)", "tarmac.yaml": JOB})
+    write_files(here, {"train.py": TRAIN, "net.py": NET + "# .to(device)", "gpuproof.yaml": JOB})
     assert "PT101" not in {hit.code for hit in check_job(load(here))}
 
 
 def test_settings_of_the_scripts_project_are_kept(here: Path) -> None:
-    settings = '[tool.tarmac.check]\nignore = ["PT101"]\n'
-    write_files(here, {"train.py": TRAIN, "net.py": NET, "tarmac.yaml": JOB, "pyproject.toml": settings})
+    settings = '[tool.gpuproof.check]\nignore = ["PT101"]\n'
+    write_files(here, {"train.py": TRAIN, "net.py": NET, "gpuproof.yaml": JOB, "pyproject.toml": settings})
     assert "PT101" not in {hit.code for hit in check_job(load(here))}
 
 
 def test_a_comment_in_the_script_silences(here: Path) -> None:
     script = TRAIN.replace("loss.backward()", "loss.backward()  # noqa: PT101")
-    write_files(here, {"train.py": script, "net.py": NET, "tarmac.yaml": JOB})
+    write_files(here, {"train.py": script, "net.py": NET, "gpuproof.yaml": JOB})
     assert "PT101" not in {hit.code for hit in check_job(load(here))}
 
 
@@ -61,5 +61,5 @@ def test_a_script_without_an_instance_type_is_checked_by_itself(here: Path) -> N
 
 
 def test_a_shell_script_is_not_ours(here: Path) -> None:
-    write_files(here, {"train.sh": "exit 1\n", "tarmac.yaml": "entry_point: train.sh\n"})
+    write_files(here, {"train.sh": "exit 1\n", "gpuproof.yaml": "entry_point: train.sh\n"})
     assert check_job(load(here)) == []

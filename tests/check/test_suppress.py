@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from checking import check_here, write_files
 
-from tarmac.check.engine import Options, check_paths
-from tarmac.check.selection import Selection, selected_rules
-from tarmac.check.settings import read_settings
-from tarmac.errors import UsageError
+from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.selection import Selection, selected_rules
+from gpuproof.check.settings import read_settings
+from gpuproof.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +31,9 @@ def codes(comment: str = "", line: str = "") -> list[str]:
         "  # noqa:E901",
         "  # noqa: F401, E901",
         "  # NOQA: E9",
-        "  # tarmac: ignore[E901]",
-        "  # tarmac: ignore[syntax-error]",
-        "  # tarmac: ignore",
+        "  # gpuproof: ignore[E901]",
+        "  # gpuproof: ignore[syntax-error]",
+        "  # gpuproof: ignore",
     ],
 )
 def test_a_comment_on_the_line_silences(comment: str) -> None:
@@ -41,15 +41,15 @@ def test_a_comment_on_the_line_silences(comment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "comment", ["", "  # noqa: F401", "  # tarmac: ignore[PT101]", "  # noqally", "  # tarmac: ignored"]
+    "comment", ["", "  # noqa: F401", "  # gpuproof: ignore[PT101]", "  # noqally", "  # gpuproof: ignored"]
 )
 def test_other_comments_do_not(comment: str) -> None:
     assert codes(comment) == ["E901"]
 
 
 def test_a_comment_for_the_file_silences_it() -> None:
-    assert codes(line="# tarmac: ignore-file[E901]") == []
-    assert codes(line="# tarmac: ignore-file[PT101]") == ["E901"]
+    assert codes(line="# gpuproof: ignore-file[E901]") == []
+    assert codes(line="# gpuproof: ignore-file[PT101]") == ["E901"]
 
 
 def test_a_call_over_several_lines_is_silenced_at_its_end_too(here: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_call_over_several_lines_is_silenced_at_its_end_too(here: Path) -> Non
 def test_settings_are_those_of_the_nearest_pyproject(here: Path) -> None:
     write_files(
         here,
-        {"pyproject.toml": '[tool.tarmac.check]\nignore = ["E901"]\n', "sub/pyproject.toml": "[project]\n"},
+        {"pyproject.toml": '[tool.gpuproof.check]\nignore = ["E901"]\n', "sub/pyproject.toml": "[project]\n"},
     )
     assert read_settings(here / "sub").ignore == ("E901",)
 
@@ -80,7 +80,7 @@ def test_per_file_ignores(here: Path) -> None:
     write_files(
         here,
         {
-            "pyproject.toml": '[tool.tarmac.check.per-file-ignores]\n"old/*" = ["E901"]\n',
+            "pyproject.toml": '[tool.gpuproof.check.per-file-ignores]\n"old/*" = ["E901"]\n',
             "old/a.py": "x = (",
             "new/a.py": "x = (",
         },
@@ -101,7 +101,7 @@ def test_per_file_ignores(here: Path) -> None:
     ],
 )
 def test_wrong_settings_are_wrong_usage(here: Path, table: str, said: str) -> None:
-    write_files(here, {"pyproject.toml": f"[tool.tarmac.check]\n{table}\n"})
+    write_files(here, {"pyproject.toml": f"[tool.gpuproof.check]\n{table}\n"})
     with pytest.raises(UsageError, match=said):
         read_settings(here)
 

@@ -3,7 +3,7 @@
 import pytest
 from checking import module_of
 
-from tarmac.check.tags import Tag, Tagged
+from gpuproof.check.tags import Tag, Tagged
 
 
 def tagged(text: str) -> Tagged:

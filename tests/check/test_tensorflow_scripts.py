@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.project import Project
-from tarmac.check.span import Unit
-from tarmac.check.tensorflow_scripts import chain, removed_from_keras, tensorflow_is_at_least
+from gpuproof.check.project import Project
+from gpuproof.check.span import Unit
+from gpuproof.check.tensorflow_scripts import chain, removed_from_keras, tensorflow_is_at_least
 
 
 @pytest.mark.parametrize(

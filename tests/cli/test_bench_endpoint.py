@@ -1,4 +1,4 @@
-"""`tarmac bench-endpoint`, as a person types it."""
+"""`gpuproof bench-endpoint`, as a person types it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tarmac.cli.main import main
+from gpuproof.cli.main import main
 
 
 class Model(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.setattr("tarmac.catalogue.catalogue.cache_path", lambda: tmp_path)
+    monkeypatch.setattr("gpuproof.catalogue.catalogue.cache_path", lambda: tmp_path)
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["bench-endpoint", *words])
@@ -104,7 +104,7 @@ def test_a_target_that_is_missed_leaves_code_1(bench: Any, url: str) -> None:
 
 
 def test_the_cost_is_that_of_the_endpoints_price(bench: Any, url: str) -> None:
-    from tarmac.catalogue import Catalogue
+    from gpuproof.catalogue import Catalogue
 
     words = ("--instance-type", "ml.g5.xlarge", "--region", "us-west-2")
     _, out, _ = bench(url, "--rate", "100", *SHORT, *words, "--format", "json")
@@ -164,7 +164,7 @@ def test_nobody_there_is_said_so(bench: Any) -> None:
     code, _, err = bench(f"http://127.0.0.1:{port}")
     assert code == 1
     assert "Nobody listens" in err
-    assert "tarmac serve" in err
+    assert "gpuproof serve" in err
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_impossible_words_are_wrong_usage(bench: Any, words: tuple[str, str]) ->
 
 @pytest.mark.slow
 def test_ctrl_c_prints_what_was_measured_and_leaves_130(url: str) -> None:
-    command = [sys.executable, "-m", "tarmac", "bench-endpoint", url, "--rate", "50", "--duration", "600s"]
+    command = [sys.executable, "-m", "gpuproof", "bench-endpoint", url, "--rate", "50", "--duration", "600s"]
     process = subprocess.Popen([*command, "--warm-up", "0s"], stdout=subprocess.PIPE, text=True)
     try:
         assert Model.started.wait(120)

@@ -1,4 +1,4 @@
-"""Tarmac's own words beside the script's output."""
+"""GPUproof's own words beside the script's output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from tarmac.cli.console import Console
+from gpuproof.cli.console import Console
 
 CLEAR = "\r\x1b[K"
 

@@ -1,4 +1,4 @@
-"""`tarmac doctor`, as a person types it."""
+"""`gpuproof doctor`, as a person types it."""
 
 import io
 import json
@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 from machines import SCENARIOS, build_machine, read_scenario
 
-from tarmac.cli.main import main
-from tarmac.doctor.machine import Machine
-from tarmac.gpu.nvml import count_gpus
+from gpuproof.cli.main import main
+from gpuproof.doctor.machine import Machine
+from gpuproof.gpu.nvml import count_gpus
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tarmac.settings.cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("gpuproof.settings.cache_dir", lambda: tmp_path)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
-def tarmac(capsys: pytest.CaptureFixture[str]) -> Run:
+def gpuproof(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["doctor", *words])
         said = capsys.readouterr()
@@ -44,19 +44,19 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Mach
     def build(name: str) -> Machine:
         machine = build_machine(read_scenario(SCENARIOS / name), tmp_path / "machine", tmp_path / "libraries")
         # A copy each time: what a machine has read, it keeps.
-        monkeypatch.setattr("tarmac.cli.doctor._machine", lambda _: replace(machine))
+        monkeypatch.setattr("gpuproof.cli.doctor._machine", lambda _: replace(machine))
         return machine
 
     return build
 
 
 @pytest.fixture
-def on(tarmac: Run, put: Callable[[str], Machine]) -> Run:
+def on(gpuproof: Run, put: Callable[[str], Machine]) -> Run:
     """The same on the machine of a scenario."""
 
     def run(name: str, *words: str) -> tuple[int, str, str]:
         put(name)
-        return tarmac(*words)
+        return gpuproof(*words)
 
     return run
 
@@ -65,18 +65,18 @@ no_gpu_here = pytest.mark.skipif(count_gpus() > 0, reason="there is a GPU here")
 
 
 @no_gpu_here
-def test_without_a_gpu_it_is_undecided_and_says_where_to_go(tarmac: Run) -> None:
-    code, out, err = tarmac("--quick")
+def test_without_a_gpu_it_is_undecided_and_says_where_to_go(gpuproof: Run) -> None:
+    code, out, err = gpuproof("--quick")
     assert (code, err) == (3, "")
     assert "D101" in out
-    assert "tarmac gpus" in out
+    assert "gpuproof gpus" in out
     assert out.splitlines()[-1] == "Undecided: there is no GPU to look at."
 
 
 @no_gpu_here
 def test_quick_imports_neither_boto3_nor_a_framework() -> None:
     program = (
-        "import sys; from tarmac.cli.main import main; main(['doctor', '--quick'])\n"
+        "import sys; from gpuproof.cli.main import main; main(['doctor', '--quick'])\n"
         "heavy = {'boto3', 'botocore', 'pydantic', 'yaml', 'torch', 'tensorflow', 'numpy', 'pynvml'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )
@@ -134,7 +134,7 @@ def test_junit_has_the_failure(on: Run) -> None:
 
 def test_a_report_is_markdown(on: Run) -> None:
     _, out, _ = on("torch_cpu_quick", "--report")
-    assert out.startswith("### tarmac doctor --quick\n")
+    assert out.startswith("### gpuproof doctor --quick\n")
     assert "**D402 error**" in out
 
 
@@ -164,8 +164,8 @@ def test_words_that_are_none_are_wrong_usage(
         ("--python", "/no/such/python"),
     ],
 )
-def test_words_that_do_not_go_together_are_wrong_usage(words: tuple[str, ...], tarmac: Run) -> None:
-    code, out, err = tarmac(*words)
+def test_words_that_do_not_go_together_are_wrong_usage(words: tuple[str, ...], gpuproof: Run) -> None:
+    code, out, err = gpuproof(*words)
     assert (code, out) == (2, "")
     assert err
 
@@ -181,23 +181,23 @@ def test_fix_shows_what_it_would_do_and_without_a_yes_does_nothing(
 
 
 def test_fix_does_what_it_showed_and_looks_again(
-    tarmac: Run, put: Callable[[str], Machine], tmp_path: Path
+    gpuproof: Run, put: Callable[[str], Machine], tmp_path: Path
 ) -> None:
     python = Path(put("torch_cpu_quick").python)
     # The scenario's interpreter stands for pip, too: it writes down what it was told and has the other build then.
     told, better = tmp_path / "told", SCENARIOS / "sound_torch" / "said" / "packages.jsonl"
     pip = f'if [ $1 = -m ]; then echo "$@" > {told}; cp {better} {tmp_path}/machine/said/packages.jsonl; exit; fi'
     python.write_text(python.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{pip}\n"))
-    code, out, _ = tarmac("--fix", "--yes")
+    code, out, _ = gpuproof("--fix", "--yes")
     assert told.read_text().startswith("-m pip install torch==2.11.0+cu130")
     assert "PyTorch 2.11.0+cu130" in out.partition("Looking again")[2]
     assert code == 0
 
 
-def test_a_fix_that_fails_says_so(tarmac: Run, put: Callable[[str], Machine]) -> None:
+def test_a_fix_that_fails_says_so(gpuproof: Run, put: Callable[[str], Machine]) -> None:
     python = Path(put("torch_cpu_quick").python)
     python.write_text(python.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n[ $1 = -m ] && exit 9\n"))
-    code, _, err = tarmac("--fix", "--yes")
+    code, _, err = gpuproof("--fix", "--yes")
     assert code == 1
     assert "failed; its own words are above" in err
 

@@ -1,4 +1,4 @@
-"""`tarmac emulator`: flags that cannot be meant are refused before anything is started."""
+"""`gpuproof emulator`: flags that cannot be meant are refused before anything is started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from tarmac.cli.main import main
+from gpuproof.cli.main import main
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_port_that_is_taken_is_said_once(tmp_path: Path, capsys: pytest.Captur
         port = taken.getsockname()[1]
         assert code_of(["emulator", "--port", str(port), "--state", str(tmp_path)]) == 1
     first, *_ = capsys.readouterr().err.splitlines()
-    assert first == f"tarmac: Port {port} on 127.0.0.1 is taken."
+    assert first == f"gpuproof: Port {port} on 127.0.0.1 is taken."
 
 
 def code_of(words: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""`tarmac explain` as a person types it."""
+"""`gpuproof explain` as a person types it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.cli.main import main
+from gpuproof.cli.main import main
 
 LOGS = Path(__file__).parent.parent / "explain" / "logs"
 QUIET = LOGS.parent / "quiet"
@@ -16,11 +16,11 @@ QUIET = LOGS.parent / "quiet"
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tarmac import settings
+    from gpuproof import settings
 
     settings._made.cache_clear()
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")
 
 

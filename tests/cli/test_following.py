@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tarmac.cli.console import Console
-from tarmac.cli.following import final_document, follow_to_the_end
-from tarmac.errors import ExitCode, TarmacError
-from tarmac.places.place import Artifact, Event, Live, Notice, Output
-from tarmac.places.record import RunRecord
+from gpuproof.cli.console import Console
+from gpuproof.cli.following import final_document, follow_to_the_end
+from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.places.place import Artifact, Event, Live, Notice, Output
+from gpuproof.places.record import RunRecord
 
 BASE: dict[str, Any] = {
     "id": "train-1",
@@ -151,7 +151,7 @@ class TestInterrupts:
         run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
         assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
         assert own.getvalue().endswith(
-            "tarmac: train-1 goes on stopping by itself: tarmac wait train-1 --region eu-west-1\n"
+            "gpuproof: train-1 goes on stopping by itself: gpuproof wait train-1 --region eu-west-1\n"
         )
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
@@ -172,8 +172,8 @@ class TestInterrupts:
 
     def test_a_stop_that_fails_is_an_error_that_is_seen(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()])
-        run.stop_error = TarmacError("it goes on, and costs")
-        with pytest.raises(TarmacError, match="goes on, and costs"):
+        run.stop_error = GPUproofError("it goes on, and costs")
+        with pytest.raises(GPUproofError, match="goes on, and costs"):
             follow_to_the_end(run, console)
 
 

@@ -1,4 +1,4 @@
-"""`tarmac gpus` and `tarmac gpus show`, as a person types them."""
+"""`gpuproof gpus` and `gpuproof gpus show`, as a person types them."""
 
 import csv
 import io
@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from tarmac.cli.main import main
+from gpuproof.cli.main import main
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tarmac.catalogue.catalogue.cache_path", lambda: tmp_path)
+    monkeypatch.setattr("gpuproof.catalogue.catalogue.cache_path", lambda: tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
-def tarmac(capsys: pytest.CaptureFixture[str]) -> Any:
+def gpuproof(capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["gpus", *words])
         said = capsys.readouterr()
@@ -34,8 +34,8 @@ def types(table: str) -> list[str]:
     return [line.split()[0] for line in table.split("\n\n", maxsplit=1)[0].splitlines()[1:]]
 
 
-def test_the_table_has_prices_of_both_places_and_says_what_they_are(tarmac) -> None:
-    code, out, err = tarmac()
+def test_the_table_has_prices_of_both_places_and_says_what_they_are(gpuproof) -> None:
+    code, out, err = gpuproof()
     assert (code, err) == (0, "")
     headers = out.splitlines()[0]
     for word in (
@@ -56,15 +56,15 @@ def test_the_table_has_prices_of_both_places_and_says_what_they_are(tarmac) -> N
     assert "us-east-1" in out
 
 
-def test_a_fraction_is_shown_as_one_and_its_gpu_costs_more_than_it(tarmac) -> None:
-    _, out, _ = tarmac("--gpu", "L4", "--sort", "name")
+def test_a_fraction_is_shown_as_one_and_its_gpu_costs_more_than_it(gpuproof) -> None:
+    _, out, _ = gpuproof("--gpu", "L4", "--sort", "name")
     line = next(line for line in out.splitlines() if line.startswith("g6f.large "))
     assert "1/8 L4" in line
     assert " 1.62 " in line
 
 
-def test_filters_work_together(tarmac) -> None:
-    code, out, _ = tarmac(
+def test_filters_work_together(gpuproof) -> None:
+    code, out, _ = gpuproof(
         "--gpu",
         "A10G,L4",
         "--count",
@@ -80,81 +80,81 @@ def test_filters_work_together(tarmac) -> None:
     assert types(out) == ["ml.g6.xlarge"]
 
 
-def test_a_count_with_the_gpu_counts(tarmac) -> None:
-    _, out, _ = tarmac("--gpu", "A10G:4..8")
+def test_a_count_with_the_gpu_counts(gpuproof) -> None:
+    _, out, _ = gpuproof("--gpu", "A10G:4..8")
     assert types(out) == ["g5.12xlarge", "g5.24xlarge", "g5.48xlarge"]
 
 
-def test_a_framework_shows_how_it_runs(tarmac) -> None:
-    code, out, _ = tarmac("--framework", "tensorflow==2.11", "--gpu", "H100,T4", "--count", "1")
+def test_a_framework_shows_how_it_runs(gpuproof) -> None:
+    code, out, _ = gpuproof("--framework", "tensorflow==2.11", "--gpu", "H100,T4", "--count", "1")
     assert code == 0
     runs = {line.split()[0]: line.split()[-1] for line in out.split("\n\n")[0].splitlines()}
     assert (runs["TYPE"], runs["g4dn.xlarge"], runs["p5.4xlarge"]) == ("RUNS", "native", "ptx")
 
 
-def test_a_framework_leaves_out_what_it_does_not_run_on(tarmac) -> None:
-    _, out, _ = tarmac("--framework", "torch==2.11")
+def test_a_framework_leaves_out_what_it_does_not_run_on(gpuproof) -> None:
+    _, out, _ = gpuproof("--framework", "torch==2.11")
     assert "p3dn.24xlarge" not in types(out)
     assert "g5g.xlarge" not in types(out)
 
 
-def test_an_unknown_version_warns_filters_nothing_and_leaves_undecided(tarmac) -> None:
-    code, out, err = tarmac("--framework", "torch==9.9")
+def test_an_unknown_version_warns_filters_nothing_and_leaves_undecided(gpuproof) -> None:
+    code, out, err = gpuproof("--framework", "torch==9.9")
     assert code == 3
     assert "p3dn.24xlarge" in types(out)
     assert "the newest known is torch 2.15" in err
 
 
-def test_a_requirement_that_is_none_is_wrong_usage(tarmac) -> None:
-    code, _, err = tarmac("--framework", "torch>=2")
+def test_a_requirement_that_is_none_is_wrong_usage(gpuproof) -> None:
+    code, _, err = gpuproof("--framework", "torch>=2")
     assert code == 2
     assert "torch==2.11" in err
 
 
-def test_an_unknown_gpu_gets_the_nearest_names(tarmac) -> None:
-    code, _, err = tarmac("--gpu", "A10")
+def test_an_unknown_gpu_gets_the_nearest_names(gpuproof) -> None:
+    code, _, err = gpuproof("--gpu", "A10")
     assert code == 3
     assert "A10G" in err
 
 
-def test_24_gib_leaves_out_cards_of_24_gb_and_says_so(tarmac) -> None:
-    _, out, err = tarmac("--gpu-memory", "24GiB+")
+def test_24_gib_leaves_out_cards_of_24_gb_and_says_so(gpuproof) -> None:
+    _, out, err = gpuproof("--gpu-memory", "24GiB+")
     assert "g5.xlarge" not in types(out)
     assert "A10G (22888 MiB)" in err
-    _, out, err = tarmac("--gpu-memory", "24GB+")
+    _, out, err = gpuproof("--gpu-memory", "24GB+")
     assert "g5.xlarge" in types(out)
     assert err == ""
 
 
-def test_nothing_found_is_exit_code_1_and_no_empty_table(tarmac) -> None:
-    code, out, err = tarmac("--gpu", "T4", "--max-price", "0.01")
+def test_nothing_found_is_exit_code_1_and_no_empty_table(gpuproof) -> None:
+    code, out, err = gpuproof("--gpu", "T4", "--max-price", "0.01")
     assert (code, out) == (1, "")
     assert "No instance type answers this" in err
 
 
-def test_a_region_that_nobody_read_is_named(tarmac) -> None:
-    _, _, err = tarmac("--region", "us-gov-west-1", "--gpu", "T4")
-    assert "tarmac catalogue refresh --region us-gov-west-1" in err
-    _, _, err = tarmac("--region", "us-west2", "--gpu", "T4")
+def test_a_region_that_nobody_read_is_named(gpuproof) -> None:
+    _, _, err = gpuproof("--region", "us-gov-west-1", "--gpu", "T4")
+    assert "gpuproof catalogue refresh --region us-gov-west-1" in err
+    _, _, err = gpuproof("--region", "us-west2", "--gpu", "T4")
     assert "Did you mean us-west-2?" in err
 
 
-def test_a_use_of_sagemaker_on_ec2_is_wrong_usage(tarmac) -> None:
-    code, _, err = tarmac("--for", "training", "--place", "ec2")
+def test_a_use_of_sagemaker_on_ec2_is_wrong_usage(gpuproof) -> None:
+    code, _, err = gpuproof("--for", "training", "--place", "ec2")
     assert code == 2
     assert "--for training" in err
 
 
-def test_retired_types_can_be_looked_at(tarmac) -> None:
-    _, out, _ = tarmac("--include-retired", "--gpu", "K80")
+def test_retired_types_can_be_looked_at(gpuproof) -> None:
+    _, out, _ = gpuproof("--include-retired", "--gpu", "K80")
     assert types(out) == ["p2.xlarge", "p2.8xlarge", "p2.16xlarge"]
     assert "retired" in out
 
 
-def test_a_place_decides_names_and_whose_price_counts(tarmac) -> None:
-    _, out, _ = tarmac("--place", "ec2", "--gpu", "T4")
+def test_a_place_decides_names_and_whose_price_counts(gpuproof) -> None:
+    _, out, _ = gpuproof("--place", "ec2", "--gpu", "T4")
     assert "SAGEMAKER" not in out.splitlines()[0]
-    _, out, _ = tarmac("--place", "sagemaker", "--gpu", "T4")
+    _, out, _ = gpuproof("--place", "sagemaker", "--gpu", "T4")
     assert all(name.startswith("ml.") for name in types(out))
     assert "SageMaker's price" in out
 
@@ -169,24 +169,24 @@ def test_a_place_decides_names_and_whose_price_counts(tarmac) -> None:
         ("price", "g6f.large"),
     ],
 )
-def test_each_order_has_its_first(tarmac, sort: str, first: str) -> None:
-    _, out, _ = tarmac("--sort", sort)
+def test_each_order_has_its_first(gpuproof, sort: str, first: str) -> None:
+    _, out, _ = gpuproof("--sort", sort)
     assert types(out)[0] == first
 
 
 def test_a_narrow_terminal_goes_without_some_columns_and_says_so(
-    tarmac, monkeypatch: pytest.MonkeyPatch
+    gpuproof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = tarmac("--gpu", "L40S")
+    _, out, _ = gpuproof("--gpu", "L40S")
     table, legend = out.split("\n\n")
     assert "g6e.16xlarge" in types(out)
     assert all(len(line) <= 80 for line in table.splitlines())
     assert "too narrow for RAM" in legend
 
 
-def test_json_is_versioned_and_in_bytes(tarmac) -> None:
-    _, out, _ = tarmac("--gpu", "A10G:1", "--format", "json")
+def test_json_is_versioned_and_in_bytes(gpuproof) -> None:
+    _, out, _ = gpuproof("--gpu", "A10G:1", "--format", "json")
     document = json.loads(out)
     assert document["version"] == 1
     first = document["instances"][0]
@@ -203,23 +203,23 @@ def test_json_is_versioned_and_in_bytes(tarmac) -> None:
     }
 
 
-def test_csv_has_a_line_a_type(tarmac) -> None:
-    _, out, _ = tarmac("--gpu", "A10G", "--format", "csv")
+def test_csv_has_a_line_a_type(gpuproof) -> None:
+    _, out, _ = gpuproof("--gpu", "A10G", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 8
     assert rows[0]["ec2_price_usd_per_hour"] == "1.006"
 
 
-def test_spot_prices_are_shown_where_known(tarmac) -> None:
-    _, out, _ = tarmac("--spot", "--gpu", "L40S", "--region", "us-east-2")
+def test_spot_prices_are_shown_where_known(gpuproof) -> None:
+    _, out, _ = gpuproof("--spot", "--gpu", "L40S", "--region", "us-east-2")
     assert types(out)[0] == "g6e.xlarge"
     assert " 0.53 " in out
 
 
-def test_a_cache_that_cannot_be_read_is_named(tarmac, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_read_is_named(gpuproof, tmp_path: Path) -> None:
     (tmp_path / "catalogue").mkdir()
     (tmp_path / "catalogue" / "prices.csv").write_text("instance_type\ng5.xlarge\n")
-    code, out, err = tarmac("--gpu", "T4")
+    code, out, err = gpuproof("--gpu", "T4")
     assert code == 0
     assert types(out)
     assert "prices.csv cannot be read, so the shipped facts are used" in err
@@ -228,16 +228,16 @@ def test_a_cache_that_cannot_be_read_is_named(tarmac, tmp_path: Path) -> None:
 # show
 
 
-def test_ml_t3_2xlarge_has_no_gpu_is_valid_for_some_uses_and_has_alternatives(tarmac) -> None:
-    code, out, _ = tarmac("show", "ml.t3.2xlarge")
+def test_ml_t3_2xlarge_has_no_gpu_is_valid_for_some_uses_and_has_alternatives(gpuproof) -> None:
+    code, out, _ = gpuproof("show", "ml.t3.2xlarge")
     assert code == 0
     assert out.startswith("ml.t3.2xlarge: no GPU\n")
     assert "for training, processing, notebook, studio, cluster; not for endpoint, transform" in out
     assert "ml.g4dn.xlarge" in out
 
 
-def test_ml_p3_2xlarge_is_one_v100_retired_with_what_dropped_it_and_successors(tarmac) -> None:
-    code, out, _ = tarmac("show", "ml.p3.2xlarge")
+def test_ml_p3_2xlarge_is_one_v100_retired_with_what_dropped_it_and_successors(gpuproof) -> None:
+    code, out, _ = gpuproof("show", "ml.p3.2xlarge")
     assert code == 0
     assert out.startswith("ml.p3.2xlarge: 1 V100-16GB, 16.0 GiB (Volta, compute capability 7.0)")
     assert "retired on EC2" in out
@@ -248,48 +248,48 @@ def test_ml_p3_2xlarge_is_one_v100_retired_with_what_dropped_it_and_successors(t
     assert "price lists keep retired types" in out
 
 
-def test_a_current_type_shows_its_quota_with_the_command_and_no_replacement(tarmac) -> None:
-    _, out, _ = tarmac("show", "ml.g5.xlarge")
+def test_a_current_type_shows_its_quota_with_the_command_and_no_replacement(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "ml.g5.xlarge")
     assert "L-B6D80D9C" in out
     assert "aws service-quotas request-service-quota-increase" in out
     assert "servicequotas/home/services/sagemaker" in out
     assert "\ninstead" not in out
 
 
-def test_a_type_that_a_use_does_not_accept_gets_replacements_for_it(tarmac) -> None:
-    _, out, _ = tarmac("show", "ml.p4d.24xlarge", "--for", "processing")
+def test_a_type_that_a_use_does_not_accept_gets_replacements_for_it(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "ml.p4d.24xlarge", "--for", "processing")
     assert "\ninstead" in out
 
 
-def test_a_slice_is_called_one(tarmac) -> None:
-    _, out, _ = tarmac("show", "g6f.large")
+def test_a_slice_is_called_one(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "g6f.large")
     assert out.startswith("g6f.large: 1/8 of one L4, seen as one GPU, 2.8 GiB")
 
 
-def test_a_type_of_another_region_is_told_to_be_elsewhere(tarmac) -> None:
-    _, out, _ = tarmac("show", "g6.xlarge", "--region", "eu-west-1")
+def test_a_type_of_another_region_is_told_to_be_elsewhere(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "g6.xlarge", "--region", "eu-west-1")
     assert "not in eu-west-1; in " in out
 
 
-def test_an_accelerator_that_is_no_gpu_is_named(tarmac) -> None:
-    _, out, _ = tarmac("show", "ml.trn1.2xlarge")
+def test_an_accelerator_that_is_no_gpu_is_named(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "ml.trn1.2xlarge")
     assert out.startswith("ml.trn1.2xlarge: no GPU (but trainium)")
 
 
-def test_a_type_that_only_ec2_has_is_told_so(tarmac) -> None:
-    code, _, err = tarmac("show", "ml.g5g.xlarge")
+def test_a_type_that_only_ec2_has_is_told_so(gpuproof) -> None:
+    code, _, err = gpuproof("show", "ml.g5g.xlarge")
     assert code == 3
     assert "none of its APIs accepts it, although EC2 has g5g.xlarge" in err
 
 
-def test_an_unknown_type_gets_the_nearest_names(tarmac) -> None:
-    code, _, err = tarmac("show", "g5.xlage")
+def test_an_unknown_type_gets_the_nearest_names(gpuproof) -> None:
+    code, _, err = gpuproof("show", "g5.xlage")
     assert code == 3
     assert "g5.xlarge" in err
 
 
-def test_show_in_json_is_versioned(tarmac) -> None:
-    _, out, _ = tarmac("show", "ml.g5.xlarge", "--format", "json")
+def test_show_in_json_is_versioned(gpuproof) -> None:
+    _, out, _ = gpuproof("show", "ml.g5.xlarge", "--format", "json")
     document = json.loads(out)
     assert document["version"] == 1
     assert document["instance"]["gpu_model"] == "A10G"
@@ -309,21 +309,21 @@ def test_show_in_json_is_versioned(tarmac) -> None:
         "g4ad.xlarge",
     ],
 )
-def test_any_known_type_can_be_shown(tarmac, name: str) -> None:
+def test_any_known_type_can_be_shown(gpuproof, name: str) -> None:
     for form in ("text", "json"):
-        code, out, err = tarmac("show", name, "--format", form)
+        code, out, err = gpuproof("show", name, "--format", form)
         assert (code, err) == (0, "")
         assert name in out
 
 
-def test_every_gpu_type_can_be_shown_in_both_places(tarmac) -> None:
-    from tarmac.catalogue import Catalogue
+def test_every_gpu_type_can_be_shown_in_both_places(gpuproof) -> None:
+    from gpuproof.catalogue import Catalogue
 
     catalogue = Catalogue.load()
     for ec2_type in catalogue.tables.gpu_instances:
         for name in (ec2_type, f"ml.{ec2_type}"):
             if catalogue.instance(name):
-                assert tarmac("show", name)[0] == 0
+                assert gpuproof("show", name)[0] == 0
 
 
 # Start-up
@@ -331,7 +331,7 @@ def test_every_gpu_type_can_be_shown_in_both_places(tarmac) -> None:
 
 def test_listing_imports_neither_boto3_nor_pydantic_nor_a_framework() -> None:
     program = (
-        "import sys; from tarmac.cli.main import main; main(['gpus', '--for', 'training'])\n"
+        "import sys; from gpuproof.cli.main import main; main(['gpus', '--for', 'training'])\n"
         "heavy = {'boto3', 'botocore', 'pydantic', 'yaml', 'torch', 'tensorflow', 'numpy'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )

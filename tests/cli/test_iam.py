@@ -1,4 +1,4 @@
-"""`tarmac iam policy`: pure JSON on stdout, words on stderr."""
+"""`gpuproof iam policy`: pure JSON on stdout, words on stderr."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from tarmac.cli.main import main
-from tarmac.errors import ExitCode
+from gpuproof.cli.main import main
+from gpuproof.errors import ExitCode
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TARMAC_BUCKET", raising=False)
-    monkeypatch.delenv("TARMAC_ROLE_ARN", raising=False)
+    monkeypatch.delenv("GPUPROOF_BUCKET", raising=False)
+    monkeypatch.delenv("GPUPROOF_ROLE_ARN", raising=False)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[str, object], str]:
@@ -44,7 +44,7 @@ def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[
     words = ("--user", "--bucket", "s3://data/", "--account", account, "--region", "eu-west-1")
     document, said = printed(capsys, *words, "--job-role", "jobs")
     text = json.dumps(document)
-    assert "arn:aws:s3:::data/tarmac/*" in text
+    assert "arn:aws:s3:::data/gpuproof/*" in text
     assert "arn:aws:sagemaker:eu-west-1:123456789012:training-job/*" in text
     assert "arn:aws:iam::123456789012:role/jobs" in text
     assert "s3:CreateBucket" not in text
@@ -54,11 +54,11 @@ def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[
 def test_the_settings_are_taken_where_no_flag_says_otherwise(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TARMAC_BUCKET", "mine")
-    monkeypatch.setenv("TARMAC_ROLE_ARN", "arn:aws:iam::123456789012:role/path/jobs")
+    monkeypatch.setenv("GPUPROOF_BUCKET", "mine")
+    monkeypatch.setenv("GPUPROOF_ROLE_ARN", "arn:aws:iam::123456789012:role/path/jobs")
     document, said = printed(capsys)
     text = json.dumps(document)
-    assert "arn:aws:s3:::mine/tarmac/*" in text
+    assert "arn:aws:s3:::mine/gpuproof/*" in text
     assert "role/path/jobs" in text
     assert "--role-name jobs" in said
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_meant_is_wrong_usage(
 def test_neither_credentials_nor_boto3_are_needed() -> None:
     code = (
         "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n"
-        "from tarmac.cli.main import main; sys.exit(main(['iam', 'policy']))"
+        "from gpuproof.cli.main import main; sys.exit(main(['iam', 'policy']))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tarmac.cli.interrupts import HeldInterrupt
+from gpuproof.cli.interrupts import HeldInterrupt
 
 
 def test_ctrl_c_waits_until_it_is_released() -> None:

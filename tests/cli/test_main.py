@@ -1,4 +1,4 @@
-"""`tarmac`, before and after its verbs."""
+"""`gpuproof`, before and after its verbs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac import __version__
-from tarmac.agent.state import write_json
-from tarmac.cli import ps
-from tarmac.cli.main import VERBS, main
-from tarmac.errors import ExitCode, GpuRequired, TarmacError
+from gpuproof import __version__
+from gpuproof.agent.state import write_json
+from gpuproof.cli import ps
+from gpuproof.cli.main import VERBS, main
+from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
 
 HEAVY = ("boto3", "botocore", "pydantic", "yaml", "torch", "tensorflow", "keras", "numpy", "pynvml")
 
@@ -24,7 +24,7 @@ Said = tuple[int, str, str]
 
 
 @pytest.fixture
-def tarmac(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def gpuproof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """Type it; gives the exit code and what was said on both streams."""
 
     def run(*words: str) -> Said:
@@ -39,7 +39,7 @@ def tarmac(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 
 
 def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Let `tarmac ps` meet something."""
+    """Let `gpuproof ps` meet something."""
 
     def run(_: object) -> int:
         raise error
@@ -48,17 +48,17 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 def imported_by(*words: str) -> set[str]:
-    """Modules that a fresh Python has imported when `tarmac WORDS` is through."""
+    """Modules that a fresh Python has imported when `gpuproof WORDS` is through."""
     code = (
         f"import sys, atexit, json\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
-        f"from tarmac.cli.main import main\nsys.exit(main({list(words)!r}))"
+        f"from gpuproof.cli.main import main\nsys.exit(main({list(words)!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_help_lists_every_verb(tarmac: Callable[..., Said]) -> None:
-    code, out, _ = tarmac("--help")
+def test_help_lists_every_verb(gpuproof: Callable[..., Said]) -> None:
+    code, out, _ = gpuproof("--help")
     assert code == 0
     for verb, summary in VERBS.items():
         assert verb in out
@@ -66,11 +66,11 @@ def test_help_lists_every_verb(tarmac: Callable[..., Said]) -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(tarmac: Callable[..., Said], verb: str) -> None:
-    code, out, _ = tarmac(verb, "--help")
+def test_every_verb_explains_itself(gpuproof: Callable[..., Said], verb: str) -> None:
+    code, out, _ = gpuproof(verb, "--help")
     assert code == 0
-    assert f"tarmac {verb}" in out
-    description = str(import_module(f"tarmac.cli.{verb.replace('-', '_')}").__doc__).strip().splitlines()[0]
+    assert f"gpuproof {verb}" in out
+    description = str(import_module(f"gpuproof.cli.{verb.replace('-', '_')}").__doc__).strip().splitlines()[0]
     assert " ".join(description.split()) in " ".join(out.split())
 
 
@@ -97,87 +97,87 @@ def test_help_and_its_like_import_nothing_heavy(words: tuple[str, ...]) -> None:
 def test_looking_after_runs_imports_nothing_heavy(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path))
     assert imported_by(*words).isdisjoint(HEAVY)
 
 
-def test_the_version_is_the_packages(tarmac: Callable[..., Said]) -> None:
-    assert tarmac("--version") == (0, f"tarmac {__version__}\n", "")
+def test_the_version_is_the_packages(gpuproof: Callable[..., Said]) -> None:
+    assert gpuproof("--version") == (0, f"gpuproof {__version__}\n", "")
 
 
-def test_python_m_tarmac_is_the_same() -> None:
-    done = subprocess.run([sys.executable, "-m", "tarmac", "--version"], capture_output=True, text=True)
-    assert done.stdout == f"tarmac {__version__}\n"
+def test_python_m_gpuproof_is_the_same() -> None:
+    done = subprocess.run([sys.executable, "-m", "gpuproof", "--version"], capture_output=True, text=True)
+    assert done.stdout == f"gpuproof {__version__}\n"
 
 
 @pytest.mark.parametrize(
     ("word", "near"),
     [("rnu", "run"), ("log", "logs"), ("puls", "pull"), ("catalog", "catalogue"), ("gpu", "gpus")],
 )
-def test_a_misspelt_verb_suggests_the_nearest(tarmac: Callable[..., Said], word: str, near: str) -> None:
-    code, _, said = tarmac(word, "x")
+def test_a_misspelt_verb_suggests_the_nearest(gpuproof: Callable[..., Said], word: str, near: str) -> None:
+    code, _, said = gpuproof(word, "x")
     assert code == ExitCode.USAGE
-    assert said == f"tarmac: There is no verb '{word}'.\n        Did you mean `tarmac {near}`?\n"
+    assert said == f"gpuproof: There is no verb '{word}'.\n          Did you mean `gpuproof {near}`?\n"
 
 
-def test_a_script_without_its_verb_is_understood(tarmac: Callable[..., Said]) -> None:
-    assert "tarmac run train.py" in tarmac("train.py")[2]
+def test_a_script_without_its_verb_is_understood(gpuproof: Callable[..., Said]) -> None:
+    assert "gpuproof run train.py" in gpuproof("train.py")[2]
 
 
-def test_a_verb_that_is_like_none_names_the_help(tarmac: Callable[..., Said]) -> None:
-    code, _, said = tarmac("xyzzy")
+def test_a_verb_that_is_like_none_names_the_help(gpuproof: Callable[..., Said]) -> None:
+    code, _, said = gpuproof("xyzzy")
     assert code == ExitCode.USAGE
-    assert "tarmac --help" in said
+    assert "gpuproof --help" in said
 
 
-def test_without_a_verb_the_usage_is_shown(tarmac: Callable[..., Said]) -> None:
-    code, _, said = tarmac()
+def test_without_a_verb_the_usage_is_shown(gpuproof: Callable[..., Said]) -> None:
+    code, _, said = gpuproof()
     assert code == ExitCode.USAGE
-    assert said.startswith("usage: tarmac")
+    assert said.startswith("usage: gpuproof")
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("run", "train.py", "--epochs", "5"), "tarmac run train.py -- --epochs 5"),
+        (("run", "train.py", "--epochs", "5"), "gpuproof run train.py -- --epochs 5"),
         (("run", "train.py", "--hyperparam=x=1"), "Did you mean --hyperparameter?"),
         (("run", "train.py", "--requiregpu"), "Did you mean --require-gpu?"),
         (("ps", "--formt", "json"), "Did you mean --format?"),
-        (("ps", "extra"), "tarmac ps --help"),
-        (("show", "one", "two"), "tarmac show --help"),
+        (("ps", "extra"), "gpuproof ps --help"),
+        (("show", "one", "two"), "gpuproof show --help"),
     ],
 )
 def test_what_a_verb_does_not_take_is_said_with_a_hint(
-    tarmac: Callable[..., Said], words: tuple[str, ...], hint: str
+    gpuproof: Callable[..., Said], words: tuple[str, ...], hint: str
 ) -> None:
-    code, _, said = tarmac(*words)
+    code, _, said = gpuproof(*words)
     assert code == ExitCode.USAGE
-    assert f"`tarmac {words[0]}` does not take" in said
+    assert f"`gpuproof {words[0]}` does not take" in said
     assert hint in said
 
 
 def test_what_follows_two_dashes_is_never_ours(
-    tarmac: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
-    code, out, _ = tarmac("run", "train.py", "--dry-run", "--format", "json", "--", "--version", "--", "-x")
+    code, out, _ = gpuproof("run", "train.py", "--dry-run", "--format", "json", "--", "--version", "--", "-x")
     assert code == 0
     assert json.loads(out)["order"]["arguments"] == ["--version", "--", "-x"]
 
 
 def test_an_error_has_its_message_its_remedy_and_its_code(
-    tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raising(monkeypatch, GpuRequired("It needs a GPU.", remedy="Find one."))
-    assert tarmac("ps") == (ExitCode.GPU_UNUSED, "", "tarmac: It needs a GPU.\n        Find one.\n")
+    assert gpuproof("ps") == (ExitCode.GPU_UNUSED, "", "gpuproof: It needs a GPU.\n          Find one.\n")
 
 
 def test_an_error_without_a_remedy_is_one_line(
-    tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raising(monkeypatch, TarmacError("It is so."))
-    assert tarmac("ps") == (ExitCode.FAILED, "", "tarmac: It is so.\n")
+    raising(monkeypatch, GPUproofError("It is so."))
+    assert gpuproof("ps") == (ExitCode.FAILED, "", "gpuproof: It is so.\n")
 
 
 def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +186,9 @@ def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["ps"])
 
 
-def test_an_interrupt_has_its_code(tarmac: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_has_its_code(gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
     raising(monkeypatch, KeyboardInterrupt())
-    assert tarmac("ps") == (ExitCode.INTERRUPTED, "", "")
+    assert gpuproof("ps") == (ExitCode.INTERRUPTED, "", "")
 
 
 def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path: Path) -> Non
         document = {"id": run.name, "job_name": "train", "kind": "training", "place": "local"}
         write_json(run / "run.json", {**document, "status": "Completed", "created": number})
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m tarmac ps --all | head -1"],
-        env={**os.environ, "TARMAC_STATE_DIR": str(tmp_path)},
+        ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m gpuproof ps --all | head -1"],
+        env={**os.environ, "GPUPROOF_STATE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )
@@ -213,8 +213,8 @@ def test_a_terminal_that_knows_ascii_alone_is_no_reason_to_fail(tmp_path: Path) 
     document = {"id": "train-1", "job_name": "train", "kind": "training", "place": "local"}
     write_json(run / "run.json", {**document, "status": "Failed", "created": 1, "failure_reason": "ünïcödé"})
     done = subprocess.run(
-        [sys.executable, "-m", "tarmac", "show"],
-        env={**os.environ, "TARMAC_STATE_DIR": str(tmp_path), "PYTHONIOENCODING": "ascii"},
+        [sys.executable, "-m", "gpuproof", "show"],
+        env={**os.environ, "GPUPROOF_STATE_DIR": str(tmp_path), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
     )

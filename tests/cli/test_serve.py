@@ -1,4 +1,4 @@
-"""`tarmac serve`: what becomes of its flags, and a model served from the command line."""
+"""`gpuproof serve`: what becomes of its flags, and a model served from the command line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import pytest
 from desk import gone, until
 from serving import ECHO, Server, below, model_folder
 
-from tarmac.agent.paths import RunPaths
-from tarmac.cli import serve
-from tarmac.cli.main import main
-from tarmac.cli.model_argument import model_path
-from tarmac.cli.reloading import _stamp, folders, reload_on_change
-from tarmac.errors import ExitCode
+from gpuproof.agent.paths import RunPaths
+from gpuproof.cli import serve
+from gpuproof.cli.main import main
+from gpuproof.cli.model_argument import model_path
+from gpuproof.cli.reloading import _stamp, folders, reload_on_change
+from gpuproof.errors import ExitCode
 
 RUN = {
     "version": 1,
@@ -46,14 +46,14 @@ def flags(*words: str) -> list[str]:
 
 @contextmanager
 def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after") -> Iterator[Server]:
-    """`tarmac serve`, as a person types it."""
+    """`gpuproof serve`, as a person types it."""
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tarmac", "serve", *map(str, words), "--port", "0"],
+            [sys.executable, "-m", "gpuproof", "serve", *map(str, words), "--port", "0"],
             env={
                 **os.environ,
-                "TARMAC_CACHE_DIR": str(tmp_path / "cache"),
+                "GPUPROOF_CACHE_DIR": str(tmp_path / "cache"),
                 "OMP_NUM_THREADS": "1",
                 # Who is killed leaves its folder.
                 "TMPDIR": str(tmp_path),
@@ -72,10 +72,10 @@ def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after"
 
 
 def test_a_handler_on_a_laptop_is_served_to_that_laptop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TARMAC_SERVE_HOST", raising=False)
+    monkeypatch.delenv("GPUPROOF_SERVE_HOST", raising=False)
     assert flags()[-2:] == ["--host", "127.0.0.1"]
     assert flags("--host", "0.0.0.0").count("--host") == 1
-    monkeypatch.setenv("TARMAC_SERVE_HOST", "10.0.0.1")
+    monkeypatch.setenv("GPUPROOF_SERVE_HOST", "10.0.0.1")
     assert "--host" not in flags()
 
 
@@ -144,8 +144,8 @@ def test_a_folder_that_goes_away_while_it_is_looked_at_ends_nothing(
 
 def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tarmac", "serve", str(tmp_path / "none.tar.gz")],
-        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path), "TARMAC_STATE_DIR": str(tmp_path)},
+        [sys.executable, "-m", "gpuproof", "serve", str(tmp_path / "none.tar.gz")],
+        env={**os.environ, "GPUPROOF_CACHE_DIR": str(tmp_path), "GPUPROOF_STATE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
     )
@@ -156,7 +156,7 @@ def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
 
 def model_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Path:
     """The path that MODEL means in a folder with a run called `digits` and the script's own folder of that name."""
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -202,8 +202,8 @@ def test_an_archive_is_served_and_a_killed_command_leaves_nothing(tmp_path: Path
 def test_a_handler_that_cannot_be_loaded_ends_the_command(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "model", "raise ValueError('no weights')")
     done = subprocess.run(
-        [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0"],
-        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        [sys.executable, "-m", "gpuproof", "serve", str(folder), "--port", "0"],
+        env={**os.environ, "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         timeout=300,
@@ -285,8 +285,8 @@ def test_an_impossible_number_is_wrong_usage(
 def test_a_warm_up_request_that_is_not_there_is_said_before_anything_is_loaded(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "model", "raise ValueError('loaded')")
     done = subprocess.run(
-        [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0", "--warmup", "none.json"],
-        env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        [sys.executable, "-m", "gpuproof", "serve", str(folder), "--port", "0", "--warmup", "none.json"],
+        env={**os.environ, "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         timeout=300,

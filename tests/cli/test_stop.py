@@ -1,4 +1,4 @@
-"""`tarmac stop` of several runs, one of which cannot be stopped."""
+"""`gpuproof stop` of several runs, one of which cannot be stopped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tarmac.cli.main import main
-from tarmac.errors import ExitCode
-from tarmac.places.aws import AwsRefused
+from gpuproof.cli.main import main
+from gpuproof.errors import ExitCode
+from gpuproof.places.aws import AwsRefused
 
 
 class Stoppable:
@@ -30,10 +30,10 @@ class Stoppable:
 def test_one_that_is_refused_leaves_no_other_running(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tarmac.places.everywhere.find_run", lambda name, *_: Stoppable(name))
+    monkeypatch.setattr("gpuproof.places.everywhere.find_run", lambda name, *_: Stoppable(name))
     assert main(["stop", "refused-1", "second", "refused-2", "fourth"]) == ExitCode.AWS_REFUSED
     said = capsys.readouterr()
     assert said.out == "second: Stopped\nfourth: Stopped\n"
-    assert "tarmac: refused-1: AccessDeniedException." in said.err
-    assert "tarmac: refused-2: AccessDeniedException." in said.err
+    assert "gpuproof: refused-1: AccessDeniedException." in said.err
+    assert "gpuproof: refused-2: AccessDeniedException." in said.err
     assert "ask for leave" in said.err

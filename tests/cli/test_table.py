@@ -1,6 +1,6 @@
 import pytest
 
-from tarmac.cli.table import render_table
+from gpuproof.cli.table import render_table
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ import re
 import pytest
 from watched import JOB, STRANGER, cpu, gpu, watched
 
-from tarmac.agent.verdict import Expectation, judge
-from tarmac.cli.verdict_text import render, sparkline
-from tarmac.gpu.evidence import NVML_MISSING, Evidence
+from gpuproof.agent.verdict import Expectation, judge
+from gpuproof.cli.verdict_text import render, sparkline
+from gpuproof.gpu.evidence import NVML_MISSING, Evidence
 
 BUSY = {"mib": 8000, "pids": {JOB: 7900}}
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.cli.words import billing, counted, size, span, usd
-from tarmac.places.record import RunRecord
+from gpuproof.cli.words import billing, counted, size, span, usd
+from gpuproof.places.record import RunRecord
 
 
 @pytest.mark.parametrize(

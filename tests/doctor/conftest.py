@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from machines import SCENARIOS, build_machine, read_scenario
 
-from tarmac.doctor.machine import Machine
+from gpuproof.doctor.machine import Machine
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.doctor.fixes import Plan, plan_fixes
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.runner import all_checks, examine
-from tarmac.gpu.frameworks import Packages
+from gpuproof.doctor.fixes import Plan, plan_fixes
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.runner import all_checks, examine
+from gpuproof.gpu.frameworks import Packages
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.doctor.check import Check, Layer
-from tarmac.doctor.formats.documents import render_json, render_junit
-from tarmac.doctor.formats.markdown import Private, redact, render_markdown
-from tarmac.doctor.formats.text import render_text
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.runner import LayerReport, Outcome, Report, State, all_checks, examine
-from tarmac.errors import ExitCode
-from tarmac.findings import Finding, Location, Severity
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.formats.documents import render_json, render_junit
+from gpuproof.doctor.formats.markdown import Private, redact, render_markdown
+from gpuproof.doctor.formats.text import render_text
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.runner import LayerReport, Outcome, Report, State, all_checks, examine
+from gpuproof.errors import ExitCode
+from gpuproof.findings import Finding, Location, Severity
 
 CHECK = Check("cuInit", Layer.DRIVER, lambda _: None, lambda _: ())
 BAD = Finding(

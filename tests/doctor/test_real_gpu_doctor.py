@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.gpu.nvml import count_gpus
+from gpuproof.gpu.nvml import count_gpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -26,7 +26,7 @@ def real_gpu() -> None:
 
 def doctor(*words: str, **environment: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "tarmac", "doctor", *words],
+        [sys.executable, "-m", "gpuproof", "doctor", *words],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},

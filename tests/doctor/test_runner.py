@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tarmac.doctor.check import Check, Layer
-from tarmac.doctor.machine import Machine, once
-from tarmac.doctor.runner import CHECK_FAILED, NO_GPU, Report, State, examine
-from tarmac.errors import ExitCode
-from tarmac.findings import Finding, Location, Severity
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.machine import Machine, once
+from gpuproof.doctor.runner import CHECK_FAILED, NO_GPU, Report, State, examine
+from gpuproof.errors import ExitCode
+from gpuproof.findings import Finding, Location, Severity
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from machines import SCENARIOS, build_machine, read_scenario
 
-from tarmac.doctor.runner import Report, State, all_checks, examine
-from tarmac.findings import Finding
+from gpuproof.doctor.runner import Report, State, all_checks, examine
+from gpuproof.findings import Finding
 
 NAMES = sorted(folder.name for folder in SCENARIOS.iterdir() if folder.is_dir())
 

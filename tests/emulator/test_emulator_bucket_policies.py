@@ -11,7 +11,7 @@ from aws_emulator import running_emulator
 from botocore.exceptions import ClientError
 from emulator_jobs import Account
 
-from tarmac.emulator.bucket_policies import holds_without_tls_alone
+from gpuproof.emulator.bucket_policies import holds_without_tls_alone
 
 INSECURE = {"Bool": {"aws:SecureTransport": "false"}}
 

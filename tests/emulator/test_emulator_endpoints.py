@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from desk import until
 
-from tarmac.emulator.options import Options
-from tarmac.emulator.serving import Endpoints, ModelContainer, ModelData, ServingFailed
-from tarmac.emulator.store import Resource, Store
-from tarmac.emulator.wire import Answer, AwsError, AwsRequest
+from gpuproof.emulator.options import Options
+from gpuproof.emulator.serving import Endpoints, ModelContainer, ModelData, ServingFailed
+from gpuproof.emulator.store import Resource, Store
+from gpuproof.emulator.wire import Answer, AwsError, AwsRequest
 
 REGION = "us-east-1"
 

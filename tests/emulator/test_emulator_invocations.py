@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.emulator.running.invocations import Target, event, forward
-from tarmac.emulator.wire import Answer, AwsError, AwsRequest
+from gpuproof.emulator.running.invocations import Target, event, forward
+from gpuproof.emulator.wire import Answer, AwsError, AwsRequest
 
 
 def test_a_container_that_takes_too_long_is_a_model_error() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aws_emulator import RunningEmulator, end_emulator, running_emulator, start_emulator
-from desk import TARMAC, gone, until
+from desk import GPUPROOF, gone, until
 from emulator_jobs import Account
 
 pytestmark = pytest.mark.slow
@@ -122,14 +122,14 @@ def test_a_fresh_start_forgets_everything(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with running_emulator(tmp_path) as emulator:
         port = emulator.url.rpartition(":")[2]
-        done = _tarmac(tmp_path, "emulator", "--port", port, "--state", str(tmp_path / "other"))
+        done = _gpuproof(tmp_path, "emulator", "--port", port, "--state", str(tmp_path / "other"))
     assert done.returncode == 1
     assert f"Port {port} on 127.0.0.1 is taken" in done.stderr
 
 
 def test_two_emulators_do_not_share_a_folder(tmp_path: Path) -> None:
     with running_emulator(tmp_path):
-        done = _tarmac(tmp_path, "emulator", "--port", "0", "--state", str(tmp_path / "emulator"))
+        done = _gpuproof(tmp_path, "emulator", "--port", "0", "--state", str(tmp_path / "emulator"))
     assert done.returncode == 1
     assert "Another emulator keeps its state" in done.stderr
 
@@ -137,9 +137,9 @@ def test_two_emulators_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_the_missing_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "moto").mkdir()
     (tmp_path / "moto" / "__init__.py").write_text("raise ModuleNotFoundError(name='moto')")
-    done = _tarmac(tmp_path, "emulator", "--port", "0", PYTHONPATH=str(tmp_path))
+    done = _gpuproof(tmp_path, "emulator", "--port", "0", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
-    assert "pip install 'tarmac[emulator]'" in done.stderr
+    assert "pip install 'gpuproof[emulator]'" in done.stderr
 
 
 def test_what_to_type_is_printed_and_only_loopback_is_served(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_what_to_type_is_printed_and_only_loopback_is_served(tmp_path: Path) -> 
     assert listening == {"0100007F"}
 
 
-def _tarmac(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "TARMAC_STATE_DIR": str(folder / "state"), **more}
-    return subprocess.run([*TARMAC, *words], env=environment, capture_output=True, text=True, timeout=300)
+def _gpuproof(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GPUPROOF_STATE_DIR": str(folder / "state"), **more}
+    return subprocess.run([*GPUPROOF, *words], env=environment, capture_output=True, text=True, timeout=300)
 
 
 def _buckets(emulator: RunningEmulator) -> list[str]:
@@ -173,7 +173,7 @@ def _roles(emulator: RunningEmulator) -> list[str]:
 
 def _below(pid: int, program: str) -> list[int]:
     """Descendants that run a program, all of the family once one does."""
-    from tarmac.agent.descendants import descendants
+    from gpuproof.agent.descendants import descendants
 
     found = descendants(pid)
     names = [_program(child) for child in found]

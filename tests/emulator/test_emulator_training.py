@@ -119,7 +119,7 @@ def test_network_isolation_gives_no_credentials(aws: Account) -> None:
 
 
 def test_nothing_of_the_emulators_own_environment_reaches_the_container(aws: Account) -> None:
-    job = aws.trained("env | cut -d= -f1 | grep -E '^(TARMAC|PYTEST|VIRTUAL_ENV|PYTHONPATH)' || echo none")
+    job = aws.trained("env | cut -d= -f1 | grep -E '^(GPUPROOF|PYTEST|VIRTUAL_ENV|PYTHONPATH)' || echo none")
     assert aws.log(job["TrainingJobName"]) == ["none"]
 
 

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from tarmac.emulator.faults import BadFault, Fault, Faults
-from tarmac.emulator.naming import named
-from tarmac.emulator.operations import OPERATIONS, processing
-from tarmac.emulator.operations.call import Call
-from tarmac.emulator.quotas import Quotas
-from tarmac.emulator.running.host import Outcome
-from tarmac.emulator.running.metrics import Metrics
-from tarmac.emulator.running.objects import Location, share
-from tarmac.emulator.running.supervisor import Supervisor
-from tarmac.emulator.running.training import failure_reason
-from tarmac.emulator.running.training_layout import checkpoint_folder, instance_groups
-from tarmac.emulator.running.warm_pools import with_pool
-from tarmac.emulator.shapes import fitted, operation_model
-from tarmac.emulator.store import Resource, Store
-from tarmac.emulator.wire import AwsError, AwsRequest
+from gpuproof.emulator.faults import BadFault, Fault, Faults
+from gpuproof.emulator.naming import named
+from gpuproof.emulator.operations import OPERATIONS, processing
+from gpuproof.emulator.operations.call import Call
+from gpuproof.emulator.quotas import Quotas
+from gpuproof.emulator.running.host import Outcome
+from gpuproof.emulator.running.metrics import Metrics
+from gpuproof.emulator.running.objects import Location, share
+from gpuproof.emulator.running.supervisor import Supervisor
+from gpuproof.emulator.running.training import failure_reason
+from gpuproof.emulator.running.training_layout import checkpoint_folder, instance_groups
+from gpuproof.emulator.running.warm_pools import with_pool
+from gpuproof.emulator.shapes import fitted, operation_model
+from gpuproof.emulator.store import Resource, Store
+from gpuproof.emulator.wire import AwsError, AwsRequest
 
 
 def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
@@ -135,7 +135,7 @@ def test_requests_are_called_by_their_operations(
 
 
 def test_only_what_reads_leaves_no_trace_in_the_journal() -> None:
-    from tarmac.emulator.naming import Named
+    from gpuproof.emulator.naming import Named
 
     reading = ("GetObject", "ListBuckets", "DescribeLogStreams", "HeadObject", "BatchGetImage")
     changing = ("PutObject", "CreateBucket", "AssumeRole", "PutLogEvents", "RunInstances", "DeleteObject")
@@ -161,7 +161,7 @@ def test_an_answer_has_only_members_that_the_model_knows() -> None:
 
 
 def test_every_operation_offered_is_sagemakers_own() -> None:
-    from tarmac.emulator.operations import OPERATIONS
+    from gpuproof.emulator.operations import OPERATIONS
 
     assert [name for name in OPERATIONS if operation_model(name) is None] == []
 

@@ -14,7 +14,7 @@ import pytest
 from desk import Desk, gone, until
 from ports import free_port
 
-from tarmac.agent.descendants import descendants
+from gpuproof.agent.descendants import descendants
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -24,11 +24,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize("name", ["keras-digits", "pytorch-digits"])
 def test_an_example_trains_pulls_and_reaches_its_accuracy(desk: Desk, name: str) -> None:
     shutil.copytree(EXAMPLES / name, desk.project / name, ignore=shutil.ignore_patterns("__pycache__"))
-    done = desk.tarmac("run", name)
+    done = desk.gpuproof("run", name)
     assert done.returncode == 0, done.stderr
     assert "no-gpu-expected" in done.stderr
     assert "this machine has none" in done.stderr
-    assert desk.tarmac("pull", name, "--to", "pulled").returncode == 0
+    assert desk.gpuproof("pull", name, "--to", "pulled").returncode == 0
     checked = subprocess.run(
         [sys.executable, "evaluate.py", desk.project / "pulled" / "model.tar.gz"],
         cwd=desk.project / name,
@@ -80,7 +80,7 @@ def test_a_killed_agent_takes_a_real_training_with_it_and_the_next_attempt_resum
     family = [agent, *descendants(agent)]
     os.kill(agent, signal.SIGKILL)
     assert [pid for pid in family if not gone(pid)] == []
-    again = desk.tarmac("run", "digits", "-p", "epochs=2")
+    again = desk.gpuproof("run", "digits", "-p", "epochs=2")
     assert again.returncode == 0, again.stderr
     assert f"checkpoint files of {folder.name}" in again.stderr
     assert "resumed after epoch" in again.stdout

@@ -67,8 +67,8 @@ def test_a_command_prints_what_readme_shows(desk: Desk, command: str, output: st
     )
     desk.environment["COLUMNS"] = "160"
     words = shlex.split(command, comments=True)
-    assert words[0] == "tarmac"
-    done = desk.tarmac(*words[1:])
+    assert words[0] == "gpuproof"
+    done = desk.gpuproof(*words[1:])
     said = merged(done)
     # Facts are the same on every machine; a run's numbers are not.
     form = squeezed if words[1] == "gpus" else plain
@@ -76,7 +76,7 @@ def test_a_command_prints_what_readme_shows(desk: Desk, command: str, output: st
 
 
 def merged(done: subprocess.CompletedProcess[str]) -> str:
-    """Output and Tarmac's own lines as a terminal shows them: the script's after the line about /opt/ml."""
+    """Output and GPUproof's own lines as a terminal shows them: the script's after the line about /opt/ml."""
     head, mark, tail = done.stderr.partition("\n\n")
     return f"{head}\n{done.stdout}\n{tail}" if mark else done.stdout + done.stderr
 
@@ -86,7 +86,7 @@ def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(desk: Desk) -> None
     commands = [command for command, _ in sessions()]
     after = commands[commands.index("echo $?") - 1]
     expected = next(output for command, output in sessions() if command == "echo $?")
-    assert desk.tarmac(*shlex.split(after)[1:]).returncode == int(expected)
+    assert desk.gpuproof(*shlex.split(after)[1:]).returncode == int(expected)
 
 
 @pytest.mark.parametrize("block", blocks("python"))
@@ -103,7 +103,7 @@ def test_python_blocks_run(desk: Desk, block: str) -> None:
         [sys.executable, "-c", block], cwd=desk.project, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    if "tarmac.run(" in block:
+    if "gpuproof.run(" in block:
         assert "Completed no-gpu-expected" in done.stdout
 
 
@@ -112,10 +112,10 @@ JOB_FILES = [*blocks("yaml"), *blocks("yaml", (ROOT / "docs" / "sagemaker.md").r
 
 @pytest.mark.parametrize("block", JOB_FILES)
 def test_job_files_are_valid(desk: Desk, block: str) -> None:
-    desk.write("tarmac.yaml", block)
+    desk.write("gpuproof.yaml", block)
     desk.write("src/train.py", "")
     desk.write("data/rows", "")
-    done = desk.tarmac("run", "--dry-run", "--no-require-gpu")
+    done = desk.gpuproof("run", "--dry-run", "--no-require-gpu")
     assert done.returncode == 0, done.stderr
 
 

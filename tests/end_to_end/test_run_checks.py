@@ -1,4 +1,4 @@
-"""`tarmac run` checks the job that it is about to run."""
+"""`gpuproof run` checks the job that it is about to run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOST = "import torch\nmodel = torch.nn.Linear(2, 2)\nprint('started')\ntorch.sav
 
 def test_an_error_stops_the_job_before_anything_is_made(desk: Desk) -> None:
     desk.write("train.py", "print 'started'\n")
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert done.returncode == 1
     assert "E901" in done.stderr
     assert "--no-check" in done.stderr
@@ -21,7 +21,7 @@ def test_an_error_stops_the_job_before_anything_is_made(desk: Desk) -> None:
 
 def test_no_check_runs_it_all_the_same(desk: Desk) -> None:
     desk.write("train.py", "print 'started'\n")
-    done = desk.tarmac("run", "train.py", "--no-check")
+    done = desk.gpuproof("run", "train.py", "--no-check")
     assert done.returncode == 1
     assert "SyntaxError" in done.stdout
     assert len(list(desk.runs.iterdir())) == 1
@@ -29,7 +29,7 @@ def test_no_check_runs_it_all_the_same(desk: Desk) -> None:
 
 def test_a_model_that_would_be_lost_is_an_error_with_its_line_and_what_to_write(desk: Desk) -> None:
     desk.write("train.py", LOST)
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert done.returncode == 1
     assert "train.py:4" in done.stderr
     assert "SM101" in done.stderr
@@ -52,7 +52,7 @@ torch.save(model.state_dict(), "/opt/ml/model/model.pt")
 
 def test_a_script_for_many_gpus_that_uses_one_is_told_before_it_costs(desk: Desk) -> None:
     desk.write("train.py", TRAINING)
-    done = desk.tarmac("run", "train.py", "--instance-type", "ml.g5.12xlarge")
+    done = desk.gpuproof("run", "train.py", "--instance-type", "ml.g5.12xlarge")
     assert done.returncode == 1
     assert "DS101" in done.stderr
     assert "`ml.g5.12xlarge` has 4 GPUs" in done.stderr

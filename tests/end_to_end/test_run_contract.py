@@ -1,4 +1,4 @@
-"""What a script finds when `tarmac run` starts it."""
+"""What a script finds when `gpuproof run` starts it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(json.dumps({
 
 def test_a_bare_script_runs_and_its_arguments_arrive(desk: Desk) -> None:
     desk.write("train.py", "import sys\nprint(sys.argv[1:])")
-    done = desk.tarmac("run", "train.py", "--", "--epochs", "5", "--name", "a b")
+    done = desk.gpuproof("run", "train.py", "--", "--epochs", "5", "--name", "a b")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['--epochs', '5', '--name', 'a b']\n"
     assert "no-gpu-expected" in done.stderr
@@ -38,12 +38,12 @@ def test_the_script_stands_in_sagemakers_world(desk: Desk) -> None:
     desk.write("code/lib/__init__.py", "")
     desk.write("rows/a.csv", "1,2")
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "name: digits\nentry_point: train.py\nsource_dir: code\nframework: pytorch\ninstance_type: ml.g5.xlarge\n"
         "require_gpu: false\nhyperparameters: {epochs: 3, learning-rate: 0.1}\n"
         "inputs: {training: ./rows}\nenvironment: {WHO: me}\n",
     )
-    done = desk.tarmac("run", "-p", "epochs=5")
+    done = desk.gpuproof("run", "-p", "epochs=5")
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["argv"] == ["--epochs", "5", "--learning-rate", "0.1"]
@@ -91,14 +91,14 @@ def test_inputs_are_not_copied_and_cannot_be_written(desk: Desk) -> None:
         "import os\nd='/opt/ml/input/data/'\nprint(open(d+'training/rows.csv').read(), open(d+'extra/one.csv').read())\n"
         "try: open(d+'training/new','w')\nexcept OSError as e: print(e.strerror)",
     )
-    done = desk.tarmac("run", "train.py", "--input", "training=data", "--input", "extra=one.csv")
+    done = desk.gpuproof("run", "train.py", "--input", "training=data", "--input", "extra=one.csv")
     assert done.stdout == "1 2\nRead-only file system\n", done.stderr
     assert not (desk.project / "data" / "new").exists()
 
 
 def test_the_users_source_folder_stays_as_it_was(desk: Desk) -> None:
     desk.write("train.py", "open('junk.txt', 'w').write('x'); import os; os.remove('train.py')")
-    assert desk.tarmac("run", "train.py").returncode == 0
+    assert desk.gpuproof("run", "train.py").returncode == 0
     assert sorted(path.name for path in desk.project.iterdir()) == ["train.py"]
 
 
@@ -111,16 +111,16 @@ def test_a_processing_job_gets_its_inputs_and_delivers_its_outputs(desk: Desk) -
         "open('/opt/ml/processing/output/b.txt', 'w').write(text.upper())",
     )
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "kind: processing\nname: clean\nentry_point: clean.py\narguments: [--rows, '3']\n"
         "inputs: {/opt/ml/processing/input: ./raw}\noutputs: {/opt/ml/processing/output: ./done}\n",
     )
-    done = desk.tarmac("run")
+    done = desk.gpuproof("run")
     assert done.returncode == 0, done.stderr
     # The input covers the place below which SageMaker's own processors put the code: it lies beside.
     assert done.stdout == "/opt/ml/processing/code ['--rows', '3']\n"
     assert (desk.project / "done" / "b.txt").read_text() == "HELLO"
-    again = desk.tarmac("run")
+    again = desk.gpuproof("run")
     assert again.returncode == 0, again.stderr
 
 
@@ -133,18 +133,18 @@ def test_a_processing_job_stands_where_sagemaker_puts_its_code(desk: Desk) -> No
         "os.symlink('x', '/opt/ml/processing/output/link')",
     )
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "kind: processing\nname: clean\nentry_point: clean.py\ninputs: {raw: ./raw}\noutputs: {/opt/ml/processing/output: ./done}\n",
     )
     for _ in range(2):
-        done = desk.tarmac("run")
+        done = desk.gpuproof("run")
         assert done.stdout == "/opt/ml/processing/input/code ['a.txt', 'dead']\n", done.stderr
     assert (desk.project / "done" / "link").is_symlink()
 
 
 def test_a_shell_script_is_started_as_the_toolkit_starts_it(desk: Desk) -> None:
     desk.write("train.sh", '#!/bin/sh\necho "$SM_MODEL_DIR" "$@"\n').chmod(0o755)
-    done = desk.tarmac("run", "train.sh", "-p", "epochs=5")
+    done = desk.gpuproof("run", "train.sh", "-p", "epochs=5")
     assert done.stdout == "/opt/ml/model --epochs 5\n", done.stderr
 
 
@@ -156,7 +156,7 @@ def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_s
         "open(os.environ['SM_MODEL_DIR'] + '/w', 'w').write('w')\nprint(os.environ['SM_MODEL_DIR'].startswith(os.environ['SAGEMAKER_BASE_DIR']))\n"
         "x = '/opt/ml/model'",
     )
-    done = desk.tarmac("run", "train.py", "--isolation", "environment", "--input", "training=data")
+    done = desk.gpuproof("run", "train.py", "--isolation", "environment", "--input", "training=data")
     assert done.stdout == "7\nTrue\n", done.stderr
     assert "train.py:5 spells /opt/ml out" in done.stderr
     assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
@@ -171,7 +171,7 @@ def test_proot_makes_opt_ml_private_where_namespaces_are_not_to_be_had(desk: Des
         "import os\nprint(open('/opt/ml/input/data/training/rows.csv').read(), os.getcwd())\n"
         "open('/opt/ml/model/w', 'w').write('w')\nopen('/opt/ml/checkpoints/c', 'w')\n",
     )
-    done = desk.tarmac("run", "train.py", "--isolation", "proot", "--input", "training=data")
+    done = desk.gpuproof("run", "train.py", "--isolation", "proot", "--input", "training=data")
     assert done.stdout == "7 /opt/ml/code\n", done.stderr
     assert (desk.newest() / "artifacts" / "model.tar.gz").exists()
     assert (desk.newest() / "checkpoints" / "c").exists()
@@ -188,14 +188,14 @@ def test_weird_paths_work(desk: Desk, name: str) -> None:
         f"import os; print(os.listdir(os.environ['SM_CHANNEL_TRAINING']) == [{name + '.csv'!r}])"
     )
     desk.environment["XDG_STATE_HOME"] = str(folder / "state")
-    (folder / ".tarmacignore").write_text("state\n")
-    done = desk.tarmac("run", folder.absolute() / "train.py", "--input", f"training={folder / 'data'}")
+    (folder / ".gpuproofignore").write_text("state\n")
+    done = desk.gpuproof("run", folder.absolute() / "train.py", "--input", f"training={folder / 'data'}")
     assert done.stdout == "True\n", done.stderr
 
 
 def test_a_model_saved_in_the_wrong_place_is_named(desk: Desk) -> None:
     desk.write("train.py", "open('model.h5', 'wb').write(b'x' * 10)")
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert done.returncode == 0
     assert "/opt/ml/model is empty" in done.stderr
     assert "model.h5" in done.stderr
@@ -203,7 +203,7 @@ def test_a_model_saved_in_the_wrong_place_is_named(desk: Desk) -> None:
 
 def test_artifacts_also_go_where_the_job_says(desk: Desk) -> None:
     desk.write("train.py", "open('/opt/ml/model/w', 'w').write('w')")
-    desk.write("tarmac.yaml", "entry_point: train.py\noutput: ./out\n")
+    desk.write("gpuproof.yaml", "entry_point: train.py\noutput: ./out\n")
     result = desk.run_json()
     assert (desk.project / "out" / result["run"]["id"] / "output" / "model.tar.gz").is_file()
 
@@ -212,9 +212,9 @@ def test_what_earlier_runs_brought_home_is_not_sent_along(desk: Desk) -> None:
     desk.write(
         "train.py", "import os; print(sorted(os.listdir('.'))); open('/opt/ml/model/w', 'w').write('w')"
     )
-    desk.write("tarmac.yaml", "entry_point: train.py\noutput: ./out\ncheckpoint: ./ckpt\n")
-    first, second = desk.tarmac("run"), desk.tarmac("run")
-    assert first.stdout == second.stdout == "['tarmac.yaml', 'train.py']\n"
+    desk.write("gpuproof.yaml", "entry_point: train.py\noutput: ./out\ncheckpoint: ./ckpt\n")
+    first, second = desk.gpuproof("run"), desk.gpuproof("run")
+    assert first.stdout == second.stdout == "['gpuproof.yaml', 'train.py']\n"
     assert (desk.project / "out").is_dir()
 
 
@@ -224,7 +224,7 @@ def test_a_link_from_the_model_to_a_checkpoint_brings_the_checkpoint_along(desk:
         "import os\nopen('/opt/ml/checkpoints/best', 'w').write('weights')\n"
         "os.symlink('/opt/ml/checkpoints/best', '/opt/ml/model/best')",
     )
-    assert desk.tarmac("run", "train.py").returncode == 0
+    assert desk.gpuproof("run", "train.py").returncode == 0
     with tarfile.open(desk.newest() / "artifacts" / "model.tar.gz") as archive:
         member = archive.extractfile("best")
         assert member is not None

@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from desk import TARMAC, Desk, gone, until
+from desk import GPUPROOF, Desk, gone, until
 
-from tarmac.agent.descendants import descendants
+from gpuproof.agent.descendants import descendants
 
 pytestmark = pytest.mark.journey
 
@@ -44,7 +44,7 @@ def family(desk: Desk, folder: Path) -> list[int]:
 
 def test_a_failing_script_leaves_code_1_and_says_why(desk: Desk) -> None:
     desk.write("train.py", "raise ValueError('no rows')")
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert done.returncode == 1
     assert "Failed" in done.stderr
     assert "train.py exited with code 1: ValueError: no rows" in done.stderr
@@ -89,10 +89,10 @@ def test_when_the_agent_is_killed_the_whole_tree_dies_and_the_run_has_failed(des
     pids = until(lambda: len(found := family(desk, folder)) >= 4 and found, "the whole tree")
     os.kill(pids[0], signal.SIGKILL)
     assert [pid for pid in pids if not gone(pid)] == []
-    listed = json.loads(desk.tarmac("ps", "--format", "json").stdout)["runs"]
+    listed = json.loads(desk.gpuproof("ps", "--format", "json").stdout)["runs"]
     assert listed[0]["status"] == "Failed"
     assert "the agent was killed" in listed[0]["failure_reason"]
-    assert desk.tarmac("wait").returncode == 1
+    assert desk.gpuproof("wait").returncode == 1
 
 
 def test_whoever_follows_learns_at_once_that_the_agent_was_killed(desk: Desk) -> None:
@@ -106,7 +106,7 @@ def test_whoever_follows_learns_at_once_that_the_agent_was_killed(desk: Desk) ->
     assert "the agent was killed" in said
 
 
-def test_when_tarmac_run_is_killed_the_run_goes_on_and_logs_take_it_up(desk: Desk) -> None:
+def test_when_gpuproof_run_is_killed_the_run_goes_on_and_logs_take_it_up(desk: Desk) -> None:
     desk.write("data/go.txt", "")
     desk.write(
         "train.py",
@@ -159,7 +159,7 @@ def test_a_second_ctrl_c_kills_a_script_that_will_not_stop(desk: Desk) -> None:
     assert not killed_in_the_end(desk, folder)
 
 
-def test_tarmac_stop_lets_the_script_save_first(desk: Desk) -> None:
+def test_gpuproof_stop_lets_the_script_save_first(desk: Desk) -> None:
     desk.write(
         "train.py",
         "import signal, sys\ndef save(*_):\n    open('/opt/ml/model/w', 'w').write('w')\n    sys.exit(0)\n"
@@ -167,10 +167,10 @@ def test_tarmac_stop_lets_the_script_save_first(desk: Desk) -> None:
     )
     folder = desk.detached("train.py")
     until(lambda: ready(folder), "the script's start")
-    done = desk.tarmac("stop", folder.name)
+    done = desk.gpuproof("stop", folder.name)
     assert done.stdout == f"{folder.name}: Stopped\n"
     assert (folder / "artifacts" / "model.tar.gz").exists()
-    assert desk.tarmac("wait", folder.name).returncode == 1
+    assert desk.gpuproof("wait", folder.name).returncode == 1
 
 
 def test_a_run_over_its_time_is_stopped_as_sagemaker_stops_it(desk: Desk) -> None:
@@ -194,8 +194,8 @@ def test_a_detached_run_outlives_its_terminal(desk: Desk) -> None:
     assert os.getsid(agent) == agent
     os.kill(agent, signal.SIGHUP)
     go.touch()
-    assert desk.tarmac("wait").returncode == 0
-    assert desk.tarmac("logs").stdout == "done\n"
+    assert desk.gpuproof("wait").returncode == 0
+    assert desk.gpuproof("logs").stdout == "done\n"
 
 
 def test_checkpoints_of_a_failed_attempt_are_there_on_the_next_and_gone_after_success(desk: Desk) -> None:
@@ -204,7 +204,7 @@ def test_checkpoints_of_a_failed_attempt_are_there_on_the_next_and_gone_after_su
         "import os, pathlib\np = pathlib.Path('/opt/ml/checkpoints/step')\n"
         "step = int(p.read_text()) if p.exists() else 0\nprint('from', step)\np.write_text(str(step + 1))\nraise SystemExit(step < 2)",
     )
-    first, second, third, fourth = (desk.tarmac("run", "train.py") for _ in range(4))
+    first, second, third, fourth = (desk.gpuproof("run", "train.py") for _ in range(4))
     assert [done.stdout for done in (first, second, third)] == ["from 0\n", "from 1\n", "from 2\n"]
     assert "1 checkpoint file" in second.stderr
     assert third.returncode == 0
@@ -216,9 +216,9 @@ def test_fresh_begins_without_checkpoints_and_loses_none(desk: Desk) -> None:
         "train.py",
         "import os; print(os.listdir('/opt/ml/checkpoints')); open('/opt/ml/checkpoints/a', 'w'); raise SystemExit(1)",
     )
-    desk.tarmac("run", "train.py")
+    desk.gpuproof("run", "train.py")
     first = desk.newest()
-    assert desk.tarmac("run", "train.py", "--fresh").stdout == "[]\n"
+    assert desk.gpuproof("run", "train.py", "--fresh").stdout == "[]\n"
     assert (first / "checkpoints" / "a").exists()
 
 
@@ -227,9 +227,9 @@ def test_a_checkpoint_folder_of_the_users_is_used_every_time(desk: Desk) -> None
         "train.py",
         "import os; print(sorted(os.listdir('/opt/ml/checkpoints'))); open('/opt/ml/checkpoints/a', 'w')",
     )
-    desk.write("tarmac.yaml", "entry_point: train.py\ncheckpoint: ./ckpt\n")
-    assert desk.tarmac("run").stdout == "[]\n"
-    assert desk.tarmac("run").stdout == "['a']\n"
+    desk.write("gpuproof.yaml", "entry_point: train.py\ncheckpoint: ./ckpt\n")
+    assert desk.gpuproof("run").stdout == "[]\n"
+    assert desk.gpuproof("run").stdout == "['a']\n"
     assert (desk.project / "ckpt" / "a").exists()
 
 
@@ -244,7 +244,7 @@ def test_a_checkpoint_folder_of_the_users_is_used_every_time(desk: Desk) -> None
 )
 def test_any_output_comes_through_byte_for_byte(desk: Desk, script: str) -> None:
     desk.write("train.py", script)
-    assert desk.tarmac("run", "train.py").returncode == 0
+    assert desk.gpuproof("run", "train.py").returncode == 0
     bare = subprocess.run(["python3", desk.project / "train.py"], capture_output=True, check=True).stdout
     assert (desk.newest() / "logs" / "algo-1.log").read_bytes() == bare
     raw = subprocess.run(
@@ -260,9 +260,9 @@ def test_a_full_disk_ends_in_words_and_not_in_silence(desk: Desk) -> None:
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=True)
     try:
-        desk.environment["TARMAC_STATE_DIR"] = str(disk)
+        desk.environment["GPUPROOF_STATE_DIR"] = str(disk)
         desk.write("train.py", "open('/opt/ml/model/w', 'wb').write(b'x' * 10_000_000)")
-        done = desk.tarmac("run", "train.py")
+        done = desk.gpuproof("run", "train.py")
         assert done.returncode == 1
         assert "No space left on device" in done.stderr
         assert "Failed" in done.stderr
@@ -281,11 +281,11 @@ def test_a_read_only_home_moves_the_runs_and_says_so(desk: Desk) -> None:
         spare.mkdir()
         desk.environment["TMPDIR"] = str(spare)
         desk.write("train.py", "print('fine')")
-        done = desk.tarmac("run", "train.py")
+        done = desk.gpuproof("run", "train.py")
         assert done.returncode == 0, done.stderr
         assert done.stdout == "fine\n"
         assert f"Runs are kept in {spare}" in done.stderr
-        assert "Completed" in desk.tarmac("show").stdout
+        assert "Completed" in desk.gpuproof("show").stdout
     finally:
         subprocess.run(["umount", "-l", desk.home], check=True)
 
@@ -298,7 +298,7 @@ def test_a_plain_user_finds_hard_coded_paths_too(desk: Desk) -> None:
     )
     # Root without its rights: a user namespace in which this user is 1000 and holds no capability outside.
     done = subprocess.run(
-        ["unshare", "--user", "--map-user=1000", "--map-group=1000", *TARMAC, "run", "train.py"],
+        ["unshare", "--user", "--map-user=1000", "--map-group=1000", *GPUPROOF, "run", "train.py"],
         cwd=desk.project, env={**os.environ, "HOME": str(desk.home)}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.stdout == "1000 True\n", done.stderr
@@ -324,7 +324,7 @@ def test_a_script_of_an_old_python_runs_beside_an_agent_of_ours(desk: Desk, vers
     desk.write(
         "train.py", "import os, sys\nprint(sys.version_info[:2])\nopen('/opt/ml/model/w', 'w').close()\n"
     )
-    done = desk.tarmac("run", "train.py", "--python", found[0])
+    done = desk.gpuproof("run", "train.py", "--python", found[0])
     assert done.stdout.replace(" ", "") == f"({version.replace('.', ',')})\n", done.stderr
     assert done.returncode == 0
 
@@ -350,22 +350,22 @@ def test_checkpoints_are_found_behind_an_attempt_that_left_none(desk: Desk) -> N
     )
     first = desk.detached("train.py", "--", "--save", "--wait")
     until(lambda: ready(first), "the first attempt")
-    assert desk.tarmac("run", "train.py").stdout == "[]\n"
-    desk.tarmac("stop", "--now", first.name)
-    assert desk.tarmac("run", "train.py").stdout == "['a']\n"
+    assert desk.gpuproof("run", "train.py").stdout == "[]\n"
+    desk.gpuproof("stop", "--now", first.name)
+    assert desk.gpuproof("run", "train.py").stdout == "['a']\n"
 
 
 def test_an_argument_that_no_program_can_get_is_refused_in_words(desk: Desk) -> None:
     desk.write("train.py", "print('started')")
-    desk.write("tarmac.yaml", 'entry_point: train.py\nenvironment: {X: "a\\0b"}\n')
-    done = desk.tarmac("run")
+    desk.write("gpuproof.yaml", 'entry_point: train.py\nenvironment: {X: "a\\0b"}\n')
+    done = desk.gpuproof("run")
     assert done.returncode in (1, 2)
     assert "null" in done.stderr.lower() or "nul" in done.stderr.lower()
 
 
 def test_a_failing_script_with_an_undecodable_argument_keeps_its_verdict(desk: Desk) -> None:
     desk.write("train.py", "raise ValueError('no')")
-    done = desk.tarmac("run", "train.py", "--", os.fsdecode(b"\xff"))
+    done = desk.gpuproof("run", "train.py", "--", os.fsdecode(b"\xff"))
     assert "ValueError: no" in done.stderr
     assert "verdict" in done.stderr
 
@@ -376,7 +376,7 @@ def test_a_stop_on_a_full_disk_is_still_a_stop(desk: Desk) -> None:
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
     try:
-        desk.environment["TARMAC_STATE_DIR"] = str(disk)
+        desk.environment["GPUPROOF_STATE_DIR"] = str(disk)
         desk.write(
             "train.py",
             "import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('ready', flush=True)\n"
@@ -384,7 +384,7 @@ def test_a_stop_on_a_full_disk_is_still_a_stop(desk: Desk) -> None:
         )
         folder = desk.detached("train.py")
         until(lambda: os.statvfs(disk).f_bavail == 0, "the full disk")
-        done = desk.tarmac("stop", folder.name)
+        done = desk.gpuproof("stop", folder.name)
         assert done.stdout == f"{folder.name}: Stopped\n"
         assert (folder / "verdict.json").exists()
     finally:

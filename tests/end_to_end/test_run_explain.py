@@ -1,4 +1,4 @@
-"""`tarmac run` says why a job failed, and `tarmac explain` says it again."""
+"""`gpuproof run` says why a job failed, and `gpuproof explain` says it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.journey
 
 def test_a_failed_run_ends_with_the_cause_and_what_to_type(desk: Desk) -> None:
     desk.write("train.py", "import sklearn_extra_nowhere")
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert done.returncode == 1
     assert "module-not-found (algo-1.log:" in done.stderr
     assert "sklearn_extra_nowhere.py" in done.stderr
@@ -26,7 +26,7 @@ def test_the_explanations_are_in_the_json_and_explain_finds_the_newest_run(desk:
     assert found["code"] == "sagemaker-channel-missing"
     assert found["count"] == 1
     assert "--input valid=DATA" in found["remedy"]
-    done = desk.tarmac("explain", "--format", "json")
+    done = desk.gpuproof("explain", "--format", "json")
     assert done.returncode == 1
     again = json.loads(done.stdout)
     assert again["log"] == result["run"]["id"]
@@ -37,7 +37,7 @@ def test_a_script_that_was_killed_is_explained_by_how_it_ended(desk: Desk) -> No
     desk.write(
         "train.py", "import os, signal\nprint('step 1', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
-    done = desk.tarmac("run", "train.py")
+    done = desk.gpuproof("run", "train.py")
     assert "error      killed-137" in done.stderr
     assert "Memory of the host, this machine" in done.stderr
 
@@ -46,7 +46,7 @@ def test_a_failure_that_nobody_knows_adds_nothing(desk: Desk) -> None:
     desk.write("train.py", "raise ValueError('no rows')")
     result = desk.run_json("train.py")
     assert result["explanations"] == []
-    done = desk.tarmac("explain", result["run"]["id"])
+    done = desk.gpuproof("explain", result["run"]["id"])
     assert done.returncode == 3
     assert "ValueError: no rows" in done.stdout
 

@@ -64,7 +64,7 @@ def test_what_is_asked_for_is_there_for_the_run_and_nowhere_else(desk: Desk, pyt
     make_wheel(desk.project.parent / "wheels", "runwayhelper", "1.5")
     require(desk, "runwayhelper>=1")
     desk.write("train.py", "import runwayhelper, torch; print(runwayhelper.VERSION, torch.VERSION)")
-    done = desk.tarmac("run", "train.py", "--python", python)
+    done = desk.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("1.5 2.13.0\n")
     after = subprocess.run([python, "-c", "import runwayhelper"], capture_output=True, text=True)
@@ -75,7 +75,7 @@ def test_a_file_that_would_replace_torch_stops_the_run(desk: Desk, python: Path)
     make_wheel(desk.project.parent / "wheels", "torch", "2.99.0")
     require(desk, "torch==2.99.0")
     desk.write("train.py", "print('started')")
-    done = desk.tarmac("run", "train.py", "--python", python)
+    done = desk.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 1
     assert "started" not in done.stdout.splitlines()
     assert "torch" in done.stderr
@@ -89,7 +89,7 @@ def test_a_package_that_does_not_exist_says_so_and_the_script_is_not_started(
     (desk.project.parent / "wheels").mkdir()
     require(desk, "no-such-runway")
     desk.write("train.py", "print('started')")
-    done = desk.tarmac("run", "train.py", "--python", python)
+    done = desk.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 1
     assert "started" not in done.stdout.splitlines()
     assert "no-such-runway" in done.stderr

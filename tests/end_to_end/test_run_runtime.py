@@ -1,4 +1,4 @@
-"""`import tarmac.runtime` in a script that `tarmac run` starts in an interpreter without Tarmac."""
+"""`import gpuproof.runtime` in a script that `gpuproof run` starts in an interpreter without GPUproof."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.journey
 
 SCRIPT = """
 import json, os, sys
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 print(json.dumps({
     "from": rt.__file__,
     "hyperparameters": rt.hyperparameters(),
     "model": str(rt.paths.model),
     "channel": sorted(path.name for path in rt.paths.channel("train").iterdir()),
-    "tarmac": {name: value for name, value in os.environ.items() if name.startswith("TARMAC_")},
+    "gpuproof": {name: value for name, value in os.environ.items() if name.startswith("GPUPROOF_")},
     "installed": "site-packages" in rt.__file__,
 }))
 """
@@ -35,33 +35,35 @@ def bare(tmp_path: Path) -> Path:
 def test_a_script_finds_it_in_a_bare_environment(desk: Desk, bare: Path) -> None:
     desk.write("train.py", SCRIPT)
     desk.write("data/a.csv", "1")
-    desk.write("tarmac.yaml", "entry_point: train.py\ninputs: {train: data}\nhyperparameters: {epochs: 3}\n")
-    done = desk.tarmac("run", "--python", bare)
+    desk.write(
+        "gpuproof.yaml", "entry_point: train.py\ninputs: {train: data}\nhyperparameters: {epochs: 3}\n"
+    )
+    done = desk.gpuproof("run", "--python", bare)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert ".pyz" in said["from"]
     assert said["hyperparameters"] == {"epochs": 3}
     assert said["model"] == "/opt/ml/model"
     assert said["channel"] == ["a.csv"]
-    assert said["tarmac"] == {}
+    assert said["gpuproof"] == {}
 
 
-@pytest.mark.parametrize(("flag", "told"), [("--no-require-gpu", {"TARMAC_REQUIRE_GPU": "0"}), (None, {})])
+@pytest.mark.parametrize(("flag", "told"), [("--no-require-gpu", {"GPUPROOF_REQUIRE_GPU": "0"}), (None, {})])
 def test_it_knows_what_the_job_says_of_gpus(
     desk: Desk, bare: Path, flag: str | None, told: dict[str, str]
 ) -> None:
-    desk.environment["TARMAC_REQUIRE_GPU"] = "1"  # a user's own is not the job's
+    desk.environment["GPUPROOF_REQUIRE_GPU"] = "1"  # a user's own is not the job's
     desk.write("train.py", SCRIPT.replace('rt.paths.channel("train").iterdir()', "()"))
-    done = desk.tarmac(
+    done = desk.gpuproof(
         "run", "train.py", "--python", bare, "--instance-type", "ml.g5.12xlarge", *([flag] if flag else [])
     )
-    assert json.loads(done.stdout)["tarmac"] == {"TARMAC_EXPECTED_GPUS": "4", **told}
+    assert json.loads(done.stdout)["gpuproof"] == {"GPUPROOF_EXPECTED_GPUS": "4", **told}
 
 
 def test_a_stopped_run_saves_and_the_next_attempt_goes_on(desk: Desk, bare: Path) -> None:
     desk.write(
         "train.py",
-        "import time, tarmac.runtime as rt\n"
+        "import time, gpuproof.runtime as rt\n"
         "state = {'steps': 0}\n"
         "kept = rt.checkpoint(state=state)\n"
         "print('from', state['steps'], flush=True)\n"
@@ -75,10 +77,10 @@ def test_a_stopped_run_saves_and_the_next_attempt_goes_on(desk: Desk, bare: Path
     running = desk.start(*words, "steps=1000000")
     assert running.stdout is not None
     assert [running.stdout.readline() for _ in range(2)] == ["from 0\n", "stepped\n"]
-    assert desk.tarmac("stop", desk.newest().name).returncode == 0
+    assert desk.gpuproof("stop", desk.newest().name).returncode == 0
     running.communicate(timeout=300)
     assert desk.state(desk.newest())["status"] == "Stopped"
-    again = desk.tarmac(*words, "steps=1")
+    again = desk.gpuproof(*words, "steps=1")
     assert again.returncode == 0, again.stderr
     resumed, began = again.stdout.splitlines()
     assert "resumed after epoch 0 and" in resumed

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from desk import TARMAC, Desk
+from desk import GPUPROOF, Desk
 from s3_server import CREDENTIALS, BadServer, Bucket, MotoServer, Reply, listing, refusal
 
 pytestmark = pytest.mark.journey
@@ -44,13 +44,13 @@ def test_a_script_finds_its_objects_and_the_second_run_downloads_nothing(desk: D
     desk.write("train.py", SHOW)
     words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data/train/")
     words += ("--input", f"labels=s3://{bucket.name}/labels.json")
-    first = desk.tarmac(*words)
+    first = desk.gpuproof(*words)
     assert first.stdout == (
         "labels/labels.json 3 False\ntraining/a.csv 1 False\ntraining/deep/b.csv 2 False\n"
     ), first.stderr
     assert f"download   s3://{bucket.name}/data/train/: 2 files, 2 B, 2 B downloaded\n" in first.stderr
     assert bucket.downloads() == ["data/train/a.csv", "data/train/deep/b.csv", "labels.json"]
-    second = desk.tarmac(*words)
+    second = desk.gpuproof(*words)
     assert second.stdout == first.stdout
     assert "2 files, 2 B, all here already" in second.stderr
     assert bucket.downloads() == []
@@ -60,11 +60,11 @@ def test_a_processing_job_takes_inputs_from_s3(desk: Desk, bucket: Bucket) -> No
     bucket.put(**{"raw/a.txt": b"hello"})
     desk.write("clean.py", "print(open('/opt/ml/processing/input/a.txt').read())")
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "kind: processing\nname: clean\nentry_point: clean.py\n"
         f"inputs: {{/opt/ml/processing/input: s3://{bucket.name}/raw}}\n",
     )
-    done = desk.tarmac("run")
+    done = desk.gpuproof("run")
     assert done.stdout == "hello\n", done.stderr
 
 
@@ -72,7 +72,7 @@ def test_inputs_from_s3_and_from_here_go_together(desk: Desk, bucket: Bucket) ->
     bucket.put(**{"data/a": b"1"})
     desk.write("here/b", "2")
     desk.write("train.py", SHOW)
-    done = desk.tarmac(
+    done = desk.gpuproof(
         "run",
         "train.py",
         "--input",
@@ -90,10 +90,10 @@ def test_a_dry_run_downloads_nothing_and_asks_nobody(desk: Desk, bucket: Bucket)
     desk.write("train.py", SHOW)
     bucket.server.requests.clear()
     words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data", "--dry-run")
-    done = desk.tarmac(*words)
+    done = desk.gpuproof(*words)
     assert done.returncode == 0
     assert f"/opt/ml/input/data/training is s3://{bucket.name}/data" in done.stderr
-    order = json.loads(desk.tarmac(*words, "--format", "json").stdout)["order"]
+    order = json.loads(desk.gpuproof(*words, "--format", "json").stdout)["order"]
     assert order["mounts"][0]["source"] == f"s3://{bucket.name}/data"
     assert bucket.server.requests == []
     assert not desk.runs.exists()
@@ -117,7 +117,7 @@ def test_what_aws_refuses_ends_in_words_and_leaves_no_run(
     desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
     desk.write("train.py", SHOW)
     try:
-        done = desk.tarmac("run", "train.py", "--input", "training=s3://rows/data/")
+        done = desk.gpuproof("run", "train.py", "--input", "training=s3://rows/data/")
     finally:
         server.stop()
     assert done.returncode == code
@@ -130,7 +130,7 @@ def test_what_aws_refuses_ends_in_words_and_leaves_no_run(
 def test_without_credentials_nothing_is_decided(desk: Desk, bucket: Bucket) -> None:
     del desk.environment["AWS_ACCESS_KEY_ID"]
     desk.write("train.py", SHOW)
-    done = desk.tarmac("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
+    done = desk.gpuproof("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
     assert done.returncode == 3
     assert "AWS_PROFILE" in done.stderr
 
@@ -157,7 +157,7 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None
         server.stop()
     assert (typed.returncode, said) == (130, "")
     assert list(desk.runs.glob("*")) == []
-    assert list((desk.home / ".cache" / "tarmac" / "s3" / "partial").iterdir()) == []
+    assert list((desk.home / ".cache" / "gpuproof" / "s3" / "partial").iterdir()) == []
 
 
 def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
@@ -165,7 +165,7 @@ def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
     desk.write("train.py", "")
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
-        [*TARMAC, "run", "train.py", "--input", f"training=s3://{bucket.name}/data"],
+        [*GPUPROOF, "run", "train.py", "--input", f"training=s3://{bucket.name}/data"],
         cwd=desk.project,
         env={**desk._environment(), "TERM": "xterm", "COLUMNS": "120"},
         stdout=subprocess.DEVNULL,

@@ -44,7 +44,7 @@ def test_a_gpu_that_worked_is_used_and_the_code_is_0(desk: Desk, machine: Scenar
 def test_a_gpu_that_nobody_touched_is_code_4(desk: Desk, machine: Scenario) -> None:
     machine.gpu(0).write()
     busy(desk, [])
-    done = desk.tarmac("run", "train.py", "--instance-type", "ml.g5.xlarge")
+    done = desk.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge")
     assert done.returncode == 4
     assert "cpu-only" in done.stderr
 
@@ -61,7 +61,7 @@ def test_two_of_four_gpus_idle_is_said_and_is_code_4(desk: Desk, machine: Scenar
     files = [tmp_path / "0", tmp_path / "2"]
     machine.when_registered(files[0], 0).when_registered(files[1], 2).write()
     busy(desk, files)
-    done = desk.tarmac("run", "train.py", "--instance-type", "ml.g5.12xlarge")
+    done = desk.gpuproof("run", "train.py", "--instance-type", "ml.g5.12xlarge")
     assert done.returncode == 4
     assert "2 of 4" in done.stderr
 
@@ -98,7 +98,7 @@ def test_a_job_that_does_not_touch_its_gpu_is_stopped(desk: Desk, machine: Scena
     machine.gpu(0).write()
     desk.write("train.py", FOREVER)
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: stop, grace: 4s}\n",
     )
     result = desk.run_json()
@@ -113,7 +113,7 @@ def test_a_job_that_touches_its_gpu_in_time_goes_on(desk: Desk, machine: Scenari
     works = (desk.project / "train.py").read_text()
     desk.write("train.py", f"{works}time.sleep(5)\n")
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {action: fail, grace: 4s}\n",
     )
     result = desk.run_json()
@@ -135,7 +135,7 @@ def test_what_an_unused_gpu_does_is_the_jobs_choice(
     machine.gpu(0).write()
     desk.write("train.py", FOREVER if action == "fail" else TOLD.format(states=f"{desk.runs}/*/run.json"))
     desk.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         f"entry_point: train.py\ninstance_type: ml.g5.xlarge\nif_gpu_unused: {{action: {action}, grace: 4s}}\n",
     )
     result = desk.run_json()
@@ -146,7 +146,7 @@ def test_what_an_unused_gpu_does_is_the_jobs_choice(
 
 def test_require_gpu_does_not_start_without_one(desk: Desk) -> None:
     desk.write("train.py", "print('started')")
-    done = desk.tarmac("run", "train.py", "--require-gpu")
+    done = desk.gpuproof("run", "train.py", "--require-gpu")
     assert done.returncode == 4
     assert done.stdout == ""
     assert "requires a GPU" in done.stderr
@@ -155,14 +155,14 @@ def test_require_gpu_does_not_start_without_one(desk: Desk) -> None:
 
 def test_no_require_gpu_lets_a_gpu_job_be_tried_on_a_laptop(desk: Desk) -> None:
     desk.write("train.py", "print('started')")
-    desk.write("tarmac.yaml", "entry_point: train.py\ninstance_type: ml.g5.xlarge\n")
-    asked = desk.tarmac("run")
+    desk.write("gpuproof.yaml", "entry_point: train.py\ninstance_type: ml.g5.xlarge\n")
+    asked = desk.gpuproof("run")
     assert asked.returncode == 4
     assert "this machine has none" in asked.stderr
-    assert desk.tarmac("run", "--no-require-gpu").returncode == 0
+    assert desk.gpuproof("run", "--no-require-gpu").returncode == 0
 
 
 def test_the_number_of_gpus_reaches_the_script(desk: Desk, machine: Scenario) -> None:
     machine.gpus(4).write()
     desk.write("train.py", "import os; print(os.environ['SM_NUM_GPUS'])")
-    assert desk.tarmac("run", "train.py").stdout == "4\n"
+    assert desk.gpuproof("run", "train.py").stdout == "4\n"

@@ -29,7 +29,7 @@ def ready(folder: Path) -> bool:
 def ended(desk: Desk) -> Path:
     """The folder of a run that saved something and has ended."""
     desk.write("train.py", SAVES)
-    assert desk.tarmac("run", "train.py").returncode == 0
+    assert desk.gpuproof("run", "train.py").returncode == 0
     return desk.newest()
 
 
@@ -44,20 +44,20 @@ def running(desk: Desk) -> Path:
 
 class TestPs:
     def test_without_runs_it_says_how_to_make_one(self, desk: Desk) -> None:
-        done = desk.tarmac("ps")
-        assert (done.returncode, "tarmac run train.py" in done.stdout) == (0, True)
-        assert json.loads(desk.tarmac("ps", "--format", "json").stdout) == {"version": 1, "runs": []}
+        done = desk.gpuproof("ps")
+        assert (done.returncode, "gpuproof run train.py" in done.stdout) == (0, True)
+        assert json.loads(desk.gpuproof("ps", "--format", "json").stdout) == {"version": 1, "runs": []}
 
     def test_runs_are_listed_newest_first_with_state_and_verdict(self, desk: Desk, ended: Path) -> None:
         desk.write("bad.py", "raise SystemExit(1)")
-        desk.tarmac("run", "bad.py")
-        header, first, second = desk.tarmac("ps").stdout.splitlines()
+        desk.gpuproof("run", "bad.py")
+        header, first, second = desk.gpuproof("ps").stdout.splitlines()
         assert header.split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE"]
         assert first.split()[:2] == [desk.newest().name, "Failed"]
         assert second.split()[:3] == [ended.name, "Completed", "no-gpu-expected"]
 
     def test_json_is_versioned_and_has_all_that_is_known(self, desk: Desk, ended: Path) -> None:
-        document = json.loads(desk.tarmac("ps", "--format", "json").stdout)
+        document = json.loads(desk.gpuproof("ps", "--format", "json").stdout)
         assert document["version"] == 1
         (run,) = document["runs"]
         assert run == desk.state(ended)
@@ -69,15 +69,15 @@ class TestPs:
             copy.mkdir()
             state = desk.state(ended)
             (copy / "run.json").write_text(json.dumps({**state, "created": 1e9 + number}))
-        short = desk.tarmac("ps").stdout.splitlines()
+        short = desk.gpuproof("ps").stdout.splitlines()
         assert len(short) == 1 + 20 + 1
-        assert short[-1] == "6 older runs: tarmac ps --all"
-        assert len(desk.tarmac("ps", "--all").stdout.splitlines()) == 1 + 26
+        assert short[-1] == "6 older runs: gpuproof ps --all"
+        assert len(desk.gpuproof("ps", "--all").stdout.splitlines()) == 1 + 26
 
 
 class TestShow:
     def test_the_newest_run_is_shown_with_its_verdict_and_artifacts(self, desk: Desk, ended: Path) -> None:
-        said = desk.tarmac("show").stdout
+        said = desk.gpuproof("show").stdout
         assert said.startswith(f"run        {ended.name} (training, local)\n")
         assert "no-gpu-expected" in said
         assert f"{ended.name}: Completed after" in said
@@ -85,76 +85,76 @@ class TestShow:
         assert f"folder     {ended}\n" in said
 
     def test_a_run_that_goes_on_is_shown_as_it_stands(self, desk: Desk, running: Path) -> None:
-        assert "status     InProgress (Training)\n" in desk.tarmac("show", running.name).stdout
+        assert "status     InProgress (Training)\n" in desk.gpuproof("show", running.name).stdout
 
     def test_json_is_versioned_and_holds_the_verdict(self, desk: Desk, ended: Path) -> None:
-        document = json.loads(desk.tarmac("show", "train", "--format", "json").stdout)
+        document = json.loads(desk.gpuproof("show", "train", "--format", "json").stdout)
         assert (document["version"], document["exit_code"]) == (1, 0)
         assert document["run"]["id"] == ended.name
         assert document["verdict"] == json.loads((ended / "verdict.json").read_text())
         assert document["folder"] == str(ended)
 
     def test_no_such_run_is_wrong_usage(self, desk: Desk, ended: Path) -> None:
-        done = desk.tarmac("show", "nothing")
+        done = desk.gpuproof("show", "nothing")
         assert (done.returncode, done.stdout) == (2, "")
         assert "No run is called nothing" in done.stderr
 
 
 class TestLogs:
     def test_what_the_script_printed_comes_alone(self, desk: Desk, ended: Path) -> None:
-        done = desk.tarmac("logs")
+        done = desk.gpuproof("logs")
         assert (done.stdout, done.stderr) == ("saved\n", "")
 
     def test_following_a_run_that_has_ended_shows_its_end_and_code(self, desk: Desk) -> None:
         desk.write("train.py", "print('no')\nraise SystemExit(3)")
-        desk.tarmac("run", "train.py")
-        done = desk.tarmac("logs", "-f")
+        desk.gpuproof("run", "train.py")
+        done = desk.gpuproof("logs", "-f")
         assert (done.returncode, done.stdout) == (1, "no\n")
         assert "exited with code 3" in done.stderr
 
     def test_a_run_that_printed_nothing_says_why(self, desk: Desk) -> None:
         desk.write("train.py", "")
         desk.write("requirements.txt", "no-such-package-anywhere @ file:///nowhere\n")
-        desk.tarmac("run", "train.py")
+        desk.gpuproof("run", "train.py")
         folder = desk.newest()
         (folder / "logs" / "algo-1.log").unlink(missing_ok=True)
-        assert f"{folder.name} printed nothing" in desk.tarmac("logs").stderr
+        assert f"{folder.name} printed nothing" in desk.gpuproof("logs").stderr
 
 
 class TestStopAndWait:
     def test_several_runs_are_stopped_by_name(self, desk: Desk, running: Path) -> None:
         second = desk.detached("train.py")
         until(lambda: ready(second), "the second start")
-        done = desk.tarmac("stop", running.name, second.name)
+        done = desk.gpuproof("stop", running.name, second.name)
         assert done.stdout == f"{running.name}: Stopped\n{second.name}: Stopped\n"
 
     def test_a_run_just_begun_is_stopped_too(self, desk: Desk) -> None:
         desk.write("train.py", FOREVER)
         folder = desk.detached("train.py")
-        assert desk.tarmac("stop", folder.name).stdout == f"{folder.name}: Stopped\n"
+        assert desk.gpuproof("stop", folder.name).stdout == f"{folder.name}: Stopped\n"
 
     def test_now_waits_for_no_grace(self, desk: Desk) -> None:
         desk.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
         folder = desk.detached("train.py")
         until(lambda: ready(folder), "the script's start")
-        assert desk.tarmac("stop", "--now", "train").stdout == f"{folder.name}: Stopped\n"
+        assert desk.gpuproof("stop", "--now", "train").stdout == f"{folder.name}: Stopped\n"
         assert not any("SIGTERM did not end the script" in note for note in desk.state(folder)["notes"])
 
     def test_without_waiting_it_returns_before_the_end(self, desk: Desk) -> None:
         desk.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
         folder = desk.detached("train.py")
         until(lambda: ready(folder), "the script's start")
-        assert desk.tarmac("stop", "--no-wait", "train").returncode == 0
+        assert desk.gpuproof("stop", "--no-wait", "train").returncode == 0
         until(lambda: desk.state(folder)["status"] == "Stopping", "the stop")
 
     def test_stopping_what_has_ended_changes_nothing(self, desk: Desk, ended: Path) -> None:
-        done = desk.tarmac("stop", ended.name)
+        done = desk.gpuproof("stop", ended.name)
         assert (done.returncode, done.stdout) == (0, f"{ended.name}: Completed\n")
 
     def test_waiting_ends_with_the_run_and_has_its_code(self, desk: Desk) -> None:
         desk.write("train.py", "import time\ntime.sleep(0.5)\nraise SystemExit(9)")
         folder = desk.detached("train.py")
-        done = desk.tarmac("wait", "--format", "json")
+        done = desk.gpuproof("wait", "--format", "json")
         assert done.returncode == 1
         document = json.loads(done.stdout)
         assert (document["version"], document["run"]["id"], document["run"]["exit_code"]) == (
@@ -166,7 +166,7 @@ class TestStopAndWait:
 
 class TestPull:
     def test_archives_verdict_and_log_come_home(self, desk: Desk, ended: Path) -> None:
-        done = desk.tarmac("pull")
+        done = desk.gpuproof("pull")
         assert done.returncode == 0
         folder = desk.project / ended.name
         names = ["model.tar.gz", "output.tar.gz", "verdict.json", "algo-1.log"]
@@ -175,7 +175,7 @@ class TestPull:
         assert (folder / "algo-1.log").read_text() == "saved\n"
 
     def test_extracted_they_are_folders(self, desk: Desk, ended: Path) -> None:
-        assert desk.tarmac("pull", "train", "--extract", "--to", "out").returncode == 0
+        assert desk.gpuproof("pull", "train", "--extract", "--to", "out").returncode == 0
         assert (desk.project / "out" / "model" / "w").read_text() == "w"
         assert (desk.project / "out" / "output" / "m").read_text() == "m"
 
@@ -185,7 +185,7 @@ class TestPull:
                 member = tarfile.TarInfo(name)
                 member.size = 1
                 archive.addfile(member, io.BytesIO(b"x"))
-        done = desk.tarmac("pull", "--extract", "--to", "out")
+        done = desk.gpuproof("pull", "--extract", "--to", "out")
         assert done.returncode == 1
         assert "../../escaped" in done.stderr
         assert "Traceback" not in done.stderr
@@ -193,33 +193,33 @@ class TestPull:
         assert list(desk.project.parent.rglob("escaped")) == []
 
     def test_a_run_that_goes_on_has_nothing_to_take_yet(self, desk: Desk, running: Path) -> None:
-        done = desk.tarmac("pull")
+        done = desk.gpuproof("pull")
         assert done.returncode == 2
-        assert f"tarmac wait {running.name}" in done.stderr
+        assert f"gpuproof wait {running.name}" in done.stderr
 
 
 class TestRm:
     def test_a_run_goes_by_name(self, desk: Desk, ended: Path) -> None:
-        assert desk.tarmac("rm", "train").stdout == f"{ended.name}: removed\n"
+        assert desk.gpuproof("rm", "train").stdout == f"{ended.name}: removed\n"
         assert list(desk.runs.iterdir()) == []
 
     def test_one_that_goes_on_is_refused_and_keeps_the_others_too(self, desk: Desk, ended: Path) -> None:
         desk.write("train.py", FOREVER)
         running = desk.detached("train.py")
-        done = desk.tarmac("rm", ended.name, running.name)
+        done = desk.gpuproof("rm", ended.name, running.name)
         assert done.returncode == 2
-        assert f"tarmac stop {running.name}" in done.stderr
+        assert f"gpuproof stop {running.name}" in done.stderr
         assert sorted(path.name for path in desk.runs.iterdir()) == sorted([ended.name, running.name])
 
     def test_all_means_all_that_have_ended(self, desk: Desk, ended: Path) -> None:
         desk.write("train.py", FOREVER)
         running = desk.detached("train.py")
-        assert desk.tarmac("rm", "--all").stdout == f"{ended.name}: removed\n"
+        assert desk.gpuproof("rm", "--all").stdout == f"{ended.name}: removed\n"
         assert [path.name for path in desk.runs.iterdir()] == [running.name]
 
     @pytest.mark.parametrize("words", [(), ("--all", "train")])
     def test_it_must_be_said_which(self, desk: Desk, ended: Path, words: tuple[str, ...]) -> None:
-        assert desk.tarmac("rm", *words).returncode == 2
+        assert desk.gpuproof("rm", *words).returncode == 2
         assert ended.exists()
 
 
@@ -229,46 +229,46 @@ class TestDescriptions:
         desk.write("one.py", "print('one')")
         desk.write("two.py", "import sys\nprint('two', *sys.argv[1:])")
         desk.write(
-            "tarmac.yaml",
+            "gpuproof.yaml",
             "jobs:\n  first: {entry_point: one.py}\n"
             "  second: {entry_point: two.py, hyperparameters: {epochs: 3}}\n",
         )
 
     def test_a_name_chooses_the_job(self, desk: Desk) -> None:
-        assert desk.tarmac("run", "second").stdout == "two --epochs 3\n"
-        assert desk.tarmac("run", "tarmac.yaml", "first").stdout == "one\n"
-        assert desk.tarmac("run", ".", "first").stdout == "one\n"
+        assert desk.gpuproof("run", "second").stdout == "two --epochs 3\n"
+        assert desk.gpuproof("run", "gpuproof.yaml", "first").stdout == "one\n"
+        assert desk.gpuproof("run", ".", "first").stdout == "one\n"
 
     def test_a_job_may_be_called_like_a_folder(self, desk: Desk) -> None:
         desk.write("second/data.csv", "1")
-        assert desk.tarmac("run", "second").stdout == "two --epochs 3\n"
+        assert desk.gpuproof("run", "second").stdout == "two --epochs 3\n"
 
     def test_a_folder_with_jobs_of_its_own_goes_before_a_name(self, desk: Desk) -> None:
         desk.write("second/train.py", "print('within')")
-        desk.write("second/tarmac.yaml", "entry_point: train.py\n")
-        assert desk.tarmac("run", "second").stdout == "within\n"
+        desk.write("second/gpuproof.yaml", "entry_point: train.py\n")
+        assert desk.gpuproof("run", "second").stdout == "within\n"
 
     def test_without_a_name_the_names_are_listed(self, desk: Desk) -> None:
-        done = desk.tarmac("run")
+        done = desk.gpuproof("run")
         assert done.returncode == 2
         assert "first, second" in done.stderr
 
     def test_a_misspelt_name_suggests_the_nearest(self, desk: Desk) -> None:
-        done = desk.tarmac("run", "secnd")
+        done = desk.gpuproof("run", "secnd")
         assert done.returncode == 2
         assert "did you mean 'second'?" in done.stderr
 
     def test_flags_go_before_the_file(self, desk: Desk) -> None:
-        assert desk.tarmac("run", "second", "-p", "epochs=9").stdout == "two --epochs 9\n"
+        assert desk.gpuproof("run", "second", "-p", "epochs=9").stdout == "two --epochs 9\n"
 
 
 def test_wrong_keys_are_named_with_file_line_and_key(desk: Desk) -> None:
     desk.write("train.py", "")
-    desk.write("tarmac.yaml", "entry_point: train.py\nhyperparamters: {a: 1}\nmax_duration: soon\n")
-    done = desk.tarmac("run")
+    desk.write("gpuproof.yaml", "entry_point: train.py\nhyperparamters: {a: 1}\nmax_duration: soon\n")
+    done = desk.gpuproof("run")
     assert done.returncode == 2
-    assert "tarmac.yaml:2: unknown key 'hyperparamters'; did you mean 'hyperparameters'?" in done.stderr
-    assert "tarmac.yaml:3: 'max_duration'" in done.stderr
+    assert "gpuproof.yaml:2: unknown key 'hyperparamters'; did you mean 'hyperparameters'?" in done.stderr
+    assert "gpuproof.yaml:3: 'max_duration'" in done.stderr
     assert "Traceback" not in done.stderr
     assert not desk.runs.exists()
 
@@ -281,7 +281,7 @@ class TestDryRun:
 
     def test_nothing_is_made(self, desk: Desk) -> None:
         before = sorted(path for path in desk.project.parent.rglob("*"))
-        done = desk.tarmac("run", "train.py", "--input", "training=rows", "--dry-run", "--", "--fast")
+        done = desk.gpuproof("run", "train.py", "--input", "training=rows", "--dry-run", "--", "--fast")
         assert done.returncode == 0
         assert done.stdout == ""
         assert "dry run    of 'train': nothing was made" in done.stderr
@@ -290,7 +290,7 @@ class TestDryRun:
 
     def test_json_is_the_agents_order(self, desk: Desk) -> None:
         document = json.loads(
-            desk.tarmac("run", "train.py", "-p", "epochs=3", "--dry-run", "--format", "json").stdout
+            desk.gpuproof("run", "train.py", "-p", "epochs=3", "--dry-run", "--format", "json").stdout
         )
         assert document["version"] == 1
         assert document["order"]["hyperparameters"] == {"epochs": 3}
@@ -298,11 +298,11 @@ class TestDryRun:
         assert document["notes"] == []
 
     def test_what_cannot_run_is_found(self, desk: Desk) -> None:
-        assert desk.tarmac("run", "train.py", "--instance-count", "2", "--dry-run").returncode == 2
+        assert desk.gpuproof("run", "train.py", "--instance-count", "2", "--dry-run").returncode == 2
 
 
 def test_the_schema_is_valid_and_takes_a_job(desk: Desk) -> None:
-    done = desk.tarmac("schema")
+    done = desk.gpuproof("schema")
     schema = json.loads(done.stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(yaml.safe_load("entry_point: train.py\nhyperparameters: {epochs: 5}"), schema)
@@ -312,7 +312,7 @@ def test_the_schema_is_valid_and_takes_a_job(desk: Desk) -> None:
 
 def test_run_as_json_has_the_result_on_standard_output_and_the_rest_beside(desk: Desk) -> None:
     desk.write("train.py", "print('from the script')")
-    done = desk.tarmac("run", "train.py", "--format", "json")
+    done = desk.gpuproof("run", "train.py", "--format", "json")
     document = json.loads(done.stdout)
     assert (document["version"], document["exit_code"], document["run"]["status"]) == (1, 0, "Completed")
     assert "from the script\n" in done.stderr
@@ -320,6 +320,6 @@ def test_run_as_json_has_the_result_on_standard_output_and_the_rest_beside(desk:
 
 def test_detached_as_json_tells_where_the_run_is(desk: Desk) -> None:
     desk.write("train.py", "")
-    document = json.loads(desk.tarmac("run", "train.py", "--detach", "--format", "json").stdout)
+    document = json.loads(desk.gpuproof("run", "train.py", "--detach", "--format", "json").stdout)
     assert (document["version"], Path(document["folder"]).name) == (1, document["id"])
-    assert desk.tarmac("wait", document["id"]).returncode == 0
+    assert desk.gpuproof("wait", document["id"]).returncode == 0

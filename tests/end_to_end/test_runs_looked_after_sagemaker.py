@@ -13,8 +13,8 @@ from aws_emulator import RunningEmulator, running_emulator
 from container_jobs import Jobs
 from desk import Desk, until
 
-from tarmac.places.aws import Aws
-from tarmac.places.sagemaker.run import SageMakerRun
+from gpuproof.places.aws import Aws
+from gpuproof.places.sagemaker.run import SageMakerRun
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -68,8 +68,8 @@ def running(aws: Desk, jobs: Jobs) -> Iterator[str]:
 class TestPs:
     def test_runs_of_both_places_are_listed_newest_first(self, aws: Desk, ended: str) -> None:
         aws.write("train.py", "")
-        aws.tarmac("run", "train.py")
-        lines = aws.tarmac("ps").stdout.splitlines()
+        aws.gpuproof("run", "train.py")
+        lines = aws.gpuproof("ps").stdout.splitlines()
         assert lines[0].split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE", "INSTANCE", "USD"]
         assert lines[1].split()[0] == aws.newest().name
         (there,) = [line for line in lines if line.startswith(ended)]
@@ -77,14 +77,14 @@ class TestPs:
 
     def test_one_place_alone_can_be_asked_for(self, aws: Desk, ended: str) -> None:
         aws.write("train.py", "")
-        aws.tarmac("run", "train.py")
-        there = json.loads(aws.tarmac("ps", "--on", "sagemaker", "--format", "json").stdout)["runs"]
+        aws.gpuproof("run", "train.py")
+        there = json.loads(aws.gpuproof("ps", "--on", "sagemaker", "--format", "json").stdout)["runs"]
         assert {run["place"] for run in there} == {"sagemaker"}
-        here = json.loads(aws.tarmac("ps", "--on", "local", "--format", "json").stdout)["runs"]
+        here = json.loads(aws.gpuproof("ps", "--on", "local", "--format", "json").stdout)["runs"]
         assert {run["place"] for run in here} == {"local"}
 
     def test_a_run_that_goes_on_shows_what_it_costs(self, aws: Desk, running: str) -> None:
-        (line,) = [one for one in aws.tarmac("ps").stdout.splitlines() if one.startswith(running)]
+        (line,) = [one for one in aws.gpuproof("ps").stdout.splitlines() if one.startswith(running)]
         assert "InProgress" in line
         assert line.split()[-1].startswith("$")
 
@@ -92,22 +92,22 @@ class TestPs:
         self, aws: Desk, emulator: RunningEmulator
     ) -> None:
         aws.write("train.py", "")
-        aws.tarmac("run", "train.py")
+        aws.gpuproof("run", "train.py")
         emulator.faults("expired-token")
-        done = aws.tarmac("ps")
+        done = aws.gpuproof("ps")
         assert (done.returncode, aws.newest().name in done.stdout) == (0, True)
         assert len(done.stderr.splitlines()) == 1
         assert "ExpiredToken" in done.stderr
-        assert aws.tarmac("ps", "--on", "sagemaker").returncode == 5
+        assert aws.gpuproof("ps", "--on", "sagemaker").returncode == 5
 
     def test_another_region_has_none_of_these(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("ps", "--on", "sagemaker", "--region", "eu-west-1")
+        done = aws.gpuproof("ps", "--on", "sagemaker", "--region", "eu-west-1")
         assert (done.returncode, ended in done.stdout) == (0, False)
 
 
 class TestShow:
     def test_one_run_is_shown_with_verdict_bill_artifacts_and_console(self, aws: Desk, ended: str) -> None:
-        said = aws.tarmac("show", ended).stdout
+        said = aws.gpuproof("show", ended).stdout
         assert said.startswith(f"run        {ended} (training, sagemaker)\n")
         assert "instance   ml.g5.xlarge in us-east-1\n" in said
         assert (
@@ -119,42 +119,42 @@ class TestShow:
         assert "output/model.tar.gz (" in said
 
     def test_one_that_goes_on_is_shown_as_it_stands(self, aws: Desk, running: str) -> None:
-        said = aws.tarmac("show", running).stdout
+        said = aws.gpuproof("show", running).stdout
         assert "status     InProgress (Training: Training image download completed." in said
         assert "so far     $" in said
 
     def test_as_json_it_is_the_same_document_as_here(self, aws: Desk, ended: str) -> None:
-        document = json.loads(aws.tarmac("show", ended, "--format", "json").stdout)
+        document = json.loads(aws.gpuproof("show", ended, "--format", "json").stdout)
         assert (document["version"], document["exit_code"]) == (1, 0)
         assert document["run"]["billed_seconds"] >= 1
         assert document["verdict"]["outcome"] == "no-gpu-expected"
         assert document["console"].endswith(ended)
 
     def test_a_name_that_is_nowhere_says_where_it_was_looked_for(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("show", "nowhere")
+        done = aws.gpuproof("show", "nowhere")
         assert (done.returncode, done.stdout) == (2, "")
         assert "on this machine" in done.stderr
         assert "SageMaker in us-east-1" in done.stderr
 
     def test_a_run_here_goes_before_one_there(self, aws: Desk, ended: str) -> None:
         aws.write("train.py", "")
-        aws.tarmac("run", "train.py")
-        assert "(training, local)" in aws.tarmac("show", "train").stdout
-        assert "(training, sagemaker)" in aws.tarmac("show", "train", "--on", "sagemaker").stdout
+        aws.gpuproof("run", "train.py")
+        assert "(training, local)" in aws.gpuproof("show", "train").stdout
+        assert "(training, sagemaker)" in aws.gpuproof("show", "train", "--on", "sagemaker").stdout
 
 
 class TestLogs:
     def test_what_the_script_printed_comes_alone(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("logs", ended)
+        done = aws.gpuproof("logs", ended)
         assert (done.stdout, done.stderr) == ("saved\n", "")
 
     def test_following_shows_the_end_and_has_its_code(self, aws: Desk, jobs: Jobs) -> None:
         run_id = jobs.start("print('no')\nraise SystemExit(3)")
-        done = aws.tarmac("logs", "-f", run_id)
+        done = aws.gpuproof("logs", "-f", run_id)
         assert done.returncode == 1
         assert done.stdout.startswith("no\n")
         assert "exited with code 3" in done.stderr
-        assert "tarmac-verdict" not in done.stdout + done.stderr
+        assert "gpuproof-verdict" not in done.stdout + done.stderr
 
     def test_ctrl_c_ends_the_looking_and_not_the_run(self, aws: Desk, running: str) -> None:
         looking = aws.start("logs", "-f", running)
@@ -164,30 +164,30 @@ class TestLogs:
         looking.communicate(timeout=300)
         assert looking.returncode == 130
         assert (
-            json.loads(aws.tarmac("show", running, "--format", "json").stdout)["run"]["status"]
+            json.loads(aws.gpuproof("show", running, "--format", "json").stdout)["run"]["status"]
             == "InProgress"
         )
 
 
 class TestStopAndWait:
     def test_it_is_stopped_and_waited_for(self, aws: Desk, running: str) -> None:
-        assert aws.tarmac("stop", running).stdout == f"{running}: Stopped\n"
-        done = aws.tarmac("wait", running)
+        assert aws.gpuproof("stop", running).stdout == f"{running}: Stopped\n"
+        done = aws.gpuproof("wait", running)
         assert (done.returncode, done.stdout) == (1, f"{running}: Stopped\n")
 
     def test_waiting_has_the_runs_code(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("wait", ended, "--format", "json")
+        done = aws.gpuproof("wait", ended, "--format", "json")
         assert (done.returncode, json.loads(done.stdout)["run"]["id"]) == (0, ended)
 
 
 class TestPullAndRm:
     def test_its_results_come_home(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("pull", ended, "-x", "--to", "out")
+        done = aws.gpuproof("pull", ended, "-x", "--to", "out")
         assert done.stdout.splitlines() == ["out/model", "out/output", "out/verdict.json", "out/algo-1.log"]
         assert (aws.project / "out" / "model" / "w").read_text() == "w"
 
     def test_its_model_can_be_packaged_by_the_runs_name_alone(self, aws: Desk, ended: str) -> None:
-        done = aws.tarmac("package", ended, "--no-serve-check", "-o", "packed.tar.gz")
+        done = aws.gpuproof("package", ended, "--no-serve-check", "-o", "packed.tar.gz")
         assert done.returncode == 0, done.stderr
         with tarfile.open(aws.project / "packed.tar.gz") as archive:
             member = archive.extractfile("w")
@@ -195,31 +195,31 @@ class TestPullAndRm:
             assert member.read() == b"w"
 
     def test_one_that_goes_on_has_nothing_to_take_yet(self, aws: Desk, running: str) -> None:
-        done = aws.tarmac("pull", running)
-        assert (done.returncode, f"tarmac wait {running}" in done.stderr) == (2, True)
+        done = aws.gpuproof("pull", running)
+        assert (done.returncode, f"gpuproof wait {running}" in done.stderr) == (2, True)
 
     def test_what_it_keeps_in_the_bucket_is_removed(self, aws: Desk, jobs: Jobs, ended: str) -> None:
-        done = aws.tarmac("rm", ended)
+        done = aws.gpuproof("rm", ended)
         assert done.stdout.startswith(f"{ended}: removed ")
         assert "SageMaker keeps its record" in done.stdout
-        assert list(Aws().list_objects(jobs.bucket, f"tarmac/runs/{ended}/")) == []
-        assert ended not in aws.tarmac("ps", "--all").stdout
+        assert list(Aws().list_objects(jobs.bucket, f"gpuproof/runs/{ended}/")) == []
+        assert ended not in aws.gpuproof("ps", "--all").stdout
 
     def test_all_means_those_on_this_machine(self, aws: Desk, jobs: Jobs, ended: str) -> None:
         aws.write("train.py", "")
-        aws.tarmac("run", "train.py")
+        aws.gpuproof("run", "train.py")
         here = aws.newest().name
-        assert aws.tarmac("rm", "--all").stdout == f"{here}: removed\n"
-        assert list(Aws().list_objects(jobs.bucket, f"tarmac/runs/{ended}/")) != []
+        assert aws.gpuproof("rm", "--all").stdout == f"{here}: removed\n"
+        assert list(Aws().list_objects(jobs.bucket, f"gpuproof/runs/{ended}/")) != []
 
 
 def test_without_aws_nothing_of_it_is_imported(desk: Desk) -> None:
     desk.environment["PYTHONPROFILEIMPORTTIME"] = "1"
-    done = desk.tarmac("ps")
+    done = desk.gpuproof("ps")
     assert done.returncode == 0
-    assert "tarmac.places.local.store" in done.stderr
+    assert "gpuproof.places.local.store" in done.stderr
     assert "botocore" not in done.stderr
-    assert "tarmac.places.aws" not in done.stderr
+    assert "gpuproof.places.aws" not in done.stderr
 
 
 def test_a_machine_with_nothing_but_credentials_can_look_after_a_run(
@@ -227,5 +227,5 @@ def test_a_machine_with_nothing_but_credentials_can_look_after_a_run(
 ) -> None:
     (tmp_path / "other").mkdir()
     other = Desk(tmp_path / "other", tmp_path / "other", dict(aws.environment))
-    assert other.tarmac("logs", ended).stdout == "saved\n"
+    assert other.gpuproof("logs", ended).stdout == "saved\n"
     assert not other.runs.exists() or list(other.runs.iterdir()) == []

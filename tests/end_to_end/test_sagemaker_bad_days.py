@@ -31,16 +31,16 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 @pytest.fixture
 def cloud(desk: Desk, emulator: RunningEmulator) -> Iterator[Desk]:
     """A desk whose AWS is the emulator, with a job that prints a line."""
-    desk.environment |= {**emulator.credentials, "TARMAC_BUCKET": BUCKET}
+    desk.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
     desk.write("train.py", "print('it runs')\n")
-    desk.write("tarmac.yaml", "entry_point: train.py\nframework: pytorch\nmax_duration: 1h\n")
+    desk.write("gpuproof.yaml", "entry_point: train.py\nframework: pytorch\nmax_duration: 1h\n")
     emulator.forget_requests()
     yield desk
     emulator.faults()
 
 
 def on_sagemaker(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
-    return desk.tarmac("run", "--on", "sagemaker", *words)
+    return desk.gpuproof("run", "--on", "sagemaker", *words)
 
 
 def left(emulator: RunningEmulator) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
         ((*GPU, "--region", "us-esat-1"), 2, ("no AWS region us-esat-1", "Did you mean us-east-1?")),
         ((*GPU, "--bucket", "abroad"), 2, ("abroad is in eu-west-1", "--region eu-west-1")),
         ((*GPU, "--bucket", "nobody-has-it"), 2, ("There is no bucket nobody-has-it", "aws s3 mb")),
-        ((*GPU, "--role", "nobody"), 2, ("There is no role nobody", "tarmac iam policy")),
+        ((*GPU, "--role", "nobody"), 2, ("There is no role nobody", "gpuproof iam policy")),
         (("--instance-type", "g5.xlarge"), 2, ("EC2's name", "--instance-type ml.g5.xlarge")),
         ((), 2, ("neither an instance_type nor the GPU", "--gpu A10G:1")),
         (
@@ -89,7 +89,7 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
         (
             "access-denied,operation=CreateTrainingJob",
             5,
-            ("sagemaker:CreateTrainingJob", "tarmac iam policy"),
+            ("sagemaker:CreateTrainingJob", "gpuproof iam policy"),
         ),
     ],
 )
@@ -123,8 +123,8 @@ def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
     end = done.stderr.rpartition("Failed")[2]
     assert "Cannot pull algorithm container." in end
     assert "aws ecr describe-images" in end
-    assert "sagemaker-image-not-found" in cloud.tarmac("explain").stdout
-    assert "amazonaws.com/no:1" in cloud.tarmac("show").stdout
+    assert "sagemaker-image-not-found" in cloud.gpuproof("explain").stdout
+    assert "amazonaws.com/no:1" in cloud.gpuproof("show").stdout
 
 
 def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(
@@ -162,12 +162,12 @@ def test_a_failure_is_told_in_a_line_and_explained(cloud: Desk) -> None:
     done = on_sagemaker(cloud, *CPU, "--no-check")
     assert done.returncode == 1
     assert done.stdout.startswith("begun\nTraceback")
-    assert "tarmac-agent" not in done.stdout + done.stderr
+    assert "gpuproof-agent" not in done.stdout + done.stderr
     reason = "AlgorithmError: train.py exited with code 1: ModuleNotFoundError"
     assert done.stderr.count(reason) == 1
     assert "module-not-found" in done.stderr
     assert "ExecuteUserScriptError" not in done.stderr
-    explained = cloud.tarmac("explain", "--format", "json")
+    explained = cloud.gpuproof("explain", "--format", "json")
     assert explained.returncode == 1
     assert json.loads(explained.stdout)["explanations"][0]["code"] == "module-not-found"
 
@@ -175,17 +175,17 @@ def test_a_failure_is_told_in_a_line_and_explained(cloud: Desk) -> None:
 def test_a_note_of_the_agents_is_told_once(cloud: Desk) -> None:
     done = on_sagemaker(cloud, *CPU)
     assert (done.stdout + done.stderr).count("this run saved no model") == 1
-    assert cloud.tarmac("logs").stdout == "it runs\n"
+    assert cloud.gpuproof("logs").stdout == "it runs\n"
 
 
 def test_a_run_of_another_region_is_named_with_it_wherever_it_is_told_what_to_type(cloud: Desk) -> None:
-    del cloud.environment["TARMAC_BUCKET"]
+    del cloud.environment["GPUPROOF_BUCKET"]
     done = on_sagemaker(cloud, *CPU, "--region", "eu-west-1", "--detach")
     assert done.returncode == 0, done.stderr
-    (hint,) = [line for line in done.stderr.splitlines() if "tarmac logs -f" in line]
-    words = hint.partition("tarmac ")[2].split()
+    (hint,) = [line for line in done.stderr.splitlines() if "gpuproof logs -f" in line]
+    words = hint.partition("gpuproof ")[2].split()
     assert words[-2:] == ["--region", "eu-west-1"]
-    followed = cloud.tarmac(*words)
+    followed = cloud.gpuproof(*words)
     assert (followed.returncode, followed.stdout) == (0, "it runs\n"), followed.stderr
     assert "--region eu-west-1" in followed.stderr
-    assert cloud.tarmac("explain", "train", "--region", "eu-west-1").returncode == 0
+    assert cloud.gpuproof("explain", "train", "--region", "eu-west-1").returncode == 0

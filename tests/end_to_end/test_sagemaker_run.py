@@ -1,4 +1,4 @@
-"""`tarmac run --on sagemaker`: the same job, the same script, another place."""
+"""`gpuproof run --on sagemaker`: the same job, the same script, another place."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 @pytest.fixture
 def cloud(desk: Desk, emulator: RunningEmulator) -> Iterator[Desk]:
     """A desk whose AWS is the emulator, with a job that runs in both places."""
-    desk.environment |= {**emulator.credentials, "TARMAC_BUCKET": BUCKET}
+    desk.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
     desk.write("train.py", SCRIPT)
     desk.write("helper.txt", "beside the script\n")
     desk.write("data/a.csv", "1\n")
     desk.write("data/deep/b.csv", "2\n")
-    desk.write("tarmac.yaml", JOB)
+    desk.write("gpuproof.yaml", JOB)
     yield desk
     emulator.faults()
 
 
 def on_sagemaker(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
-    return desk.tarmac("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge", *words)
+    return desk.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge", *words)
 
 
 def job(emulator: RunningEmulator, run_id: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def keys(emulator: RunningEmulator, prefix: str = "") -> set[str]:
 
 
 def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: Desk) -> None:
-    here = cloud.tarmac("run")
+    here = cloud.gpuproof("run")
     there = on_sagemaker(cloud)
     assert here.returncode == there.returncode == 0, there.stderr
     assert there.stdout == here.stdout
@@ -147,7 +147,7 @@ def test_a_script_that_fails_leaves_with_one(cloud: Desk, emulator: RunningEmula
 
 
 def test_a_gpu_that_is_not_used_leaves_with_four(cloud: Desk) -> None:
-    done = cloud.tarmac("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
+    done = cloud.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
     assert done.returncode == 4, done.stderr
     assert "cpu-only" in done.stderr
 
@@ -185,16 +185,16 @@ def test_a_detached_run_is_looked_after_from_another_machine(cloud: Desk, tmp_pa
     project.mkdir()
     home.mkdir()
     other = Desk(home, project, dict(cloud.environment))
-    assert other.tarmac("wait", told["id"]).returncode == 0
-    assert "module beside the script" in other.tarmac("logs", told["id"]).stdout
-    assert told["id"] in other.tarmac("ps").stdout
-    assert other.tarmac("pull", told["id"], "--to", "got").returncode == 0
+    assert other.gpuproof("wait", told["id"]).returncode == 0
+    assert "module beside the script" in other.gpuproof("logs", told["id"]).stdout
+    assert told["id"] in other.gpuproof("ps").stdout
+    assert other.gpuproof("pull", told["id"], "--to", "got").returncode == 0
     assert (project / "got" / "model.tar.gz").is_file()
 
 
 def test_no_capacity_leads_to_the_fallback(cloud: Desk, emulator: RunningEmulator) -> None:
     emulator.faults("capacity,instance=ml.g5.xlarge")
-    done = cloud.tarmac(
+    done = cloud.gpuproof(
         *("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge", "--fallback", "ml.m5.xlarge"),
         "--no-require-gpu",
     )
@@ -207,7 +207,7 @@ def test_no_quota_leaves_with_five_and_the_command_that_asks_for_more(
     cloud: Desk, emulator: RunningEmulator
 ) -> None:
     emulator.faults("quota,instance=ml.g5.xlarge")
-    done = cloud.tarmac("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
+    done = cloud.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
     assert done.returncode == 5, done.stderr
     assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in done.stderr
 
@@ -233,7 +233,7 @@ def test_processing_outputs_come_to_the_folders_that_the_job_names(cloud: Desk) 
         "pathlib.Path('/opt/ml/processing/output/clean/names.txt').write_text(' '.join(found))\n",
     )
     cloud.write(
-        "tarmac.yaml",
+        "gpuproof.yaml",
         "kind: processing\nentry_point: prep.py\nframework: pytorch\ninputs: {raw: ./data}\n"
         "outputs: {clean: ./clean}\n",
     )
@@ -246,7 +246,7 @@ def test_the_torch_example_trains_there_unchanged(cloud: Desk) -> None:
     shutil.copytree(EXAMPLES / "pytorch-digits", cloud.project / "pytorch-digits")
     done = on_sagemaker(cloud, "pytorch-digits", "-p", "epochs=8")
     assert done.returncode == 0, done.stderr
-    assert cloud.tarmac("pull", "pytorch-digits", "--to", "pulled").returncode == 0
+    assert cloud.gpuproof("pull", "pytorch-digits", "--to", "pulled").returncode == 0
     checked = subprocess.run(
         [sys.executable, "evaluate.py", cloud.project / "pulled" / "model.tar.gz"],
         cwd=cloud.project / "pytorch-digits",
@@ -259,9 +259,9 @@ def test_the_torch_example_trains_there_unchanged(cloud: Desk) -> None:
 
 def test_a_run_on_this_machine_imports_nothing_of_aws(cloud: Desk) -> None:
     asked = (
-        "import sys, tarmac.cli.main as main\n"
+        "import sys, gpuproof.cli.main as main\n"
         "code = main.main(['run', '--dry-run'])\n"
-        "print([name for name in sys.modules if name.startswith(('boto', 'tarmac.places.sagemaker'))])\n"
+        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.places.sagemaker'))])\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.tables import Tables
-from tarmac.explain import Context
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.tables import Tables
+from gpuproof.explain import Context
 
 LOGS = Path(__file__).parent / "logs"
 QUIET = Path(__file__).parent / "quiet"

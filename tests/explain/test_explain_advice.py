@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.explain import Context, Explanation, explain_lines
+from gpuproof.catalogue import Catalogue
+from gpuproof.explain import Context, Explanation, explain_lines
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of {total} of which 1.00 GiB is free."
 

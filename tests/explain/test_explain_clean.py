@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.explain.clean import clean
+from gpuproof.explain.clean import clean
 
 
 @pytest.mark.parametrize(

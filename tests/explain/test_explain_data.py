@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.explain.advice import ADVICE
-from tarmac.explain.known import KnownError, known_errors, log_facts, signs, sources, table
-from tarmac.explain.text import fields
+from gpuproof.catalogue import Catalogue
+from gpuproof.explain.advice import ADVICE
+from gpuproof.explain.known import KnownError, known_errors, log_facts, signs, sources, table
+from gpuproof.explain.text import fields
 
 ERRORS = known_errors()
 CODES = {error.code for error in ERRORS}

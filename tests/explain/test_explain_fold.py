@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.explain import Context, Explanation, explain_lines
+from gpuproof.explain import Context, Explanation, explain_lines
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14.58 GiB"
 CHILD = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"

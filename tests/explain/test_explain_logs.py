@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.explain import Context, explain_lines, make_report
-from tarmac.explain.known import known_errors
-from tarmac.explain.scan import scan_lines
+from gpuproof.catalogue import Catalogue
+from gpuproof.explain import Context, explain_lines, make_report
+from gpuproof.explain.known import known_errors
+from gpuproof.explain.scan import scan_lines
 
 HERE = Path(__file__).parent
 LOGS = sorted((HERE / "logs").glob("*.log"))

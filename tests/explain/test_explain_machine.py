@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.explain import Context
-from tarmac.explain.machine import elsewhere, this_machine
-from tarmac.explain.read import explain_file
+from gpuproof.catalogue import Catalogue
+from gpuproof.explain import Context
+from gpuproof.explain.machine import elsewhere, this_machine
+from gpuproof.explain.read import explain_file
 
 LOG = Path(__file__).parent / "logs" / "torch-out-of-memory.log"
 

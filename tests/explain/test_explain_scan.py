@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.explain.prefilter import Prefilter
-from tarmac.explain.scan import AHEAD, BLOCK, Scan, scan_chunks, scan_lines
+from gpuproof.explain.prefilter import Prefilter
+from gpuproof.explain.scan import AHEAD, BLOCK, Scan, scan_chunks, scan_lines
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14.58 GiB"
 NOISE = b"Epoch 3/10 step 1200/4000 - loss: 0.4312 - mean_squared_error: 0.0312 - 32ms/step\n"
@@ -163,7 +163,7 @@ def test_a_clue_that_overlaps_another_one_is_not_hidden_by_it() -> None:
 
 
 def test_ordinary_lines_are_not_looked_at() -> None:
-    from tarmac.explain.known import known_errors
+    from gpuproof.explain.known import known_errors
 
     prefilter = Prefilter(clue for error in known_errors() for clue in error.clues)
     text = (Path(__file__).parent / "quiet" / "sagemaker_success.log").read_bytes()

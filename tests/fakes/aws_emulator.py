@@ -1,4 +1,4 @@
-"""`tarmac emulator` for tests: a process of its own, its credentials, clients, faults, and what it was asked."""
+"""`gpuproof emulator` for tests: a process of its own, its credentials, clients, faults, and what it was asked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunningEmulator:
 
     Args:
         url: where it listens.
-        process: `tarmac emulator`.
+        process: `gpuproof emulator`.
         state: its folder.
     """
 
@@ -113,7 +113,7 @@ class RunningEmulator:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_tarmac/{path}", data, method=method)
+        request = urllib.request.Request(f"{self.url}/_gpuproof/{path}", data, method=method)
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read())
 
@@ -144,7 +144,7 @@ def running_emulator(
         environment: variables for every container.
         faults: to strike from the start.
         role: whether there is a role from the start; tests make their own.
-        words: more arguments of `tarmac emulator`.
+        words: more arguments of `gpuproof emulator`.
     """
     emulator = start_emulator(
         state or tmp_path / "emulator",
@@ -167,14 +167,14 @@ def running_emulator(
 
 
 def start_emulator(state: Path, *words: str) -> RunningEmulator:
-    """Start `tarmac emulator` and wait until it answers."""
+    """Start `gpuproof emulator` and wait until it answers."""
     state.parent.mkdir(parents=True, exist_ok=True)
     log = state.parent / f"{state.name}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with log.open("a") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tarmac", "emulator", "--port", "0", "--state", str(state), *words],
-            env={**inherited, "TARMAC_STATE_DIR": str(state.parent / "state")},
+            [sys.executable, "-m", "gpuproof", "emulator", "--port", "0", "--state", str(state), *words],
+            env={**inherited, "GPUPROOF_STATE_DIR": str(state.parent / "state")},
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

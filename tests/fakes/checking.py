@@ -6,15 +6,15 @@ import ast
 import textwrap
 from pathlib import Path
 
-from tarmac.check.engine import Options, Report, check_paths
-from tarmac.check.graph.build import jobs_of
-from tarmac.check.job import JobDefinition
-from tarmac.check.module import Module
-from tarmac.check.project import Project
-from tarmac.check.readers.units import read_units
-from tarmac.check.selection import Selection
-from tarmac.check.span import Unit
-from tarmac.check.values import Value
+from gpuproof.check.engine import Options, Report, check_paths
+from gpuproof.check.graph.build import jobs_of
+from gpuproof.check.job import JobDefinition
+from gpuproof.check.module import Module
+from gpuproof.check.project import Project
+from gpuproof.check.readers.units import read_units
+from gpuproof.check.selection import Selection
+from gpuproof.check.span import Unit
+from gpuproof.check.values import Value
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:

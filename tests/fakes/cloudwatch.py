@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tarmac.places.aws import LogEvent, LogStream
+from gpuproof.places.aws import LogEvent, LogStream
 
 
 class Streams:

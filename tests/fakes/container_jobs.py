@@ -1,4 +1,4 @@
-"""Jobs with the real agent in their container, created by plain boto3 as `tarmac run --on sagemaker` would."""
+"""Jobs with the real agent in their container, created by plain boto3 as `gpuproof run --on sagemaker` would."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from aws_emulator import RunningEmulator
 
-from tarmac.agent.job import AgentJob, ProcessingOutput
-from tarmac.agent.state import VERSION
-from tarmac.places.agent_file import build_agent
+from gpuproof.agent.job import AgentJob, ProcessingOutput
+from gpuproof.agent.state import VERSION
+from gpuproof.places.agent_file import build_agent
 
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8-gpu-py312"
 
@@ -29,8 +29,8 @@ class Jobs:
 
     def __init__(self, emulator: RunningEmulator, folder: Path) -> None:
         self.emulator = emulator
-        self.bucket = emulator.bucket("tarmac-runs")
-        agent = folder / "tarmac-agent.pyz"
+        self.bucket = emulator.bucket("gpuproof-runs")
+        agent = folder / "gpuproof-agent.pyz"
         build_agent(agent)
         self._agent = agent.read_bytes()
         self._count = 0
@@ -54,16 +54,16 @@ class Jobs:
         if send:
             self._send(run_id, kind, name, script)
         known = {
-            "tarmac:run": run_id,
-            "tarmac:job": name,
-            "tarmac:kind": kind,
-            "tarmac:bucket": self.bucket,
-            "tarmac:instance": f"{hosts} x {instance}" if hosts > 1 else instance,
-            "tarmac:require-gpu": "false",
+            "gpuproof:run": run_id,
+            "gpuproof:job": name,
+            "gpuproof:kind": kind,
+            "gpuproof:bucket": self.bucket,
+            "gpuproof:instance": f"{hosts} x {instance}" if hosts > 1 else instance,
+            "gpuproof:require-gpu": "false",
             **(tags or {}),
         }
         asked = {"Tags": [{"Key": key, "Value": value} for key, value in known.items()], **request}
-        place = output or f"s3://{self.bucket}/tarmac/runs/{run_id}/output/"
+        place = output or f"s3://{self.bucket}/gpuproof/runs/{run_id}/output/"
         if kind == "training":
             self._train(run_id, hosts, instance, place, asked)
         else:
@@ -73,7 +73,7 @@ class Jobs:
     def _train(self, run_id: str, hosts: int, instance: str, output: str, more: dict[str, Any]) -> None:
         source = {
             "S3DataType": "S3Prefix",
-            "S3Uri": f"s3://{self.bucket}/tarmac/runs/{run_id}/code/",
+            "S3Uri": f"s3://{self.bucket}/gpuproof/runs/{run_id}/code/",
             "S3DataDistributionType": "FullyReplicated",
         }
         request = {
@@ -92,19 +92,19 @@ class Jobs:
         self.emulator.client("sagemaker").create_training_job(**request | more)
 
     def _process(self, run_id: str, hosts: int, instance: str, output: str, more: dict[str, Any]) -> None:
-        runs = f"s3://{self.bucket}/tarmac/runs/{run_id}"
+        runs = f"s3://{self.bucket}/gpuproof/runs/{run_id}"
         entry = {
-            "InputName": "tarmac",
+            "InputName": "gpuproof",
             "S3Input": {
                 "S3Uri": f"{runs}/code/",
-                "LocalPath": "/opt/ml/processing/tarmac",
+                "LocalPath": "/opt/ml/processing/gpuproof",
                 "S3DataType": "S3Prefix",
                 "S3InputMode": "File",
             },
         }
         outputs = [
             _output("rows", "/opt/ml/processing/rows", f"{output}rows/", "EndOfJob"),
-            _output("tarmac", "/opt/ml/processing/tarmac-out", f"{runs}/verdict/", "Continuous"),
+            _output("gpuproof", "/opt/ml/processing/gpuproof-out", f"{runs}/verdict/", "Continuous"),
         ]
         cluster = {"InstanceType": instance, "InstanceCount": hosts, "VolumeSizeInGB": 30}
         request = {
@@ -112,7 +112,7 @@ class Jobs:
             "RoleArn": self.emulator.role,
             "AppSpecification": {
                 "ImageUri": IMAGE,
-                "ContainerEntrypoint": _command("/opt/ml/processing/tarmac"),
+                "ContainerEntrypoint": _command("/opt/ml/processing/gpuproof"),
             },
             "ProcessingInputs": [entry],
             "ProcessingOutputConfig": {"Outputs": outputs},
@@ -133,14 +133,14 @@ class Jobs:
             outputs=(ProcessingOutput("processing/rows"),) if kind == "processing" else (),
         )
         job = json.dumps({"version": VERSION, **asdict(order)}).encode()
-        files = {"tarmac-agent.pyz": self._agent, "source.tar.gz": _source(script), "job.json": job}
+        files = {"gpuproof-agent.pyz": self._agent, "source.tar.gz": _source(script), "job.json": job}
         for file, content in files.items():
-            key = f"tarmac/runs/{run_id}/code/{file}"
+            key = f"gpuproof/runs/{run_id}/code/{file}"
             self.emulator.client("s3").put_object(Bucket=self.bucket, Key=key, Body=content)
 
 
 def _command(folder: str) -> list[str]:
-    return ["python3", f"{folder}/tarmac-agent.pyz", "--container", folder]
+    return ["python3", f"{folder}/gpuproof-agent.pyz", "--container", folder]
 
 
 def _output(name: str, path: str, uri: str, mode: str) -> dict[str, Any]:

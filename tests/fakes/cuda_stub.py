@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).with_name("cuda")
-CUDA_VARIABLE = "TARMAC_CUDA_STUB"
+CUDA_VARIABLE = "GPUPROOF_CUDA_STUB"
 """Names the file that says what the stub libcuda does; `cuda/cuda_stub.c` describes it."""
 
 

@@ -1,4 +1,4 @@
-"""A user's desk for the tests: a project folder, a home, and `tarmac` to type."""
+"""A user's desk for the tests: a project folder, a home, and `gpuproof` to type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-TARMAC = [sys.executable, "-m", "tarmac"]
+GPUPROOF = [sys.executable, "-m", "gpuproof"]
 _PATIENCE = 300.0
 """Seconds that a command may take: a machine that does other things too is ten times as slow."""
 
@@ -34,10 +34,10 @@ class Desk:
         path.write_text(content)
         return path
 
-    def tarmac(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run `tarmac`, to its end."""
+    def gpuproof(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run `gpuproof`, to its end."""
         return subprocess.run(
-            [*TARMAC, *map(str, words)],
+            [*GPUPROOF, *map(str, words)],
             cwd=self.project,
             env=self._environment(),
             capture_output=True,
@@ -48,9 +48,9 @@ class Desk:
         )
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start `tarmac` and go on."""
+        """Start `gpuproof` and go on."""
         return subprocess.Popen(
-            [*TARMAC, *map(str, words)],
+            [*GPUPROOF, *map(str, words)],
             cwd=self.project,
             env=self._environment(),
             stdout=subprocess.PIPE,
@@ -60,20 +60,20 @@ class Desk:
         )
 
     def run_json(self, *words: str | Path) -> dict[str, Any]:
-        """`tarmac run … --format json`, parsed."""
-        done = self.tarmac("run", *_with_format(words))
+        """`gpuproof run … --format json`, parsed."""
+        done = self.gpuproof("run", *_with_format(words))
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
     def detached(self, *words: str | Path) -> Path:
-        """`tarmac run … --detach`; gives the run's folder."""
-        done = self.tarmac("run", "--detach", *_with_format(words))
+        """`gpuproof run … --detach`; gives the run's folder."""
+        done = self.gpuproof("run", "--detach", *_with_format(words))
         assert done.returncode == 0, done.stderr
         return Path(json.loads(done.stdout)["folder"])
 
     @property
     def runs(self) -> Path:
-        return self.home / ".local" / "state" / "tarmac" / "runs"
+        return self.home / ".local" / "state" / "gpuproof" / "runs"
 
     def newest(self) -> Path:
         """The newest run's folder."""

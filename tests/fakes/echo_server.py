@@ -1,4 +1,4 @@
-"""Tarmac's HTTP server on a loop in a thread of its own, with a front that echoes."""
+"""GPUproof's HTTP server on a loop in a thread of its own, with a front that echoes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from desk import until
 
-from tarmac.serve.exchange import Exchange
-from tarmac.serve.http import HttpServer, Limits
-from tarmac.serve.http_head import Head
+from gpuproof.serve.exchange import Exchange
+from gpuproof.serve.http import HttpServer, Limits
+from gpuproof.serve.http_head import Head
 
 ALLOWED = 100_000
 """Bytes of a body."""

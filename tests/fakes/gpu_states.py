@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tarmac.doctor.surroundings.gpus import Gpus, GpuState
-from tarmac.findings import Finding
-from tarmac.gpu.health import GpuHealth
-from tarmac.gpu.nvml import GpuInfo, GpuReading
+from gpuproof.doctor.surroundings.gpus import Gpus, GpuState
+from gpuproof.findings import Finding
+from gpuproof.gpu.health import GpuHealth
+from gpuproof.gpu.nvml import GpuInfo, GpuReading
 
 GIB = 1 << 30
 

@@ -13,7 +13,7 @@ import pytest
 from cuda_stub import CUDA_VARIABLE, build_any, build_cuda, build_nvrtc
 from nvml_stub import SCENARIO_VARIABLE, build_library
 
-from tarmac.doctor.machine import Machine
+from gpuproof.doctor.machine import Machine
 
 SCENARIOS = Path(__file__).parents[1] / "doctor" / "scenarios"
 
@@ -21,7 +21,7 @@ SCENARIOS = Path(__file__).parents[1] / "doctor" / "scenarios"
 FAKE_PYTHON = """#!/bin/sh
 said='{said}'
 if [ -f "$said/$4.sh" ]; then . "$said/$4.sh"; exit; fi
-if [ -f "$said/$4.jsonl" ]; then sed "s/^/$(printf '\\036')tarmac /" "$said/$4.jsonl"; exit; fi
+if [ -f "$said/$4.jsonl" ]; then sed "s/^/$(printf '\\036')gpuproof /" "$said/$4.jsonl"; exit; fi
 exec '{python}' "$@"
 """
 NOTHING_INSTALLED = (
@@ -144,7 +144,7 @@ def _environment(readings: Readings, place: Path, libraries: Path) -> dict[str, 
         "PATH": f"{place / 'bin'}:/usr/bin:/bin",
         "AWS_EC2_METADATA_DISABLED": "true",
         "HOME": str(place / "home"),
-        "TARMAC_CACHE_DIR": str(place / "cache"),
+        "GPUPROOF_CACHE_DIR": str(place / "cache"),
     }
     if readings.other.get("bare"):
         _skip_where_cuda_is_installed()

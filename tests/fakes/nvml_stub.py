@@ -29,7 +29,7 @@ import pytest
 
 SOURCE = Path(__file__).with_name("nvml") / "nvml_stub.c"
 LIBRARY = "libnvidia-ml.so.1"
-SCENARIO_VARIABLE = "TARMAC_NVML_STUB"
+SCENARIO_VARIABLE = "GPUPROOF_NVML_STUB"
 
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
@@ -107,7 +107,7 @@ class Scenario:
     """What the stub shows, now and later; `now()` and `write()` put it into the file.
 
     Args:
-        path: the file that `TARMAC_NVML_STUB` names.
+        path: the file that `GPUPROOF_NVML_STUB` names.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""A script in a process of its own, for the tests of `tarmac.runtime`."""
+"""A script in a process of its own, for the tests of `gpuproof.runtime`."""
 
 from __future__ import annotations
 

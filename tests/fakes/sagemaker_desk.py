@@ -10,10 +10,10 @@ from typing import Any
 import boto3
 from aws_emulator import REGION, RunningEmulator
 
-from tarmac.jobs.anchor import anchor
-from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
-from tarmac.places.aws import Aws
-from tarmac.places.sagemaker.place import SageMakerPlace
+from gpuproof.jobs.anchor import anchor
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.places.aws import Aws
+from gpuproof.places.sagemaker.place import SageMakerPlace
 
 SCRIPT = "import sys\nprint('it runs', *sys.argv[1:])\nopen('/opt/ml/model/w', 'w').write('w')\n"
 

@@ -26,10 +26,10 @@ from serving import ECHO, Answer, Server, below, model_folder
 LIMITED = """
 import json, os, sys
 from dataclasses import replace
-from tarmac.serve.arguments import read_arguments
-from tarmac.serve.http import Limits
-from tarmac.serve.server import serve
-from tarmac.serve.settings import read_settings
+from gpuproof.serve.arguments import read_arguments
+from gpuproof.serve.http import Limits
+from gpuproof.serve.server import serve
+from gpuproof.serve.settings import read_settings
 
 settings, folder, options = read_arguments(sys.argv[3:], read_settings(os.environ))
 sys.exit(serve(settings, folder, replace(options, limits=Limits(**json.loads(sys.argv[1])))))
@@ -55,13 +55,13 @@ def served(
         handler: `None` gives no `--model-dir`: the environment says where the model is.
         words: further words of the command line.
         healthy: wait until `/ping` says 200.
-        limits: the HTTP server's patience, as fields of `tarmac.serve.http.Limits`.
-        code: a program in place of `tarmac.serve`, which gets the words of its command line.
+        limits: the HTTP server's patience, as fields of `gpuproof.serve.http.Limits`.
+        code: a program in place of `gpuproof.serve`, which gets the words of its command line.
         under: a command that starts the server, such as `unshare`.
     """
     readable, writable = os.pipe()
     log, access_log = tmp_path / "serve.log", tmp_path / "access.log"
-    program = ["-m", "tarmac.serve"] if code is None else ["-c", code]
+    program = ["-m", "gpuproof.serve"] if code is None else ["-c", code]
     if limits is not None:
         program = ["-c", LIMITED, json.dumps(limits)]
     told = ["serve", "--host", "127.0.0.1", "--ready-fd", str(writable), *words]

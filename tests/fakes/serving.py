@@ -1,4 +1,4 @@
-"""A real server for the tests: `python -m tarmac.serve` with a handler, on a port of its own."""
+"""A real server for the tests: `python -m gpuproof.serve` with a handler, on a port of its own."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Server:
     @property
     def has(self) -> float:
         """How many requests are there, at work or waiting for that."""
-        names = ("tarmac_in_flight", "tarmac_queue_depth")
+        names = ("gpuproof_in_flight", "gpuproof_queue_depth")
         return sum(self.metric(name, model="model") for name in names)
 
     def until_it_has(self, count: float) -> None:
@@ -139,7 +139,7 @@ def serving(
     folder = handler if isinstance(handler, Path) else model_folder(tmp_path / "model", handler)
     readable, writable = os.pipe()
     log, access_log = tmp_path / "serve.log", tmp_path / "access.log"
-    command = [sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder), "--port", "0"]
+    command = [sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder), "--port", "0"]
     with log.open("wb") as errors, access_log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--ready-fd", str(writable), *words],
@@ -179,7 +179,7 @@ def model_folder(folder: Path, handler: str) -> Path:
 
 def below(pid: int) -> list[int]:
     """All processes below one."""
-    from tarmac.agent.descendants import descendants
+    from gpuproof.agent.descendants import descendants
 
     return descendants(pid)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tarmac.gpu.evidence import NVML_FINE, Evidence, Sample
-from tarmac.gpu.nvml import MIB, GpuInfo, GpuReading
-from tarmac.gpu.processes import BusyProcess, CpuUse, ProcessReading, ShmReading, TreeReading
-from tarmac.gpu.recorder import Recorder
+from gpuproof.gpu.evidence import NVML_FINE, Evidence, Sample
+from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
+from gpuproof.gpu.processes import BusyProcess, CpuUse, ProcessReading, ShmReading, TreeReading
+from gpuproof.gpu.recorder import Recorder
 
 JOB = 4711
 """A process of the job."""

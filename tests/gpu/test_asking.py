@@ -9,8 +9,8 @@ import pytest
 from cuda_stub import CUDA_VARIABLE, build_cuda
 from desk import gone
 
-from tarmac.gpu.asking import MARK, ask, parse_records
-from tarmac.gpu.cuda import read_cuda
+from gpuproof.gpu.asking import MARK, ask, parse_records
+from gpuproof.gpu.cuda import read_cuda
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_records_are_found_among_whatever_else_is_printed() -> None:
 
 def test_a_probe_that_dies_has_still_told_what_it_was_at(python) -> None:
     answer = asked(
-        python('printf \'\\036tarmac {"kind": "step", "name": "import torch"}\\n\'; kill -SEGV $$')
+        python('printf \'\\036gpuproof {"kind": "step", "name": "import torch"}\\n\'; kill -SEGV $$')
     )
     assert answer.problem == "died of SIGSEGV"
     assert answer.step == "import torch"

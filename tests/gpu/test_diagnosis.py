@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.gpu.diagnosis import StackReading, diagnose, visible_gpus
-from tarmac.gpu.nvml import GpuInfo
+from gpuproof.gpu.diagnosis import StackReading, diagnose, visible_gpus
+from gpuproof.gpu.nvml import GpuInfo
 
 A10G = GpuInfo(0, uuid="GPU-aaaa1111", name="NVIDIA A10G", compute_capability=(8, 6))
 V100 = GpuInfo(0, uuid="GPU-bbbb2222", name="Tesla V100", compute_capability=(7, 0))

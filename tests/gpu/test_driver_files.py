@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.gpu.driver import PciGpu, read_driver_files
+from gpuproof.gpu.driver import PciGpu, read_driver_files
 
 
 def lay(root: Path, **files: str) -> Path:

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from tarmac.gpu.asking import Answer, ask
-from tarmac.gpu.frameworks import (
+from gpuproof.gpu.asking import Answer, ask
+from gpuproof.gpu.frameworks import (
     TENSORFLOW,
     TORCH,
     cudnn_version,

@@ -3,8 +3,8 @@
 import pytest
 from nvml_stub import GPU_IS_LOST, NO_PERMISSION, Scenario
 
-from tarmac.gpu.health import GpuHealth, read_health
-from tarmac.gpu.nvml import Nvml
+from gpuproof.gpu.health import GpuHealth, read_health
+from gpuproof.gpu.nvml import Nvml
 
 
 def read(index: int = 0) -> GpuHealth:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.catalogue.binaries import match_architectures
-from tarmac.gpu.kernels import NATIVE, NONE, PTX, UNKNOWN, kernels_for
+from gpuproof.catalogue.binaries import match_architectures
+from gpuproof.gpu.kernels import NATIVE, NONE, PTX, UNKNOWN, kernels_for
 
 TORCH_2_15 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 TENSORFLOW_2_21 = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tarmac.gpu.ledger import BUCKETS, Ledger, SeriesBuilder
+from gpuproof.gpu.ledger import BUCKETS, Ledger, SeriesBuilder
 
 
 def test_a_series_has_one_mean_a_step():

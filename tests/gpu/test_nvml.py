@@ -18,8 +18,8 @@ from nvml_stub import (
     loaded,
 )
 
-from tarmac.gpu import nvml
-from tarmac.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_words
+from gpuproof.gpu import nvml
+from gpuproof.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_words
 
 MIB = 1024 * 1024
 
@@ -95,7 +95,7 @@ def test_a_driver_without_the_newer_functions_is_read_through_the_older(
     home = build_library(tmp_path_factory.mktemp("old"), without=missing)
     scenario = Scenario(tmp_path / "gpus.txt").gpu(0)
     scenario.at(0, memory_mib=8000, reserved_mib=500, processes={4711: 7900}).write()
-    monkeypatch.setenv("TARMAC_NVML_STUB", str(scenario.path))
+    monkeypatch.setenv("GPUPROOF_NVML_STUB", str(scenario.path))
     with loaded(home), Nvml.open() as open_nvml:
         reading = open_nvml.read(0)
     # The first version of the function counts what the driver reserves as used.
@@ -166,7 +166,7 @@ def test_gpus_are_counted_whatever_cuda_visible_devices_says(
 def test_without_the_library_nothing_is_counted_and_pynvml_is_not_imported():
     lines = [
         "import sys",
-        "import tarmac.gpu.nvml as nvml",
+        "import gpuproof.gpu.nvml as nvml",
         "nvml.LIBRARY = 'libnvidia-ml-of-no-driver.so.1'",
         "print(nvml.count_gpus(), 'pynvml' in sys.modules)",
     ]
@@ -177,7 +177,7 @@ def test_without_the_library_nothing_is_counted_and_pynvml_is_not_imported():
 def test_the_library_is_found_through_ld_library_path(nvml_home: Path, tmp_path: Path):
     scenario = Scenario(tmp_path / "gpus.txt").gpus(2).write()
     done = subprocess.run(
-        [sys.executable, "-c", "from tarmac.gpu.nvml import count_gpus; print(count_gpus())"],
+        [sys.executable, "-c", "from gpuproof.gpu.nvml import count_gpus; print(count_gpus())"],
         env={**os.environ, **scenario.environment(nvml_home)},
         capture_output=True,
         text=True,

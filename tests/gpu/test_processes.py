@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.gpu.processes import (
+from gpuproof.gpu.processes import (
     ProcessReading,
     ProcessTree,
     TreeReading,

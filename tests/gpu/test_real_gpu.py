@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from nvml_stub import unload
 
-from tarmac.agent.verdict import CPU_ONLY, IDLE, USED, Expectation, Verdict, judge
-from tarmac.gpu.nvml import Nvml, count_gpus
-from tarmac.gpu.sampler import Sampler
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, USED, Expectation, Verdict, judge
+from gpuproof.gpu.nvml import Nvml, count_gpus
+from gpuproof.gpu.sampler import Sampler
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
 
-from tarmac.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
-from tarmac.gpu import nvml, sampler
-from tarmac.gpu.evidence import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
-from tarmac.gpu.sampler import Sampler, next_look
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
+from gpuproof.gpu import nvml, sampler
+from gpuproof.gpu.evidence import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
+from gpuproof.gpu.sampler import Sampler, next_look
 
 ME = os.getpid()
 INIT = 1

@@ -1,4 +1,4 @@
-"""A job is read from tarmac.yaml, a folder or a script; what is wrong names file, line and key."""
+"""A job is read from gpuproof.yaml, a folder or a script; what is wrong names file, line and key."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.errors import ExitCode, InvalidJob, UsageError
-from tarmac.jobs.load import load, load_jobs
-from tarmac.jobs.spec import ProcessingJob, TrainingJob
-from tarmac.units import Duration, GpuRequest, MemoryRange, Money
+from gpuproof.errors import ExitCode, InvalidJob, UsageError
+from gpuproof.jobs.load import load, load_jobs
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.units import Duration, GpuRequest, MemoryRange, Money
 
 HERE = Path(__file__).parent
 BROKEN = sorted((HERE / "broken").glob("*/*.yaml"))
@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(folder: Path, text: str, name: str = "tarmac.yaml") -> Path:
+def write(folder: Path, text: str, name: str = "gpuproof.yaml") -> Path:
     path = folder / name
     path.write_text(text)
     return path
@@ -112,8 +112,8 @@ def test_a_script_given_relatively_gets_an_absolute_folder(
     assert load(Path("train.py")).source_dir == str(folder)
 
 
-def test_a_folder_means_its_tarmac_yaml(folder: Path) -> None:
-    write(folder, "entry_point: train.py\nname: from-folder\n", "tarmac.yml")
+def test_a_folder_means_its_gpuproof_yaml(folder: Path) -> None:
+    write(folder, "entry_point: train.py\nname: from-folder\n", "gpuproof.yml")
     assert load(folder).name == "from-folder"
 
 
@@ -185,14 +185,14 @@ def test_a_missing_script_suggests_the_nearest_file(folder: Path) -> None:
 
 def test_a_missing_description_suggests_the_nearest_file(folder: Path) -> None:
     write(folder, "entry_point: train.py\n")
-    with pytest.raises(UsageError, match=r"tarmak\.yaml does not exist; did you mean 'tarmac\.yaml'"):
-        load(folder / "tarmak.yaml")
+    with pytest.raises(UsageError, match=r"gpuprof\.yaml does not exist; did you mean 'gpuproof\.yaml'"):
+        load(folder / "gpuprof.yaml")
 
 
 def test_a_folder_without_a_description_says_what_to_type(folder: Path) -> None:
-    with pytest.raises(UsageError, match=r"there is no tarmac\.yaml in") as caught:
+    with pytest.raises(UsageError, match=r"there is no gpuproof\.yaml in") as caught:
         load(folder)
-    assert caught.value.remedy == "name a script: tarmac run train.py"
+    assert caught.value.remedy == "name a script: gpuproof run train.py"
 
 
 def test_a_notebook_is_not_a_script(folder: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_notebook_is_not_a_script(folder: Path) -> None:
 
 def test_a_huge_file_is_refused_before_it_is_read(folder: Path) -> None:
     path = write(folder, "entry_point: train.py\n#" + "x" * 1_100_000)
-    with pytest.raises(InvalidJob, match=r"tarmac\.yaml:1: the file is larger than 1 MB"):
+    with pytest.raises(InvalidJob, match=r"gpuproof\.yaml:1: the file is larger than 1 MB"):
         load(path)
 
 
@@ -229,7 +229,7 @@ def test_sagemakers_limits_are_named_as_sagemakers(folder: Path) -> None:
 def test_the_pure_python_yaml_reader_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml
 
-    monkeypatch.setattr("tarmac.jobs.yamltext._LOADER", yaml.SafeLoader)
+    monkeypatch.setattr("gpuproof.jobs.yamltext._LOADER", yaml.SafeLoader)
     path = HERE / "broken" / "values" / "unknown_key.yaml"
     with pytest.raises(InvalidJob, match=r"unknown_key\.yaml:4: unknown key 'instance_typ' in job 'one'"):
         load(path)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.errors import UsageError
-from tarmac.jobs import Changes, ProcessingJob, TrainingJob, override_job
-from tarmac.units import Duration, GpuRequest, MemoryRange
+from gpuproof.errors import UsageError
+from gpuproof.jobs import Changes, ProcessingJob, TrainingJob, override_job
+from gpuproof.units import Duration, GpuRequest, MemoryRange
 
 CWD = Path("/work-dir")
 

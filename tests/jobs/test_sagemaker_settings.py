@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.errors import InvalidJob, UsageError
-from tarmac.jobs import Changes, TrainingJob, load_jobs, override_job
-from tarmac.units import Duration
+from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs import Changes, TrainingJob, load_jobs, override_job
+from gpuproof.units import Duration
 
 HERE = Path(__file__).parent
 CWD = Path("/work-dir")

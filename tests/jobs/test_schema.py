@@ -1,4 +1,4 @@
-"""The published JSON schema takes what Tarmac takes, and refuses what it can see is wrong."""
+"""The published JSON schema takes what GPUproof takes, and refuses what it can see is wrong."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tarmac.jobs import yamltext
-from tarmac.jobs.schema import json_schema
+from gpuproof.jobs import yamltext
+from gpuproof.jobs.schema import json_schema
 
 HERE = Path(__file__).parent
 VALID = sorted((HERE / "valid").glob("*.yaml"))

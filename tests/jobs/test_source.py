@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.errors import UsageError
-from tarmac.jobs.source import SourceTree, collect, copy_to
+from gpuproof.errors import UsageError
+from gpuproof.jobs.source import SourceTree, collect, copy_to
 
 
 @pytest.fixture
@@ -86,21 +86,21 @@ def test_a_folder_with_such_a_name_and_none_of_that_in_it_goes_along(project: Pa
     assert "data-20261121-160628-fa88/a.csv" in names(collect(project, "train.py"))
 
 
-def test_tarmacignore_lists_more_that_stays_at_home(project: Path) -> None:
+def test_gpuproofignore_lists_more_that_stays_at_home(project: Path) -> None:
     for name in ("data/images/1.png", "notes.log", "keep.log", "lib/deep/data/x", "out/y"):
         write(project / name)
-    write(project / ".tarmacignore", "# comment\n\ndata/\n*.log\n!keep.log\n/out\n")
-    assert names(collect(project, "train.py")) == {"train.py", "lib/model.py", "keep.log", ".tarmacignore"}
+    write(project / ".gpuproofignore", "# comment\n\ndata/\n*.log\n!keep.log\n/out\n")
+    assert names(collect(project, "train.py")) == {"train.py", "lib/model.py", "keep.log", ".gpuproofignore"}
 
 
-def test_tarmacignore_brings_along_what_would_stay_by_itself(project: Path) -> None:
+def test_gpuproofignore_brings_along_what_would_stay_by_itself(project: Path) -> None:
     write(project / "node_modules" / "x.js")
-    write(project / ".tarmacignore", "!node_modules/\n")
+    write(project / ".gpuproofignore", "!node_modules/\n")
     assert "node_modules/x.js" in names(collect(project, "train.py"))
 
 
 def test_the_entry_point_travels_even_when_it_is_ignored(project: Path) -> None:
-    write(project / ".tarmacignore", "*.py\n")
+    write(project / ".gpuproofignore", "*.py\n")
     assert "train.py" in names(collect(project, "./train.py"))
 
 
@@ -125,7 +125,7 @@ def test_too_many_files_name_the_largest_folders_and_what_to_type(project: Path)
     assert "holds more than 10 files" in refusal.value.message
     assert "'data/' (11 files" in refusal.value.message
     assert refusal.value.remedy is not None
-    assert ".tarmacignore" in refusal.value.remedy
+    assert ".gpuproofignore" in refusal.value.remedy
     assert "source_dir" in refusal.value.remedy
 
 
@@ -203,7 +203,7 @@ def test_a_missing_source_folder_is_an_error(tmp_path: Path) -> None:
 )
 def test_weird_names_survive(name: str, project: Path, tmp_path: Path) -> None:
     write(project / name / name, "weird")
-    write(project / ".tarmacignore", "*.log\n")
+    write(project / ".gpuproofignore", "*.log\n")
     copy_to(collect(project, "train.py"), tmp_path / "out")
     assert (tmp_path / "out" / name / name).read_text() == "weird"
 

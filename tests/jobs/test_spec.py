@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.errors import InvalidJob
-from tarmac.jobs import ProcessingJob, TrainingJob
-from tarmac.units import Duration
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs import ProcessingJob, TrainingJob
+from gpuproof.units import Duration
 
 
 def training(**keys: Any) -> TrainingJob:
@@ -139,7 +139,7 @@ def test_a_path_may_be_a_pathlib_path() -> None:
 
 def test_an_unknown_framework_warns_and_goes_on() -> None:
     job = training(framework="pytroch")
-    assert job.warnings == ("Tarmac knows nothing about the framework 'pytroch'; did you mean 'pytorch'?",)
+    assert job.warnings == ("GPUproof knows nothing about the framework 'pytroch'; did you mean 'pytorch'?",)
     assert training(framework="TensorFlow").warnings == ()
 
 
@@ -169,12 +169,12 @@ def test_the_same_path_twice_is_refused() -> None:
 
 
 def test_importing_the_room_costs_no_pydantic() -> None:
-    code = "import sys, tarmac.jobs; sys.exit(any(name in sys.modules for name in ('pydantic', 'yaml', 'pydantic_core')))"
+    code = "import sys, gpuproof.jobs; sys.exit(any(name in sys.modules for name in ('pydantic', 'yaml', 'pydantic_core')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_unknown_name_of_the_room_is_an_attribute_error() -> None:
-    import tarmac.jobs
+    import gpuproof.jobs
 
     with pytest.raises(AttributeError, match="no attribute 'TrainingJbo'"):
-        tarmac.jobs.TrainingJbo  # noqa: B018
+        gpuproof.jobs.TrainingJbo  # noqa: B018

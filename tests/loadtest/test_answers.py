@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.loadtest.answers import AnswerReader, Malformed
+from gpuproof.loadtest.answers import AnswerReader, Malformed
 
 WITH_LENGTH = b"HTTP/1.1 201 Created\r\nX: y\r\ncontent-LENGTH: 5 \r\n\r\nhello"
 CHUNKED = (

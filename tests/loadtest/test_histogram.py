@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tarmac.loadtest import Histogram
+from gpuproof.loadtest import Histogram
 
 
 def _of(values: list[float]) -> Histogram:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.errors import TarmacError
-from tarmac.loadtest import Load, Target, closed_loop, open_loop, probe
-from tarmac.loadtest.connections import Pool
+from gpuproof.errors import GPUproofError
+from gpuproof.loadtest import Load, Target, closed_loop, open_loop, probe
+from gpuproof.loadtest.connections import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
 QUICK = Load(connections=8, warm_up=0.0, timeout=60.0, arrivals="constant")
@@ -232,7 +232,7 @@ def test_a_probe_brings_status_and_body(server: Any) -> None:
 def test_a_probe_of_nothing_says_that_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(TarmacError, match="Nobody listens"):
+    with pytest.raises(GPUproofError, match="Nobody listens"):
         probe(Target("127.0.0.1", port))
 
 
@@ -241,7 +241,7 @@ def test_a_probe_of_half_an_answer_says_so(server: Any) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nne")
         return False
 
-    with server(behave) as there, pytest.raises(TarmacError, match="middle of an answer"):
+    with server(behave) as there, pytest.raises(GPUproofError, match="middle of an answer"):
         probe(_to(there))
 
 
@@ -274,5 +274,5 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     monkeypatch.delenv("SSL_CERT_FILE")
-    with server(_answering, context) as there, pytest.raises(TarmacError, match="certificate"):
+    with server(_answering, context) as there, pytest.raises(GPUproofError, match="certificate"):
         probe(Target.parse(f"https://127.0.0.1:{there.port}", b"[1]"))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.loadtest import Goal, Result, find_rate
-from tarmac.loadtest.search import MOST_RATE, MOST_TRIALS
+from gpuproof.loadtest import Goal, Result, find_rate
+from gpuproof.loadtest.search import MOST_RATE, MOST_TRIALS
 
 GOAL = Goal(0.05)
 

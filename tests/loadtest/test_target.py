@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.errors import UsageError
-from tarmac.loadtest import Target
+from gpuproof.errors import UsageError
+from gpuproof.loadtest import Target
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.0.0.1:8080/"])

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tarmac.places import agent_file as room
-from tarmac.places.agent_file import agent_file, build_agent
+from gpuproof.places import agent_file as room
+from gpuproof.places.agent_file import agent_file, build_agent
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -79,7 +79,7 @@ def test_it_is_built_once(tmp_path: Path) -> None:
 def test_it_is_built_again_when_a_source_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "one.py"
     source.write_text("")
-    monkeypatch.setattr(room, "_sources", lambda: iter([("tarmac/agent/one.py", source)]))
+    monkeypatch.setattr(room, "_sources", lambda: iter([("gpuproof/agent/one.py", source)]))
     first = agent_file(tmp_path / "cache")
     source.write_text("x = 1")
     assert agent_file(tmp_path / "cache") != first
@@ -87,7 +87,7 @@ def test_it_is_built_again_when_a_source_changed(tmp_path: Path, monkeypatch: py
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        build_agent(tmp_path / "agent.pyz", [("tarmac/agent/gone.py", tmp_path / "gone.py")])
+        build_agent(tmp_path / "agent.pyz", [("gpuproof/agent/gone.py", tmp_path / "gone.py")])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_at_any_moment_of_a_build_is_ctrl_c_and_nothing_else(tmp_path: Pa
         sys.unraisablehook = before
     assert moments > 100
     assert unraisable == []
-    assert names(tmp_path / "a.pyz")[-2:] == ["tarmac/one.py", "tarmac/one.pyc"]
+    assert names(tmp_path / "a.pyz")[-2:] == ["gpuproof/one.py", "gpuproof/one.pyc"]
 
 
 def interrupted_at(moment: int, destination: Path, source: Path) -> bool:
@@ -124,7 +124,7 @@ def interrupted_at(moment: int, destination: Path, source: Path) -> bool:
     earlier = sys.gettrace()
     sys.settrace(trace)
     try:
-        build_agent(destination, [("tarmac/one.py", source)])
+        build_agent(destination, [("gpuproof/one.py", source)])
     except KeyboardInterrupt:
         return True
     finally:
@@ -137,11 +137,11 @@ def test_it_holds_the_on_board_half_and_nothing_of_the_ground(agent: Path) -> No
     assert tops == {
         "__main__.py",
         "pynvml.py",
-        "tarmac/__init__.py",
-        "tarmac/agent",
-        "tarmac/gpu",
-        "tarmac/runtime",
-        "tarmac/serve",
+        "gpuproof/__init__.py",
+        "gpuproof/agent",
+        "gpuproof/gpu",
+        "gpuproof/runtime",
+        "gpuproof/serve",
     }
 
 
@@ -177,8 +177,8 @@ def test_a_plain_user_may_run_it(agent: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("python", INTERPRETERS)
 def test_every_python_runs_it_apart_from_what_is_around(agent: Path, tmp_path: Path, python: str) -> None:
-    (tmp_path / "tarmac").mkdir()
-    (tmp_path / "tarmac" / "__init__.py").write_text("raise SystemExit('the wrong tarmac')")
+    (tmp_path / "gpuproof").mkdir()
+    (tmp_path / "gpuproof" / "__init__.py").write_text("raise SystemExit('the wrong gpuproof')")
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')")
     done = subprocess.run(
         [python, "-I", agent],
@@ -188,7 +188,7 @@ def test_every_python_runs_it_apart_from_what_is_around(agent: Path, tmp_path: P
         text=True,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("usage: tarmac-agent RUN_FOLDER [--lock-fd N]")
+    assert done.stderr.startswith("usage: gpuproof-agent RUN_FOLDER [--lock-fd N]")
 
 
 @pytest.mark.slow
@@ -204,13 +204,13 @@ def test_every_python_can_import_all_of_it(agent: Path, tmp_path: Path, python: 
         and not name.endswith("/__main__.py")
     ]
     code = f"import sys; sys.path.insert(0, {str(agent)!r})\nfor name in {modules!r}: __import__(name)\n"
-    code += "print(sys.modules['tarmac.agent.main'].__file__)"
+    code += "print(sys.modules['gpuproof.agent.main'].__file__)"
     done = subprocess.run([python, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(agent))
 
 
 def test_the_python_that_built_it_takes_the_bytecode(agent: Path) -> None:
-    code = f"import sys; sys.path.insert(0, {str(agent)!r}); import tarmac.agent.paths as p; print(p.__cached__, p.__spec__.loader.get_filename('tarmac.agent.paths'))"
+    code = f"import sys; sys.path.insert(0, {str(agent)!r}); import gpuproof.agent.paths as p; print(p.__cached__, p.__spec__.loader.get_filename('gpuproof.agent.paths'))"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.stdout.strip().endswith("paths.pyc"), done.stderr

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import tarmac
-from tarmac import settings
-from tarmac.errors import UsageError
-from tarmac.places.local.runs import local_runs
+import gpuproof
+from gpuproof import settings
+from gpuproof.errors import UsageError
+from gpuproof.places.local.runs import local_runs
 
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     settings._made.cache_clear()
     yield
@@ -26,14 +26,14 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 def test_a_place_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="no place called 'mars'"):
-        tarmac.run(tarmac.TrainingJob(entry_point="train.py"), on="mars")
+        gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="mars")
 
 
 @pytest.mark.slow
 def test_a_job_runs_and_its_output_can_be_caught(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('hello')\nopen('/opt/ml/model/w', 'w').write('w')")
     logs = io.BytesIO()
-    run = tarmac.run(tarmac.TrainingJob(entry_point="train.py"), logs=logs)
+    run = gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), logs=logs)
     assert logs.getvalue() == b"hello\n"
     assert run.record.status == "Completed"
     assert run.verdict is not None
@@ -43,7 +43,7 @@ def test_a_job_runs_and_its_output_can_be_caught(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_waiting_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(600)")
-    run = tarmac.run(tarmac.TrainingJob(entry_point="train.py"), wait=False)
+    run = gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), wait=False)
     assert not run.record.has_ended
     run.stop(at_once=True)
     assert run.wait().status == "Stopped"
@@ -57,6 +57,6 @@ def test_an_interrupt_stops_the_run_before_it_is_passed_on(tmp_path: Path) -> No
 
     (tmp_path / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)")
     with pytest.raises(KeyboardInterrupt):
-        tarmac.run(tarmac.TrainingJob(entry_point="train.py"), logs=Impatient())
+        gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), logs=Impatient())
     (record,) = local_runs().records()
     assert record.status == "Stopped"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.errors import RunNotFound
-from tarmac.places import everywhere
-from tarmac.places.everywhere import find_run
-from tarmac.places.local.runs import LocalRuns
-from tarmac.places.place import AmbiguousRun
-from tarmac.places.record import RunRecord
-from tarmac.settings import aws_is_set_up
+from gpuproof.errors import RunNotFound
+from gpuproof.places import everywhere
+from gpuproof.places.everywhere import find_run
+from gpuproof.places.local.runs import LocalRuns
+from gpuproof.places.place import AmbiguousRun
+from gpuproof.places.record import RunRecord
+from gpuproof.settings import aws_is_set_up
 
 
 class Runs:
@@ -88,7 +88,7 @@ class TestFinding:
         assert places["sagemaker"].asked == []
 
     def test_aws_in_trouble_is_said_beside(self, places: dict[str, Runs]) -> None:
-        from tarmac.places.aws import NoCredentials
+        from gpuproof.places.aws import NoCredentials
 
         places["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
         with pytest.raises(RunNotFound, match=r"No run local.*could not be asked: Unable") as caught:
@@ -137,8 +137,8 @@ def test_runs_on_this_machine_give_local_runs(tmp_path: Path) -> None:
 
 def test_looking_for_runs_here_imports_no_boto() -> None:
     program = (
-        "import sys; from tarmac.places.everywhere import aws_is_set_up, runs_in; aws_is_set_up(); runs_in('local');"
-        "print([name for name in sys.modules if name.startswith(('boto', 'tarmac.places.aws'))])"
+        "import sys; from gpuproof.places.everywhere import aws_is_set_up, runs_in; aws_is_set_up(); runs_in('local');"
+        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.places.aws'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.jobs.spec import ProcessingJob, TrainingJob
-from tarmac.places.expectation import ExpectedGpus, expected_gpus
+from gpuproof.catalogue import Catalogue
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.places.expectation import ExpectedGpus, expected_gpus
 
 
 @pytest.fixture(scope="module")

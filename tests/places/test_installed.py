@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.jobs.spec import TrainingJob
-from tarmac.places.local.installed import framework_note
+from gpuproof.jobs.spec import TrainingJob
+from gpuproof.places.local.installed import framework_note
 
 HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
 

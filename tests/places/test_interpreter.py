@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.errors import UsageError
-from tarmac.places.interpreter import find_interpreter
+from gpuproof.errors import UsageError
+from gpuproof.places.interpreter import find_interpreter
 
 OWN = "/own/bin/python"
 
@@ -31,17 +31,17 @@ def tool(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_is_the_one_that_runs_tarmac() -> None:
+def test_it_is_the_one_that_runs_gpuproof() -> None:
     assert find_interpreter(None, {}, OWN, "/nowhere") == OWN
 
 
-def test_an_active_environment_changes_nothing_where_tarmac_lives_in_one(tmp_path: Path) -> None:
+def test_an_active_environment_changes_nothing_where_gpuproof_lives_in_one(tmp_path: Path) -> None:
     environment_at(tmp_path / "venv")
     assert find_interpreter(None, {"VIRTUAL_ENV": str(tmp_path / "venv")}, OWN, "/nowhere") == OWN
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
-def test_for_tarmac_as_a_tool_it_is_the_active_environments(
+def test_for_gpuproof_as_a_tool_it_is_the_active_environments(
     tool: Path, tmp_path: Path, variable: str
 ) -> None:
     python = environment_at(tmp_path / "venv")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.errors import ExitCode
-from tarmac.places.record import RunRecord
+from gpuproof.errors import ExitCode
+from gpuproof.places.record import RunRecord
 
 LEAST = {
     "id": "train-1",

@@ -11,7 +11,7 @@ from cuda_stub import CUDA_VARIABLE, build_cuda
 from nvml_stub import Scenario, build_library
 from runtime_script import Script
 
-OURS = ("SM_", "TARMAC_", "SAGEMAKER_", "TF_", "CUDA_", "PYTORCH_", "OMP_", "OMPI_", "KERAS_")
+OURS = ("SM_", "GPUPROOF_", "SAGEMAKER_", "TF_", "CUDA_", "PYTORCH_", "OMP_", "OMPI_", "KERAS_")
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 

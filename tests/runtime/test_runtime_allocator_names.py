@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.runtime.torch_settings import allocator_variable
+from gpuproof.runtime.torch_settings import allocator_variable
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The library where neither framework, nor Tarmac, nor anything else is installed: carried by the agent's one file."""
+"""The library where neither framework, nor GPUproof, nor anything else is installed: carried by the agent's one file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from runtime_script import Script
 
-from tarmac.places.agent_file import agent_file
+from gpuproof.places.agent_file import agent_file
 
 pytestmark = pytest.mark.slow
 
-CARRIED = "tarmac/runtime/carried"
+CARRIED = "gpuproof/runtime/carried"
 OLDEST = sorted(Path.home().glob(".pyenv/versions/3.9.*/bin/python3.9"))
 
 
@@ -33,8 +33,8 @@ def bare(request: pytest.FixtureRequest, script: Script, agent: Path, tmp_path: 
 
 def test_everything_that_needs_no_framework_works(bare: Script) -> None:
     said = bare("""
-import tarmac.runtime as rt
-from tarmac import runtime
+import gpuproof.runtime as rt
+from gpuproof import runtime
 assert runtime is rt
 print(rt.setup(seed=1, threads=1, mixed_precision="auto").precision.dtype)
 print(rt.paths.model.name, rt.hyperparameters(), rt.is_first_rank())
@@ -49,7 +49,7 @@ print(rt.checkpoint(state={}, folder="kept").epoch)
 
 def test_what_needs_one_says_so(bare: Script) -> None:
     said = bare("""
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):
     try:
         call()
@@ -59,25 +59,25 @@ for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):
     assert said.split() == ["NoFramework", "ModuleNotFoundError", "ModuleNotFoundError", "TypeError"]
 
 
-def test_an_installed_tarmac_goes_before_the_carried_one(script: Script, agent: Path) -> None:
+def test_an_installed_gpuproof_goes_before_the_carried_one(script: Script, agent: Path) -> None:
     said = script(
-        "import tarmac, tarmac.runtime as rt, pynvml\nprint(tarmac.TrainingJob.__name__, tarmac.__version__)\n"
-        "print(any('.pyz' in str(module.__file__) for module in (tarmac, rt, pynvml)))",
+        "import gpuproof, gpuproof.runtime as rt, pynvml\nprint(gpuproof.TrainingJob.__name__, gpuproof.__version__)\n"
+        "print(any('.pyz' in str(module.__file__) for module in (gpuproof, rt, pynvml)))",
         PYTHONPATH=f"{agent}/{CARRIED}",
     )
     assert said == "TrainingJob 0.1.0\nFalse\n"
 
 
 def test_a_users_own_module_of_that_name_goes_before_both(script: Script, agent: Path) -> None:
-    (script.folder / "tarmac.py").write_text("MINE = 1")
-    said = script("import tarmac; print(tarmac.MINE)", PYTHONPATH=f"{agent}/{CARRIED}")
+    (script.folder / "gpuproof.py").write_text("MINE = 1")
+    said = script("import gpuproof; print(gpuproof.MINE)", PYTHONPATH=f"{agent}/{CARRIED}")
     assert said == "1\n"
 
 
 def test_the_agent_imports_nothing_of_it(agent: Path) -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(agent)!r}); import tarmac.agent.main, tarmac.agent.run, "
-        "tarmac.agent.finish, tarmac.agent.watcher; print([m for m in sys.modules if 'runtime' in m and 'tarmac' in m])"
+        f"import sys; sys.path.insert(0, {str(agent)!r}); import gpuproof.agent.main, gpuproof.agent.run, "
+        "gpuproof.agent.finish, gpuproof.agent.watcher; print([m for m in sys.modules if 'runtime' in m and 'gpuproof' in m])"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

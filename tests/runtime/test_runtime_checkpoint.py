@@ -14,7 +14,7 @@ import pytest
 from desk import until
 from runtime_script import Script
 
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 
 
 def numbers(folder: Path) -> list[int]:
@@ -156,7 +156,7 @@ def test_another_rank_reads_and_does_not_write(tmp_path: Path, monkeypatch: pyte
 
 
 LOOP = """
-import os, time, tarmac.runtime as rt
+import os, time, gpuproof.runtime as rt
 state = {"steps": 0}
 kept = rt.checkpoint(state=state, folder="kept")
 print("began", kept.progress.epoch, kept.progress.step, state["steps"], flush=True)
@@ -192,7 +192,7 @@ def test_sigterm_saves_at_the_steps_end_and_leaves_with_143(script: Script) -> N
 
 def test_a_forked_process_ends_on_sigterm_as_ever(script: Script) -> None:
     said = script("""
-import multiprocessing, os, signal, time, tarmac.runtime as rt
+import multiprocessing, os, signal, time, gpuproof.runtime as rt
 rt.checkpoint(state={}, folder="kept")
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
 child.start()
@@ -205,7 +205,7 @@ print(child.exitcode)
 
 def test_a_killed_process_leaves_only_whole_checkpoints(script: Script) -> None:
     code = """
-import numpy, tarmac.runtime as rt
+import numpy, gpuproof.runtime as rt
 state = {"n": 0, "array": numpy.zeros(100000)}
 kept = rt.checkpoint(state=state, folder="kept", every_steps=1)
 for _ in kept.epochs(10**6):
@@ -226,7 +226,7 @@ for _ in kept.epochs(10**6):
 
 
 TORCH = """
-import torch, tarmac.runtime as rt
+import torch, gpuproof.runtime as rt
 x = torch.arange(12.0).reshape(4, 3)
 def fit(folder, epochs, width=4):
     torch.manual_seed(0)
@@ -256,7 +256,7 @@ def test_torch_goes_on_to_the_very_same_weights_and_refuses_another_model(script
 
 
 KERAS = """
-import keras, numpy as np, tensorflow as tf, tarmac.runtime as rt
+import keras, numpy as np, tensorflow as tf, gpuproof.runtime as rt
 def build():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(1)])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import tarmac.runtime as rt
-from tarmac.agent.contract import hyperparameter_texts
-from tarmac.runtime import contract
+import gpuproof.runtime as rt
+from gpuproof.agent.contract import hyperparameter_texts
+from gpuproof.runtime import contract
 
 HYPERPARAMETERS = {
     "epochs": 5,
@@ -109,5 +109,5 @@ def test_one_process_is_the_first_rank(
 
 def test_a_job_that_says_nothing_does_not_make_the_gpu_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not contract.gpu_is_optional()
-    monkeypatch.setenv("TARMAC_REQUIRE_GPU", "0")
+    monkeypatch.setenv("GPUPROOF_REQUIRE_GPU", "0")
     assert contract.gpu_is_optional()

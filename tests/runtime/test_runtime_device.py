@@ -12,7 +12,7 @@ from runtime_script import Script
 Machine = Callable[..., Scenario]
 
 ASK_TORCH = """
-import torch, tarmac.runtime as rt
+import torch, gpuproof.runtime as rt
 try:
     print(rt.device())
 except rt.GpuRequired as error:
@@ -61,14 +61,14 @@ def test_a_driver_that_is_not_loaded_is_found(script: Script, gpu_machine: Machi
 def test_the_cpu_is_given_where_it_is_allowed_and_said_once(
     script: Script, argument: str, variable: str
 ) -> None:
-    code = f"import torch, tarmac.runtime as rt\nprint(rt.device({argument}), rt.device({argument}))"
-    done = script.done(code, TARMAC_REQUIRE_GPU=variable)
+    code = f"import torch, gpuproof.runtime as rt\nprint(rt.device({argument}), rt.device({argument}))"
+    done = script.done(code, GPUPROOF_REQUIRE_GPU=variable)
     assert done.stdout == "cpu cpu\n"
     assert done.stderr.count("PyTorch runs on the CPU: this machine has no NVIDIA driver") == 1
 
 
 FAKE_CUDA = """
-import warnings, torch, tarmac.runtime as rt
+import warnings, torch, gpuproof.runtime as rt
 {fakes}
 try:
     print(rt.device())
@@ -113,7 +113,7 @@ def test_more_processes_than_gpus_is_said_with_the_number_to_start(script: Scrip
 
 
 def test_with_nothing_imported_it_asks_which_framework_is_meant(script: Script) -> None:
-    done = script.done("import tarmac.runtime as rt\nrt.device()")
+    done = script.done("import gpuproof.runtime as rt\nrt.device()")
     assert "import it first, or name it with framework='torch'" in done.stderr
     assert done.returncode == 1
 
@@ -121,5 +121,5 @@ def test_with_nothing_imported_it_asks_which_framework_is_meant(script: Script) 
 def test_a_framework_of_another_name_is_refused(script: Script, tmp_path: Path) -> None:
     assert (
         "framework='jax': 'tensorflow' (for Keras too) or 'torch'"
-        in script.done("import tarmac.runtime as rt\nrt.device('jax')").stderr
+        in script.done("import gpuproof.runtime as rt\nrt.device('jax')").stderr
     )

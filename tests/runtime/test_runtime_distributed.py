@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 TRAIN = """
 import json, os
-import torch, tarmac.runtime as rt
+import torch, gpuproof.runtime as rt
 with rt.distributed(allow_cpu=True) as group:
     torch.manual_seed(group.rank)
     model = group.wrap(torch.nn.Linear(2, 1))
@@ -94,9 +94,9 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
     hosts = json.dumps(["localhost", "localhost.localdomain"])
     (script.folder / "train.py").write_text(
         TRAIN.replace(
-            "import torch, tarmac.runtime as rt",
-            "import torch, tarmac.runtime as rt, random, sys\n"
-            "import tarmac.runtime.process_groups as p\np.TORCH_PORT = int(sys.argv[1])",
+            "import torch, gpuproof.runtime as rt",
+            "import torch, gpuproof.runtime as rt, random, sys\n"
+            "import gpuproof.runtime.process_groups as p\np.TORCH_PORT = int(sys.argv[1])",
         )
     )
     port = str(free_port())
@@ -127,7 +127,7 @@ def test_one_process_alone_works_without_any_variable(script: Script) -> None:
 
 INTERRUPTED = """
 import os, time, pathlib
-import torch, tarmac.runtime as rt
+import torch, gpuproof.runtime as rt
 group = rt.distributed(allow_cpu=True)
 model = group.wrap(torch.nn.Linear(2, 1))
 kept = rt.checkpoint(model=model, folder=os.environ["PLACE"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.runtime.hosts import TooFewHosts, network_interface, parameter_server_config, worker_config
+from gpuproof.runtime.hosts import TooFewHosts, network_interface, parameter_server_config, worker_config
 
 HOSTS = ("algo-1", "algo-2", "algo-3", "algo-4")
 

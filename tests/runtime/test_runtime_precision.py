@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.runtime.precision import choose
+from gpuproof.runtime.precision import choose
 
 K80, M60, V100, T4, A10G, H100 = (3, 7), (5, 2), (7, 0), (7, 5), (8, 6), (9, 0)
 

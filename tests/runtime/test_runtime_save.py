@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from runtime_script import Script
 
-import tarmac.runtime as rt
-from tarmac.runtime import torch_inference
+import gpuproof.runtime as rt
+from gpuproof.runtime import torch_inference
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ class Block(torch.nn.Linear):
         super().__init__(width, width)
 """
 SAVE = """
-import torch, tarmac.runtime as rt
+import torch, gpuproof.runtime as rt
 from network import Net
 model = Net(width=3, depth=2)
 place = rt.save(torch.compile(model), {arguments})
@@ -59,7 +59,7 @@ def project(script: Script) -> Script:
 
 
 def serve(project: Script, elsewhere: Path) -> str:
-    """What the model beside its own loader says in a process that knows neither Tarmac nor the project."""
+    """What the model beside its own loader says in a process that knows neither GPUproof nor the project."""
     model = elsewhere / "served"
     (project.folder.parent / "model").rename(model)
     (model / "code" / "serve.py").write_text(SERVE)
@@ -107,7 +107,7 @@ def test_weights_that_nothing_can_build_a_model_for_are_saved_and_told_of(projec
 
 def test_a_class_in_a_script_that_trains_when_imported_is_told_to_move(script: Script) -> None:
     done = script.done(
-        "import torch, tarmac.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')"
+        "import torch, gpuproof.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')"
     )
     assert "Net is defined in train.py, which trains as soon as it is imported" in done.stderr
 
@@ -180,7 +180,7 @@ def test_where_nothing_was_saved_nothing_is_loaded(tmp_path: Path) -> None:
 
 
 KERAS = """
-import os, keras, numpy as np, tensorflow as tf, tarmac.runtime as rt
+import os, keras, numpy as np, tensorflow as tf, gpuproof.runtime as rt
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
 place = rt.save(model)
 print(sorted(os.listdir(place)))

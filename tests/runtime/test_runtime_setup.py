@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def test_before_any_import_it_sets_the_environment_and_imports_nothing(script: Script) -> None:
     said = script("""
-import json, os, sys, tarmac.runtime as rt
+import json, os, sys, gpuproof.runtime as rt
 rt.setup(threads=2, allocator="async", visible_devices=[1], variables={"TF_ENABLE_ONEDNN_OPTS": "0"})
 names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "TF_GPU_ALLOCATOR",
          "PYTORCH_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "TF_ENABLE_ONEDNN_OPTS")
@@ -39,7 +39,7 @@ print(json.dumps([{name: os.environ.get(name) for name in names}, "torch" in sys
 
 def test_a_users_own_variable_stands_and_is_told_of(script: Script) -> None:
     done = script.done(
-        "import os, tarmac.runtime as rt; rt.setup(); print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])",
+        "import os, gpuproof.runtime as rt; rt.setup(); print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])",
         TF_FORCE_GPU_ALLOW_GROWTH="false",
     )
     assert done.stdout == "false\n"
@@ -51,7 +51,7 @@ def test_a_users_own_variable_stands_and_is_told_of(script: Script) -> None:
 def test_visible_devices_count_among_those_that_the_environment_shows(script: Script) -> None:
     said = script(
         """
-import os, tarmac.runtime as rt
+import os, gpuproof.runtime as rt
 for chosen in ([1, 2], [1, 2], [0]):
     rt.setup(visible_devices=chosen)
     print(os.environ["CUDA_VISIBLE_DEVICES"])
@@ -71,7 +71,7 @@ for chosen in ([1, 2], [1, 2], [0]):
     ],
 )
 def test_an_impossible_value_is_refused(script: Script, call: str, words: str) -> None:
-    done = script.done(f"import tarmac.runtime as rt\nrt.setup({call})", CUDA_VISIBLE_DEVICES="0,1")
+    done = script.done(f"import gpuproof.runtime as rt\nrt.setup({call})", CUDA_VISIBLE_DEVICES="0,1")
     assert "ValueError" in done.stderr
     assert words in done.stderr
 
@@ -83,7 +83,7 @@ def tensorflow_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     done = run.done("""
 import json
 import tensorflow as tf
-import tarmac.runtime as rt
+import gpuproof.runtime as rt
 
 said = {}
 def keep(name, report):
@@ -137,7 +137,7 @@ def test_what_was_not_applied_is_on_standard_error_once(tensorflow_run: dict[str
 
 
 PRECISION = """
-import keras, tarmac.runtime as rt
+import keras, gpuproof.runtime as rt
 report = rt.setup(mixed_precision={wanted!r})
 print(report.precision.dtype, keras.mixed_precision.dtype_policy().name, bool(report.not_applied))
 """
@@ -158,7 +158,7 @@ def test_kerass_policy_follows_the_gpu(
 
 
 TORCH = """
-import random, torch, tarmac.runtime as rt
+import random, torch, gpuproof.runtime as rt
 report = rt.setup(seed=3, threads=1, mixed_precision="auto", allocator={allocator!r})
 first = (random.random(), torch.rand(2).tolist())
 rt.setup(seed=3)
@@ -184,7 +184,7 @@ def test_torch_on_the_cpu_computes_in_float32_and_scales_nothing(script: Script)
 
 
 def test_torchs_allocator_backend_must_come_before_its_import(script: Script) -> None:
-    done = script.done("import torch\nimport tarmac.runtime as rt\nrt.setup(allocator='async')")
+    done = script.done("import torch\nimport gpuproof.runtime as rt\nrt.setup(allocator='async')")
     assert (
         "PYTORCH_ALLOC_CONF = backend:cudaMallocAsync: it is read when PyTorch is imported: "
         "move setup() (train.py:3) above 'import torch' in train.py:1"
@@ -193,7 +193,7 @@ def test_torchs_allocator_backend_must_come_before_its_import(script: Script) ->
 
 def test_a_named_framework_is_imported_after_its_variables_are_set(script: Script) -> None:
     said = script("""
-import sys, tarmac.runtime as rt
+import sys, gpuproof.runtime as rt
 report = rt.setup(framework="torch", seed=1, allocator="async")
 print("torch" in sys.modules, "tensorflow" in sys.modules, report.not_applied)
 """)
@@ -201,5 +201,5 @@ print("torch" in sys.modules, "tensorflow" in sys.modules, report.not_applied)
 
 
 def test_a_seed_before_any_import_says_to_call_it_again(script: Script) -> None:
-    done = script.done("import tarmac.runtime as rt\nrt.setup(seed=1)")
+    done = script.done("import gpuproof.runtime as rt\nrt.setup(seed=1)")
     assert "call setup() once more after the import" in done.stderr

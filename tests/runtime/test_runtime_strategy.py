@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 WORKER = """
 import json, os
-import tensorflow as tf, tarmac.runtime as rt
+import tensorflow as tf, gpuproof.runtime as rt
 strategy = rt.strategy(allow_cpu=True)
 import keras, numpy as np
 with strategy.scope():
@@ -52,7 +52,7 @@ print(json.dumps(said))
 """
 COORDINATED = """
 import json, os
-import tensorflow as tf, tarmac.runtime as rt
+import tensorflow as tf, gpuproof.runtime as rt
 strategy = rt.strategy("parameter-server", allow_cpu=True)
 with strategy.scope():
     counter = tf.Variable(0.0)
@@ -145,7 +145,7 @@ def test_a_chief_counts_on_a_worker_through_a_parameter_server(tmp_path: Path) -
 
 def test_one_process_gets_one_device_and_a_clear_error_for_anything_else(script: Script) -> None:
     said = script("""
-import tensorflow as tf, tarmac.runtime as rt
+import tensorflow as tf, gpuproof.runtime as rt
 one = rt.strategy(allow_cpu=True)
 print(type(one).__name__, one is rt.strategy(allow_cpu=True), rt.global_batch_size(32, one))
 tf.constant(1)

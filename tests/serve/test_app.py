@@ -14,11 +14,11 @@ import pytest
 from desk import gone, until
 from serving import ECHO, Server, model_folder, serving
 
-from tarmac.serve.app import App
-from tarmac.serve.asgi import AsgiApp
-from tarmac.serve.core import InferenceCore
-from tarmac.serve.main import main
-from tarmac.serve.settings import Settings
+from gpuproof.serve.app import App
+from gpuproof.serve.asgi import AsgiApp
+from gpuproof.serve.core import InferenceCore
+from gpuproof.serve.main import main
+from gpuproof.serve.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -143,7 +143,7 @@ def test_a_client_that_does_not_read_its_stream_holds_nobody_up(server: Server) 
         for n in range(5):
             assert server.predict(n).json == n
     # The front holds no more of it than was on its way.
-    until(lambda: server.metric("tarmac_in_flight", model="model") == 0, "the stream to be cancelled")
+    until(lambda: server.metric("gpuproof_in_flight", model="model") == 0, "the stream to be cancelled")
 
 
 def test_a_large_body_goes_through_and_back(server: Server) -> None:
@@ -152,12 +152,12 @@ def test_a_large_body_goes_through_and_back(server: Server) -> None:
 
 
 def test_metrics_count_what_was_asked(server: Server) -> None:
-    before = server.metric("tarmac_invocation_seconds_count")
+    before = server.metric("gpuproof_invocation_seconds_count")
     for n in range(3):
         server.predict(n)
-    assert server.metric("tarmac_invocation_seconds_count") == before + 3
-    assert server.metric("tarmac_predictors", model="model") == 1
-    assert server.metric("tarmac_healthy") == 1
+    assert server.metric("gpuproof_invocation_seconds_count") == before + 3
+    assert server.metric("gpuproof_predictors", model="model") == 1
+    assert server.metric("gpuproof_healthy") == 1
 
 
 def test_the_access_log_tells_each_invocation(server: Server) -> None:

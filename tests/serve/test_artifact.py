@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from serving_handlers import example
 
-from tarmac.agent.artifacts import pack
-from tarmac.serve.artifact import about, prepare
-from tarmac.serve.errors import LoadError
-from tarmac.serve.frameworks import torch_files
-from tarmac.serve.frameworks.tensorflow_files import choose_model, saved_models
+from gpuproof.agent.artifacts import pack
+from gpuproof.serve.artifact import about, prepare
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.frameworks import torch_files
+from gpuproof.serve.frameworks.tensorflow_files import choose_model, saved_models
 
 HANDLER = "def model_fn(model_dir):\n    return 1\n"
 

@@ -19,14 +19,14 @@ APP = """
 import os
 from pathlib import Path
 
-from tarmac.serve.app import App
-from tarmac.serve.asgi import AsgiApp
-from tarmac.serve.core import InferenceCore
-from tarmac.serve.devices import placements
-from tarmac.serve.keeper import Keeper
-from tarmac.serve.front import own_command, say
-from tarmac.serve.settings import Settings
-from tarmac.serve.supervisor import Events, Supervisor
+from gpuproof.serve.app import App
+from gpuproof.serve.asgi import AsgiApp
+from gpuproof.serve.core import InferenceCore
+from gpuproof.serve.devices import placements
+from gpuproof.serve.keeper import Keeper
+from gpuproof.serve.front import own_command, say
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.supervisor import Events, Supervisor
 
 settings = Settings(max_payload=100_000)
 core = InferenceCore(settings, lambda record: None)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve.batching import Late, Outcome, Task, compute
-from tarmac.serve.errors import RequestError
-from tarmac.serve.handler import BatchSettings, Model, Request, Response
+from gpuproof.serve.batching import Late, Outcome, Task, compute
+from gpuproof.serve.errors import RequestError
+from gpuproof.serve.handler import BatchSettings, Model, Request, Response
 
 
 class Doubling(Model):

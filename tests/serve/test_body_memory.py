@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tarmac.serve.body_memory import SLOT, BodyMemory, OpenedMemory
+from gpuproof.serve.body_memory import SLOT, BodyMemory, OpenedMemory
 
 MIB = 1024 * 1024
 READS = """
@@ -46,7 +46,7 @@ def test_what_the_front_writes_is_what_another_process_reads(memory: BodyMemory)
     told = textwrap.dedent(
         """
         import sys
-        from tarmac.serve.body_memory import OpenedMemory
+        from gpuproof.serve.body_memory import OpenedMemory
         memory = OpenedMemory(int(sys.argv[1]))
         print(bytes(memory.part(int(sys.argv[2]), 3)), set(bytes(memory.part(0, 100_000))))
         """
@@ -127,7 +127,7 @@ def test_a_predictor_cannot_write_to_it_and_a_reader_can(memory: BodyMemory) -> 
 )
 def test_a_process_with_few_addresses(code: str, says: str) -> None:
     limited = (
-        "import os, resource; from tarmac.serve.body_memory import *; from tarmac.serve.body_memory import SLOT\n"
+        "import os, resource; from gpuproof.serve.body_memory import *; from gpuproof.serve.body_memory import SLOT\n"
         "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize() + (16 << 20)\n"
         f"resource.setrlimit(resource.RLIMIT_AS, (size, size))\n{code}"
     )

@@ -252,7 +252,7 @@ def test_who_waits_for_a_reader_gets_his_time_out_and_may_leave(tmp_path: Path) 
     with asked(tmp_path) as busy:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
-        late = busy.ask(rows(1), x_tarmac_timeout="0.3")
+        late = busy.ask(rows(1), x_gpuproof_timeout="0.3")
         assert late.result().status == 504
         with busy.server.connect() as client:
             body = json.dumps(rows(2)).encode()
@@ -273,5 +273,5 @@ def test_memory_is_given_back_after_many_large_bodies(tmp_path: Path) -> None:
         several = [busy.ask(rows(number)) for number in range(1, 300)]
         assert all(right(one.result(), number) for number, one in enumerate(several, 1))
         descriptors = Path(f"/proc/{busy.server.process.pid}/fd").iterdir()
-        shared = next(one for one in descriptors if "tarmac-bodies" in os.readlink(one))
+        shared = next(one for one in descriptors if "gpuproof-bodies" in os.readlink(one))
         until(lambda: shared.stat().st_blocks * 512 <= 16 << 20, "its pages to be given back")

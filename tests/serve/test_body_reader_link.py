@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve import body_reader, frames
-from tarmac.serve.asgi import AsgiExchange
-from tarmac.serve.body_memory import SLOT, BodyMemory, OpenedMemory
-from tarmac.serve.body_reader import BodyReader
-from tarmac.serve.call import Call
-from tarmac.serve.frames import FrameReader, pack
-from tarmac.serve.keeper import Keeper
-from tarmac.serve.wire import RequestHeaders, pack_sizes, read_sizes
+from gpuproof.serve import body_reader, frames
+from gpuproof.serve.asgi import AsgiExchange
+from gpuproof.serve.body_memory import SLOT, BodyMemory, OpenedMemory
+from gpuproof.serve.body_reader import BodyReader
+from gpuproof.serve.call import Call
+from gpuproof.serve.frames import FrameReader, pack
+from gpuproof.serve.keeper import Keeper
+from gpuproof.serve.wire import RequestHeaders, pack_sizes, read_sizes
 
 BODY = b"[" + b"1.5, " * 20_000 + b"2]"
 
@@ -198,7 +198,7 @@ def run(
     ours, theirs = socket.socketpair()
     ours.settimeout(60)
     told = json.dumps({"channel": theirs.fileno(), "memory": memory.descriptor})
-    code = f"import sys; {before}; from tarmac.serve.main import main; sys.exit(main(['reader', {told!r}]))"
+    code = f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['reader', {told!r}]))"
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, pass_fds=[theirs.fileno(), memory.descriptor]
     )

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tarmac.serve import media
-from tarmac.serve.codecs import arrays, bodies, csv_text, json_text, tensorflow_json
-from tarmac.serve.codecs.tensorflow_json import Spec, TensorAnswer
-from tarmac.serve.errors import RequestError
+from gpuproof.serve import media
+from gpuproof.serve.codecs import arrays, bodies, csv_text, json_text, tensorflow_json
+from gpuproof.serve.codecs.tensorflow_json import Spec, TensorAnswer
+from gpuproof.serve.errors import RequestError
 
 
 def test_numbers_in_json_become_float32_where_that_is_asked_for() -> None:

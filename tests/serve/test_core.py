@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve import frames
-from tarmac.serve.board import Board
-from tarmac.serve.body_memory import SLOT, BodyMemory
-from tarmac.serve.core import Health, InferenceCore, Served
-from tarmac.serve.exchange import Exchange
-from tarmac.serve.pool import Pool
-from tarmac.serve.records import Record
-from tarmac.serve.settings import Settings
-from tarmac.serve.wire import Headers, Phases, RequestHeaders, answer_fields
-from tarmac.serve.worker import Worker
+from gpuproof.serve import frames
+from gpuproof.serve.board import Board
+from gpuproof.serve.body_memory import SLOT, BodyMemory
+from gpuproof.serve.core import Health, InferenceCore, Served
+from gpuproof.serve.exchange import Exchange
+from gpuproof.serve.pool import Pool
+from gpuproof.serve.records import Record
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.wire import Headers, Phases, RequestHeaders, answer_fields
+from gpuproof.serve.worker import Worker
 
 
 class Client(Exchange):
@@ -184,7 +184,7 @@ def test_a_body_in_shared_memory_stays_until_its_predictor_is_past_it() -> None:
         assert memory is not None
         worker = bench.worker()
         worker.most = 2
-        clients = [Client(taken(memory)), Client(taken(memory), x_tarmac_timeout="0.1")]
+        clients = [Client(taken(memory)), Client(taken(memory), x_gpuproof_timeout="0.1")]
         bench.ask(*clients)
         await until(lambda: clients[1].told)
         assert clients.pop().status == 504
@@ -208,7 +208,7 @@ def taken(memory: BodyMemory) -> memoryview:
 def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
     async def test(bench: Bench) -> None:
         bench.served.health.loaded.add(0)
-        client = Client(x_tarmac_timeout="0.05")
+        client = Client(x_gpuproof_timeout="0.05")
         bench.ask(client)
         await until(lambda: client.told)
         assert client.told[0][0] == 504
@@ -222,7 +222,7 @@ def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
 def test_a_client_cannot_ask_for_more_time_than_the_server_has(asked: str) -> None:
     async def test(bench: Bench) -> None:
         bench.served.health.loaded.add(0)
-        bench.ask(Client(x_tarmac_timeout=asked))
+        bench.ask(Client(x_gpuproof_timeout=asked))
         (call,) = bench.served.pool.queue
         assert call.deadline - call.accepted == pytest.approx(60)
 

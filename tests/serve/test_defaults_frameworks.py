@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from serving_handlers import example
 
-from tarmac.serve.errors import LoadError, RequestError
-from tarmac.serve.handler import Device, Model, Request, load_model
-from tarmac.serve.loading.importing import Home
-from tarmac.serve.settings import Settings
+from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.handler import Device, Model, Request, load_model
+from gpuproof.serve.loading.importing import Home
+from gpuproof.serve.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -381,7 +381,7 @@ def test_a_mapping_with_a_type_of_its_own_is_walked_like_any_other() -> None:
     """TensorDict is one."""
     import torch
 
-    from tarmac.serve.frameworks.torch_models import _each
+    from gpuproof.serve.frameworks.torch_models import _each
 
     class Typed(dict[str, Any]):
         dtype = None

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve.codecs import tensorflow_json
-from tarmac.serve.errors import RequestError
-from tarmac.serve.frameworks import tensorflow_models, torch_models
-from tarmac.serve.frameworks.plain import Plain
-from tarmac.serve.handler import Device, is_out_of_memory
-from tarmac.serve.refusals import refused, told_by_handler, unanswerable, unreadable
-from tarmac.serve.settings import Settings
+from gpuproof.serve.codecs import tensorflow_json
+from gpuproof.serve.errors import RequestError
+from gpuproof.serve.frameworks import tensorflow_models, torch_models
+from gpuproof.serve.frameworks.plain import Plain
+from gpuproof.serve.handler import Device, is_out_of_memory
+from gpuproof.serve.refusals import refused, told_by_handler, unanswerable, unreadable
+from gpuproof.serve.settings import Settings
 
 
 def _raised(call: Callable[[], Any]) -> BaseException:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.serve.devices import placements, visible_gpus
-from tarmac.serve.settings import Settings
+from gpuproof.serve.devices import placements, visible_gpus
+from gpuproof.serve.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 FOREVER = ECHO.replace('    return "model"', "    time.sleep(600)")
 PATIENT = """
 import sys
-from tarmac.serve import front, main
+from gpuproof.serve import front, main
 front._END_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
@@ -39,7 +39,7 @@ def test_a_server_that_still_loads_ends_at_once_and_quietly(tmp_path: Path, numb
 
 
 def as_soon_as_it_starts(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
-    until(lambda: list(folder.glob("tarmac-serve-*")), "its folder")
+    until(lambda: list(folder.glob("gpuproof-serve-*")), "its folder")
 
 
 def with_the_servers_process(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
@@ -58,7 +58,7 @@ def with_a_predictor(command: subprocess.Popen[bytes], folder: Path, log: Path) 
 @pytest.mark.parametrize(
     "when", [as_soon_as_it_starts, with_the_servers_process, once_it_listens, with_a_predictor]
 )
-def test_tarmac_serve_ends_quietly_at_any_time_and_leaves_no_folder(
+def test_gpuproof_serve_ends_quietly_at_any_time_and_leaves_no_folder(
     tmp_path: Path, when: Callable[..., None], number: signal.Signals
 ) -> None:
     temporary, log = tmp_path / "tmp", tmp_path / "log"
@@ -66,8 +66,8 @@ def test_tarmac_serve_ends_quietly_at_any_time_and_leaves_no_folder(
     folder = model_folder(tmp_path / "model", FOREVER)
     with log.open("wb") as output:
         command = subprocess.Popen(
-            [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0"],
-            env={**os.environ, "TMPDIR": str(temporary), "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+            [sys.executable, "-m", "gpuproof", "serve", str(folder), "--port", "0"],
+            env={**os.environ, "TMPDIR": str(temporary), "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")},
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -82,7 +82,7 @@ def test_tarmac_serve_ends_quietly_at_any_time_and_leaves_no_folder(
         command.kill()
         command.wait()
     assert "Traceback" not in log.read_text()
-    assert list(temporary.glob("tarmac-*")) == []
+    assert list(temporary.glob("gpuproof-*")) == []
     assert all(gone(pid) for pid in started)
 
 
@@ -94,8 +94,8 @@ def test_a_signal_to_the_whole_group_is_one_and_what_was_asked_is_answered(
     folder = model_folder(tmp_path / "model", WAITS)
     with log.open("wb") as output:
         command = subprocess.Popen(
-            [sys.executable, "-m", "tarmac", "serve", str(folder), "--port", "0", "--timeout", "600"],
-            env={**os.environ, "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+            [sys.executable, "-m", "gpuproof", "serve", str(folder), "--port", "0", "--timeout", "600"],
+            env={**os.environ, "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")},
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -123,13 +123,13 @@ def is_refused(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_tarmac_package_takes_its_server_and_its_folder_along(tmp_path: Path) -> None:
+def test_gpuproof_package_takes_its_server_and_its_folder_along(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     folder = model_folder(tmp_path / "model", FOREVER)
     command = subprocess.Popen(
-        [sys.executable, "-m", "tarmac", "package", str(folder), "-o", str(tmp_path / "model.tar.gz")],
-        env={**os.environ, "TMPDIR": str(temporary), "TARMAC_CACHE_DIR": str(tmp_path / "cache")},
+        [sys.executable, "-m", "gpuproof", "package", str(folder), "-o", str(tmp_path / "model.tar.gz")],
+        env={**os.environ, "TMPDIR": str(temporary), "GPUPROOF_CACHE_DIR": str(tmp_path / "cache")},
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
@@ -141,7 +141,7 @@ def test_tarmac_package_takes_its_server_and_its_folder_along(tmp_path: Path) ->
     finally:
         command.kill()
         command.wait()
-    assert list(temporary.glob("tarmac-*")) == []
+    assert list(temporary.glob("gpuproof-*")) == []
     assert all(gone(pid) for pid in started)
 
 

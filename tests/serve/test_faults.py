@@ -220,7 +220,7 @@ def test_sigterm_lets_what_runs_end_and_takes_nothing_more(tmp_path: Path) -> No
 
 
 def test_sigterm_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
-    with serving(tmp_path, TARMAC_SERVE_DRAIN="600") as server, server.connect() as idle:
+    with serving(tmp_path, GPUPROOF_SERVE_DRAIN="600") as server, server.connect() as idle:
         idle.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200" in idle.recv(100)
         server.process.send_signal(signal.SIGTERM)
@@ -230,7 +230,7 @@ def test_sigterm_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
 
 def test_draining_ends_after_its_time(tmp_path: Path) -> None:
     with (
-        serving(tmp_path, WAITS, "--timeout", "600", TARMAC_SERVE_DRAIN="1") as server,
+        serving(tmp_path, WAITS, "--timeout", "600", GPUPROOF_SERVE_DRAIN="1") as server,
         ThreadPoolExecutor(1) as pool,
     ):
         running = pool.submit(server.predict, "/nowhere")
@@ -248,7 +248,7 @@ def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:
             [
                 sys.executable,
                 "-m",
-                "tarmac.serve",
+                "gpuproof.serve",
                 "serve",
                 "--model-dir",
                 str(folder),
@@ -269,7 +269,7 @@ def test_an_address_that_is_not_this_machines_is_not_taken_for_another_server(tm
     folder = model_folder(tmp_path / "model", ECHO)
     done = subprocess.run(
         # RFC 5737: nobody's address.
-        [sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder), "--host", "192.0.2.1"],
+        [sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder), "--host", "192.0.2.1"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -290,7 +290,7 @@ def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> No
                 client.sendall(head + never)
                 client.shutdown(socket.SHUT_WR)
                 assert client.recv(100) == b""
-        assert server.metric("tarmac_queue_depth", model="model") == 0
+        assert server.metric("gpuproof_queue_depth", model="model") == 0
         go.touch()
         # Behind any of theirs it would be 504, after a minute.
         assert server.predict(0).json == 0
@@ -310,7 +310,7 @@ def test_a_full_disk_under_the_logs_stops_nothing(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder)),
+                *(sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder)),
                 *("--host", "127.0.0.1", "--port", "0", "--ready-fd", str(writable)),
             ],
             stdout=full,
@@ -369,7 +369,7 @@ def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orp
     process = subprocess.Popen(
         [
             *unshare,
-            *(sys.executable, "-m", "tarmac.serve", "serve", "--model-dir", str(folder)),
+            *(sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder)),
             *("--host", "127.0.0.1", "--port", "0", "--ready-fd", str(writable)),
         ],
         pass_fds=[writable],

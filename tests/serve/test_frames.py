@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from tarmac.serve import frames
-from tarmac.serve.frames import FrameReader, pack
-from tarmac.serve.wire import (
+from gpuproof.serve import frames
+from gpuproof.serve.frames import FrameReader, pack
+from gpuproof.serve.wire import (
     Phases,
     RequestHeaders,
     answer_fields,

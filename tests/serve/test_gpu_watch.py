@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.gpu.nvml import GpuReading
-from tarmac.serve.gpu_watch import Watched, verdict
+from gpuproof.gpu.nvml import GpuReading
+from gpuproof.serve.gpu_watch import Watched, verdict
 
 MIB = 1 << 20
 

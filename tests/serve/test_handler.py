@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from serving_handlers import Case, Example, examples
 
-from tarmac.serve.handler import Device, Model, Request, load_model
-from tarmac.serve.settings import read_settings
+from gpuproof.serve.handler import Device, Model, Request, load_model
+from gpuproof.serve.settings import read_settings
 
 
 @pytest.fixture(autouse=True)
 def leave_no_modules() -> Iterator[None]:
     """Handlers of other tests are called `inference` too."""
-    from tarmac.serve.loading.importing import Home
+    from gpuproof.serve.loading.importing import Home
 
     yield
     if Home._present is not None:

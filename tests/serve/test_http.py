@@ -13,8 +13,8 @@ import pytest
 from desk import until
 from echo_server import Running
 
-from tarmac.serve.http import Limits
-from tarmac.serve.http_head import ChunkedBody
+from gpuproof.serve.http import Limits
+from gpuproof.serve.http_head import ChunkedBody
 
 IMPATIENT = Limits(head_s=0.6, idle_s=1.2, stall_s=0.6, body_s=1.5, linger_s=0.5)
 HOST = b"Host: x\r\n"

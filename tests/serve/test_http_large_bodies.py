@@ -12,7 +12,7 @@ import pytest
 from desk import until
 from echo_server import Running
 
-from tarmac.serve.http import Limits
+from gpuproof.serve.http import Limits
 
 MIB = 1024 * 1024
 

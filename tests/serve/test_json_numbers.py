@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.serve import media
-from tarmac.serve.codecs import bodies, json_numbers
-from tarmac.serve.errors import RequestError
+from gpuproof.serve import media
+from gpuproof.serve.codecs import bodies, json_numbers
+from gpuproof.serve.errors import RequestError
 
 needs_simdjson = pytest.mark.skipif(
     json_numbers._simdjson is None, reason="pysimdjson has no wheel for this Python"
@@ -92,7 +92,7 @@ def test_beyond_float32_is_infinity_whatever_a_handler_told_numpy() -> None:
 HUGE = """
 import json, resource
 from pathlib import Path
-from tarmac.serve.codecs import json_numbers
+from gpuproof.serve.codecs import json_numbers
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

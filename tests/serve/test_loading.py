@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve.errors import LoadError, RequestError
-from tarmac.serve.handler import Device, Model, Request, load_model
-from tarmac.serve.loading.finding import find_handler
-from tarmac.serve.loading.importing import Home
-from tarmac.serve.settings import Settings
+from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.handler import Device, Model, Request, load_model
+from gpuproof.serve.loading.finding import find_handler
+from gpuproof.serve.loading.importing import Home
+from gpuproof.serve.settings import Settings
 
 ECHO = """
 def model_fn(model_dir):
@@ -36,10 +36,10 @@ def output_fn(prediction, accept):
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from tarmac.serve.errors import LoadError
-from tarmac.serve.handler import Device, load_model
-from tarmac.serve.loading import load
-from tarmac.serve.settings import Settings
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.handler import Device, load_model
+from gpuproof.serve.loading import load
+from gpuproof.serve.settings import Settings
 
 folder = Path(sys.argv[1])
 folder.chmod(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.serve.codecs.tensorflow_json import TensorRequest
-from tarmac.serve.loading import batches
+from gpuproof.serve.codecs.tensorflow_json import TensorRequest
+from gpuproof.serve.loading import batches
 
 
 def test_numbers_of_several_requests_are_joined_and_split_again() -> None:

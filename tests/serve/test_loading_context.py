@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.serve.handler import Device, Request, Response
-from tarmac.serve.loading.answers import with_said
-from tarmac.serve.loading.context import Context, RequestProcessor, serving_context
+from gpuproof.serve.handler import Device, Request, Response
+from gpuproof.serve.loading.answers import with_said
+from gpuproof.serve.loading.context import Context, RequestProcessor, serving_context
 
 
 def test_the_context_tells_what_the_toolkits_tell() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.serve.errors import LoadError
-from tarmac.serve.handler import Device, load_model
-from tarmac.serve.loading.importing import Home
-from tarmac.serve.loading.packages import is_satisfied, provide
-from tarmac.serve.settings import Settings
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.handler import Device, load_model
+from gpuproof.serve.loading.importing import Home
+from gpuproof.serve.loading.packages import is_satisfied, provide
+from gpuproof.serve.settings import Settings
 
 
 def wheel(folder: Path, name: str = "runway_lights", version: str = "1.0") -> Path:
@@ -71,7 +71,7 @@ def test_what_cannot_be_installed_is_a_load_error_with_pips_words(tmp_path: Path
     with pytest.raises(LoadError, match="no-such-package-here") as caught:
         provide(tmp_path / "requirements.txt", tmp_path / "store")
     assert caught.value.remedy is not None
-    assert "TARMAC_SERVE_INSTALL=off" in caught.value.remedy
+    assert "GPUPROOF_SERVE_INSTALL=off" in caught.value.remedy
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tarmac.serve.memory import read_memory
+from gpuproof.serve.memory import read_memory
 
 
 def test_the_containers_limit_counts_before_the_machines_memory(tmp_path: Path) -> None:

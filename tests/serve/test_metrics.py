@@ -6,11 +6,11 @@ import io
 import json
 from itertools import pairwise
 
-from tarmac.serve.access_log import AccessLog, line
-from tarmac.serve.metrics import Counter, Histogram, family
-from tarmac.serve.records import Record, Totals
-from tarmac.serve.tracing import phases as span_phases
-from tarmac.serve.wire import Phases
+from gpuproof.serve.access_log import AccessLog, line
+from gpuproof.serve.metrics import Counter, Histogram, family
+from gpuproof.serve.records import Record, Totals
+from gpuproof.serve.tracing import phases as span_phases
+from gpuproof.serve.wire import Phases
 
 
 def record(**fields: object) -> Record:
@@ -60,18 +60,18 @@ def test_what_is_counted_together_is_counted_as_one_by_one() -> None:
         size = number % 3
         totals.add(record(seconds=number / 1000, phases=Phases(5, 0.001, 0.0, 0.02, 0.0, size)))
         if number in (100, 500):
-            assert f"tarmac_invocation_seconds_count {number + 1}" in "\n".join(totals.lines())
+            assert f"gpuproof_invocation_seconds_count {number + 1}" in "\n".join(totals.lines())
     totals.add(record(status=404, phases=None))
     text = list(totals.lines())
     for line_of_it in (
-        'tarmac_requests_total{method="POST",path="/invocations",status="200"} 1000',
-        'tarmac_requests_total{method="POST",path="/invocations",status="404"} 1',
-        'tarmac_invocation_seconds_bucket{le="0.1"} 101',
-        'tarmac_invocation_seconds_bucket{le="+Inf"} 1000',
-        'tarmac_phase_seconds_count{phase="decode"} 1000',
-        'tarmac_phase_seconds_count{phase="predict"} 666',
-        'tarmac_batch_size_bucket{le="1"} 333',
-        "tarmac_batch_size_sum 999",
+        'gpuproof_requests_total{method="POST",path="/invocations",status="200"} 1000',
+        'gpuproof_requests_total{method="POST",path="/invocations",status="404"} 1',
+        'gpuproof_invocation_seconds_bucket{le="0.1"} 101',
+        'gpuproof_invocation_seconds_bucket{le="+Inf"} 1000',
+        'gpuproof_phase_seconds_count{phase="decode"} 1000',
+        'gpuproof_phase_seconds_count{phase="predict"} 666',
+        'gpuproof_batch_size_bucket{le="1"} 333',
+        "gpuproof_batch_size_sum 999",
     ):
         assert line_of_it in text
 
@@ -81,9 +81,9 @@ def test_each_phase_of_a_prediction_is_seen() -> None:
     totals.add(record())
     text = "\n".join(totals.lines())
     for phase in ("decode", "queue", "batch", "predict", "encode"):
-        assert f'tarmac_phase_seconds_count{{phase="{phase}"}} 1' in text
-    assert "tarmac_batch_size_sum 8" in text
-    assert 'tarmac_requests_total{method="POST",path="/invocations",status="200"} 1' in text
+        assert f'gpuproof_phase_seconds_count{{phase="{phase}"}} 1' in text
+    assert "gpuproof_batch_size_sum 8" in text
+    assert 'gpuproof_requests_total{method="POST",path="/invocations",status="200"} 1' in text
 
 
 def test_a_request_that_no_predictor_took_has_no_phases() -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.serve.app import App
-from tarmac.serve.core import Health, InferenceCore, Served
-from tarmac.serve.exchange import Exchange
-from tarmac.serve.models import Models, bytes_of
-from tarmac.serve.pool import Pool
-from tarmac.serve.settings import Settings
-from tarmac.serve.slots import Slot
-from tarmac.serve.wire import Headers
+from gpuproof.serve.app import App
+from gpuproof.serve.core import Health, InferenceCore, Served
+from gpuproof.serve.exchange import Exchange
+from gpuproof.serve.models import Models, bytes_of
+from gpuproof.serve.pool import Pool
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.slots import Slot
+from gpuproof.serve.wire import Headers
 
 GIB = 1 << 30
 

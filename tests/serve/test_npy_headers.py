@@ -10,8 +10,8 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from tarmac.serve.codecs import arrays  # noqa: E402
-from tarmac.serve.errors import RequestError  # noqa: E402
+from gpuproof.serve.codecs import arrays  # noqa: E402
+from gpuproof.serve.errors import RequestError  # noqa: E402
 
 ARRAYS = (
     np.arange(6, dtype=np.float32).reshape(2, 3),

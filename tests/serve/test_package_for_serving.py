@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from serving_handlers import example
 
-from tarmac.cli.main import main
-from tarmac.serve.guess import next_shape, zeros
-from tarmac.serve.package import Ask, build, check
+from gpuproof.cli.main import main
+from gpuproof.serve.guess import next_shape, zeros
+from gpuproof.serve.package import Ask, build, check
 
-SERVER = [sys.executable, "-m", "tarmac.serve", "serve"]
+SERVER = [sys.executable, "-m", "gpuproof.serve", "serve"]
 HANDLER = """
 import json
 
@@ -130,7 +130,7 @@ def test_the_request_of_a_bare_program_is_guessed(tmp_path: Path) -> None:
 def test_the_command_builds_and_proves(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TARMAC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "request.json").write_text('{"value": 4}')
     assert main(["package", str(model), "--request", "request.json", "--format", "json"]) == 0
@@ -151,7 +151,7 @@ def test_the_command_builds_alone_where_that_is_asked_for(
 def test_a_model_that_is_nowhere_is_wrong_usage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TARMAC_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
     assert main(["package", "no-such-model", "--on", "local", "--no-serve-check"]) == 2
     assert "neither a file or folder no-such-model nor a run" in capsys.readouterr().err
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.runtime import torch_models
-from tarmac.serve.handler import Device, Request, load_model
-from tarmac.serve.placement import MIB, Part, judge, judge_keras, parts_of, place_of, why_blind
-from tarmac.serve.settings import Settings
+from gpuproof.runtime import torch_models
+from gpuproof.serve.handler import Device, Request, load_model
+from gpuproof.serve.placement import MIB, Part, judge, judge_keras, parts_of, place_of, why_blind
+from gpuproof.serve.settings import Settings
 
 GPU = Device("cuda", 0)
 
@@ -51,7 +51,7 @@ def test_nothing_found_and_no_memory_taken_is_a_doubt() -> None:
 def test_tensorflow_gets_advice_of_its_own() -> None:
     found = judge_keras(judge([Part("Functional", MIB, 0)], GPU, "model_fn", None, None))
     assert not found.ok
-    assert "tarmac doctor" in found.message
+    assert "gpuproof doctor" in found.message
     assert "model.to(" not in found.message
 
 
@@ -125,7 +125,7 @@ class Build:
 def test_a_pytorch_that_can_use_no_gpu_says_why() -> None:
     assert why_blind(None) == why_blind(Build("13.0", usable=True)) == ""
     assert "PyTorch 2.13.0+cpu is a build for the CPU alone" in why_blind(Build(None, usable=False))
-    assert "tarmac doctor" in why_blind(Build("13.0", usable=False))
+    assert "gpuproof doctor" in why_blind(Build("13.0", usable=False))
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_and_say
 
 
 @pytest.mark.slow
-def test_what_tarmac_saved_is_served_without_the_handler_beside_it(tmp_path: Path) -> None:
+def test_what_gpuproof_saved_is_served_without_the_handler_beside_it(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch_models.save(torch.nn.Linear(2, 1), tmp_path, {}, torch.zeros(2, 2))
     shutil.rmtree(tmp_path / "code")

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from desk import until
 
-from tarmac.serve import frames, predictor
-from tarmac.serve.board import Board
-from tarmac.serve.errors import LoadError
-from tarmac.serve.frames import Frame, FrameReader, pack
-from tarmac.serve.handler import BatchSettings, Device, Model, Request, Response
-from tarmac.serve.predictor import PIECES_AHEAD, Predictor
-from tarmac.serve.settings import Settings
-from tarmac.serve.wire import RequestHeaders, call_fields, read_answer
+from gpuproof.serve import frames, predictor
+from gpuproof.serve.board import Board
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.frames import Frame, FrameReader, pack
+from gpuproof.serve.handler import BatchSettings, Device, Model, Request, Response
+from gpuproof.serve.predictor import PIECES_AHEAD, Predictor
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.wire import RequestHeaders, call_fields, read_answer
 
 
 class Held(Model):

@@ -1,4 +1,4 @@
-"""The model is loaded again at a hangup (`tarmac serve --dev` sends one after each change): the newest code alone serves."""
+"""The model is loaded again at a hangup (`gpuproof serve --dev` sends one after each change): the newest code alone serves."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_change_while_the_last_one_is_being_loaded_is_the_one_that_serves(
     gate.touch()
     until(lambda: len(server.predictors) == 1, "the others to end")
     assert {server.predict(0).json[0] for _ in range(5)} == {3}
-    assert server.metric("tarmac_predictors", model="model") == 1
+    assert server.metric("gpuproof_predictors", model="model") == 1
 
 
 def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(
@@ -63,11 +63,11 @@ def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(
     until(lambda: len(server.predictors) == 2, "the second version to be loading")
     os.kill(first, signal.SIGKILL)
     until(lambda: gone(first), "the first version's end")
-    until(lambda: server.metric("tarmac_predictors", model="model") == 0, "the front to know")
+    until(lambda: server.metric("gpuproof_predictors", model="model") == 0, "the front to know")
     gate.touch()
     assert server.predict(0).json[0] == 2
     assert len(server.predictors) == 1
-    assert server.metric("tarmac_predictors", model="model") == 1
+    assert server.metric("gpuproof_predictors", model="model") == 1
 
 
 def test_a_handler_that_was_broken_from_the_start_is_served_once_it_is_mended(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tarmac.serve.handler import Device, Request
-from tarmac.serve.http_head import HttpError, read_head
-from tarmac.serve.loading.context import Context, serving_context
-from tarmac.serve.messages import request_of
-from tarmac.serve.remember import remembered
-from tarmac.serve.wire import RequestHeaders, pack_headers
+from gpuproof.serve.handler import Device, Request
+from gpuproof.serve.http_head import HttpError, read_head
+from gpuproof.serve.loading.context import Context, serving_context
+from gpuproof.serve.messages import request_of
+from gpuproof.serve.remember import remembered
+from gpuproof.serve.wire import RequestHeaders, pack_headers
 
 
 class Reader:

@@ -7,9 +7,9 @@ import inspect
 
 import pytest
 
-from tarmac.serve import settings
-from tarmac.serve.errors import LoadError
-from tarmac.serve.settings import MIB, Settings, read_settings
+from gpuproof.serve import settings
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.settings import MIB, Settings, read_settings
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -25,7 +25,7 @@ def test_empty_variables_count_as_unset() -> None:
     [
         ("SAGEMAKER_PROGRAM", "serve_me.py", "program", "serve_me.py"),
         ("SAGEMAKER_SUBMIT_DIRECTORY", "/opt/ml/model/code", "submit_directory", "/opt/ml/model/code"),
-        ("TARMAC_SERVE_INSTALL", "off", "install", False),
+        ("GPUPROOF_SERVE_INSTALL", "off", "install", False),
         ("SAGEMAKER_BASE_DIR", "/srv/ml", "base_dir", "/srv/ml"),
         ("SAGEMAKER_MULTI_MODEL", "true", "multi_model", True),
         ("SAGEMAKER_BIND_TO_PORT", "9001", "port", 9001),
@@ -50,13 +50,13 @@ def test_empty_variables_count_as_unset() -> None:
         ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", "2", "inter_op_threads", 2),
         ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "4", "intra_op_threads", 4),
         ("OMP_NUM_THREADS", "4", "threads", 4),
-        ("TARMAC_REQUIRE_GPU", "1", "require_gpu", True),
-        ("TARMAC_SERVE_AUTOCAST", "bfloat16", "autocast", "bf16"),
-        ("TARMAC_SERVE_WARMUP", "request.json", "warmup", "request.json"),
-        ("TARMAC_SERVE_MAX_QUEUE", "8", "max_queue", 8),
-        ("TARMAC_SERVE_DRAIN", "5", "drain_s", 5.0),
-        ("TARMAC_SERVE_HOST", "127.0.0.1", "host", "127.0.0.1"),
-        ("TARMAC_SERVE_WORKERS_PER_GPU", "2", "workers_per_gpu", 2),
+        ("GPUPROOF_REQUIRE_GPU", "1", "require_gpu", True),
+        ("GPUPROOF_SERVE_AUTOCAST", "bfloat16", "autocast", "bf16"),
+        ("GPUPROOF_SERVE_WARMUP", "request.json", "warmup", "request.json"),
+        ("GPUPROOF_SERVE_MAX_QUEUE", "8", "max_queue", 8),
+        ("GPUPROOF_SERVE_DRAIN", "5", "drain_s", 5.0),
+        ("GPUPROOF_SERVE_HOST", "127.0.0.1", "host", "127.0.0.1"),
+        ("GPUPROOF_SERVE_WORKERS_PER_GPU", "2", "workers_per_gpu", 2),
     ],
 )
 def test_a_variable_sets_its_field(name: str, value: str, field: str, expected: object) -> None:
@@ -69,12 +69,12 @@ def test_seconds_go_before_the_older_name_of_the_time_out() -> None:
 
 
 def test_the_servers_own_batch_size_goes_before_the_containers() -> None:
-    environ = {"SAGEMAKER_TS_BATCH_SIZE": "4", "TARMAC_SERVE_MAX_BATCH_SIZE": "2"}
+    environ = {"SAGEMAKER_TS_BATCH_SIZE": "4", "GPUPROOF_SERVE_MAX_BATCH_SIZE": "2"}
     assert read_settings(environ).max_batch_size == 2
 
 
 def test_cuda_graphs_need_compilation() -> None:
-    assert read_settings({"TARMAC_SERVE_CUDA_GRAPHS": "on"}).compile
+    assert read_settings({"GPUPROOF_SERVE_CUDA_GRAPHS": "on"}).compile
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_cuda_graphs_need_compilation() -> None:
         ("SAGEMAKER_MODEL_SERVER_TIMEOUT", "inf"),
         ("SAGEMAKER_MULTI_MODEL", "perhaps"),
         ("SAGEMAKER_CONTAINER_LOG_LEVEL", "loud"),
-        ("TARMAC_SERVE_AUTOCAST", "int4"),
+        ("GPUPROOF_SERVE_AUTOCAST", "int4"),
     ],
 )
 def test_an_impossible_value_is_refused_by_its_variables_name(name: str, value: str) -> None:
@@ -102,5 +102,5 @@ def test_every_field_says_which_variable_sets_it() -> None:
     source = inspect.getsource(Settings)
     for field in dataclasses.fields(Settings):
         said = source.partition(f"    {field.name}: ")[2].split('"""')[1]
-        assert "`SAGEMAKER_" in said or "`TARMAC_" in said or "`OMP_" in said, field.name
+        assert "`SAGEMAKER_" in said or "`GPUPROOF_" in said or "`OMP_" in said, field.name
     assert settings.__doc__

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from tarmac.serve.devices import Placement
-from tarmac.serve.handler import Device
-from tarmac.serve.slots import Slot, how_it_ended
+from gpuproof.serve.devices import Placement
+from gpuproof.serve.handler import Device
+from gpuproof.serve.slots import Slot, how_it_ended
 
 _KILLED = {"code": -9}
 _LEFT = {"code": 1}

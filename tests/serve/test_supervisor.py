@@ -11,7 +11,7 @@ from desk import until
 from nvml_stub import Scenario, build_library
 from serving import ECHO, WAITS, model_folder, serving
 
-from tarmac.serve.front import own_command
+from gpuproof.serve.front import own_command
 
 pytestmark = pytest.mark.slow
 
@@ -55,10 +55,10 @@ def test_several_predictors_may_share_a_gpu(tmp_path: Path) -> None:
 def test_gpus_are_shown_in_the_metrics(tmp_path: Path) -> None:
     with serving(tmp_path, WHERE, **two_gpus(tmp_path)) as server:
         until(
-            lambda: server.metric("tarmac_gpu_memory_total_bytes", gpu="1") == 23028 * 2**20,
+            lambda: server.metric("gpuproof_gpu_memory_total_bytes", gpu="1") == 23028 * 2**20,
             "the GPU's memory",
         )
-        assert server.metric("tarmac_gpu_utilization_percent", gpu="0") == 0
+        assert server.metric("gpuproof_gpu_utilization_percent", gpu="0") == 0
 
 
 def test_a_gpu_that_does_nothing_in_the_first_requests_is_warned_of(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from tarmac.serve.errors import LoadError
-from tarmac.serve.loading.tensorflow_rest import RestApi
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.loading.tensorflow_rest import RestApi
 
 
 @pytest.fixture

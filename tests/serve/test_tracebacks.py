@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.serve.batching import Late, Task, compute
-from tarmac.serve.errors import LoadError
-from tarmac.serve.handler import Device, Request, load_model
-from tarmac.serve.loading import batches
-from tarmac.serve.settings import Settings
-from tarmac.serve.tracebacks import of_handler, place_of
+from gpuproof.serve.batching import Late, Task, compute
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.handler import Device, Request, load_model
+from gpuproof.serve.loading import batches
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.tracebacks import of_handler, place_of
 
 
 def frames(text: str) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_failing_predict_fn_begins_with_its_own_line(tmp_path: Path) -> None:
 def test_who_is_interrupted_is_found_where_it_was(tmp_path: Path) -> None:
     """Without the server's lines, neither those that lead there nor that of the interruption itself."""
     text = (
-        "import signal\nfrom tarmac.serve.loading import batches\ndef model_fn(d): return 1\n"
+        "import signal\nfrom gpuproof.serve.loading import batches\ndef model_fn(d): return 1\n"
         "def predict_fn(data, model):\n    batches.length_of(Slow())\n"
         "class Slow:\n    @property\n    def shape(self):\n        signal.raise_signal(signal.SIGUSR2)\n"
     )

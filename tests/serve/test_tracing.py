@@ -14,8 +14,8 @@ import pytest
 from desk import until
 from serving import ECHO, serving
 
-from tarmac.serve.records import Record
-from tarmac.serve.tracing import span_writer
+from gpuproof.serve.records import Record
+from gpuproof.serve.tracing import span_writer
 
 pytestmark = pytest.mark.slow
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from serving import model_folder
 
-from tarmac.serve.errors import LoadError
-from tarmac.serve.handler import Device, load_model
-from tarmac.serve.settings import Settings
-from tarmac.serve.warmup import warm_up
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.handler import Device, load_model
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.warmup import warm_up
 
 PICKY = """
 import numpy

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.fixes import add_keyword, delete_statement, drop_keyword, insert_line, replace_node, wrap
-from tarmac.check.fixing.apply import Change, diff, plan_fixes, write
-from tarmac.check.fixing.choose import apply_edits, chosen_fixes
-from tarmac.check.module import Module
-from tarmac.check.project import Project
-from tarmac.check.readers.units import read_file
-from tarmac.check.rule import Edit, Fix, Hit, Rule
-from tarmac.findings import Severity
+from gpuproof.check.fixes import add_keyword, delete_statement, drop_keyword, insert_line, replace_node, wrap
+from gpuproof.check.fixing.apply import Change, diff, plan_fixes, write
+from gpuproof.check.fixing.choose import apply_edits, chosen_fixes
+from gpuproof.check.module import Module
+from gpuproof.check.project import Project
+from gpuproof.check.readers.units import read_file
+from gpuproof.check.rule import Edit, Fix, Hit, Rule
+from gpuproof.findings import Severity
 
 RULE = Rule("T101", "test-rule", Severity.WARNING)
 Make = Callable[[Module], tuple[Edit, ...]]

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from checking import check_here, write_files
 
-from tarmac.check.engine import Report
-from tarmac.check.formats import github, json_format, junit, sarif, text
+from gpuproof.check.engine import Report
+from gpuproof.check.formats import github, json_format, junit, sarif, text
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_text_shows_the_line_a_caret_and_the_way_on(report: Report) -> None:
     assert lines[at + 2].index("^") == lines[at + 1].index('"ml.t3.medium"')
     assert lines[at + 2].strip() == "^" * len('"ml.t3.medium"')
     assert any(line.startswith("  = ") for line in lines[at:])
-    assert "  tarmac rule IN103 tells more." in lines[at:]
+    assert "  gpuproof rule IN103 tells more." in lines[at:]
     assert lines[-1] == "4 files checked: 4 errors."
 
 
@@ -101,7 +101,7 @@ def test_sarif_says_what_code_scanning_needs(report: Report) -> None:
 def test_sarif_fingerprints_do_not_move_with_lines(here: Path) -> None:
     def prints() -> set[str]:
         (run,) = json.loads(sarif.render(check_here("a.py")))["runs"]
-        return {one["partialFingerprints"]["tarmac/v1"] for one in run["results"]}
+        return {one["partialFingerprints"]["gpuproof/v1"] for one in run["results"]}
 
     write_files(here, {"a.py": "x = ("})
     before = prints()

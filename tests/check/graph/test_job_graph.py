@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from checking import jobs_in, write_files
 
-from tarmac.check.job import JobDefinition
+from gpuproof.check.job import JobDefinition
 
 
 @pytest.fixture(autouse=True)
@@ -239,7 +239,7 @@ def test_each_variant_of_an_endpoint_configuration_is_a_job(tmp_path: Path) -> N
     assert [job.instance_type.text for job in jobs_in(tmp_path, "a.py")] == ["ml.m5.large", "ml.g5.xlarge"]
 
 
-def test_tarmac_yaml_knows_lines(tmp_path: Path) -> None:
+def test_gpuproof_yaml_knows_lines(tmp_path: Path) -> None:
     job = only_job(
         tmp_path,
         """\
@@ -248,10 +248,10 @@ def test_tarmac_yaml_knows_lines(tmp_path: Path) -> None:
             entry_point: train.py
             instance_type: ml.g5.12xlarge
         """,
-        name="tarmac.yaml",
+        name="gpuproof.yaml",
         train="print(1)",
     )
-    assert job.source == "tarmac"
+    assert job.source == "gpuproof"
     assert job.instance_type.span is not None
     assert job.instance_type.span.line == 4
     assert job.script is not None

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.check.readers import notebook
-from tarmac.check.readers.source import parse
-from tarmac.check.readers.text import Unreadable
-from tarmac.check.span import Unit
+from gpuproof.check.readers import notebook
+from gpuproof.check.readers.source import parse
+from gpuproof.check.readers.text import Unreadable
+from gpuproof.check.span import Unit
 
 
 def read(*cells: str, **more: Any) -> list[Unit]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarmac.check.readers import cloudformation, terraform
-from tarmac.check.resource import Resource
-from tarmac.check.span import Unit
+from gpuproof.check.readers import cloudformation, terraform
+from gpuproof.check.resource import Resource
+from gpuproof.check.span import Unit
 
 
 def of_terraform(text: str) -> list[Resource]:

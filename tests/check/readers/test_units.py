@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from checking import check_here
 
-from tarmac.check.readers.text import decode
-from tarmac.check.readers.units import DESCRIPTIONS
-from tarmac.jobs.load import FILE_NAMES
+from gpuproof.check.readers.text import decode
+from gpuproof.check.readers.units import DESCRIPTIONS
+from gpuproof.jobs.load import FILE_NAMES
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.py", b"if x:\n\ty = 1\n        z = 2\n", "tabs"),
         ("a.ipynb", b"", "empty"),
         ("a.ipynb", b"{}", "no cells"),
-        ("tarmac.yaml", b"jobs: [1\n", "YAML"),
+        ("gpuproof.yaml", b"jobs: [1\n", "YAML"),
     ],
 )
 def test_a_bad_file_is_one_finding(here: Path, name: str, content: bytes, said: str) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.engine import Options, check_paths
-from tarmac.check.selection import Selection
+from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.selection import Selection
 
 HOST_RANKS = """
 import argparse, json, os

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.engine import Options, check_paths
-from tarmac.check.rule import Hit
-from tarmac.check.selection import Selection
-from tarmac.findings import Severity
+from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.rule import Hit
+from gpuproof.check.selection import Selection
+from gpuproof.findings import Severity
 
 HEAD = "import os\nfrom sagemaker.estimator import Estimator\nfrom sagemaker.pytorch import PyTorch\n"
 

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from tarmac.check.sdk_calls import pinned_major, release
-from tarmac.check.tables import Signature, v3
-from tarmac.check.tables.sdk import FOLDER
+from gpuproof.check.sdk_calls import pinned_major, release
+from gpuproof.check.tables import Signature, v3
+from gpuproof.check.tables.sdk import FOLDER
 
 HOMES = ("sagemaker.train.configs", "sagemaker.train", "sagemaker.train.distributed", "sagemaker.serve")
 

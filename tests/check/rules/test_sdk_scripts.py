@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.engine import Options, check_paths
-from tarmac.check.project import Target
-from tarmac.check.rule import Hit, all_rules
-from tarmac.check.selection import Selection
-from tarmac.findings import Severity
+from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.project import Target
+from gpuproof.check.rule import Hit, all_rules
+from gpuproof.check.selection import Selection
+from gpuproof.findings import Severity
 
 FAMILY = tuple(rule.code for rule in all_rules() if rule.code.startswith("SDK"))
 

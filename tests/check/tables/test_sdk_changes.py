@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarmac.check.tables import v1_method, v1_name, v1_parameter, v3, v3_replacement
-from tarmac.check.tables.changes import rows_of
+from gpuproof.check.tables import v1_method, v1_name, v1_parameter, v3, v3_replacement
+from gpuproof.check.tables.changes import rows_of
 
 
 @pytest.mark.parametrize(

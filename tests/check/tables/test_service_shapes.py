@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarmac.check.tables import botocore_operation, once_required
-from tarmac.check.tables.service import service
+from gpuproof.check.tables import botocore_operation, once_required
+from gpuproof.check.tables.service import service
 
 
 @pytest.mark.parametrize(

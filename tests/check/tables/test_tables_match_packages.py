@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.check.tables.sdk import FOLDER, Sdk
+from gpuproof.check.tables.sdk import FOLDER, Sdk
 
 ROOT = Path(__file__).parents[3]
-ENVIRONMENTS = os.environ.get("TARMAC_SDK_ENVIRONMENTS", "")
+ENVIRONMENTS = os.environ.get("GPUPROOF_SDK_ENVIRONMENTS", "")
 """A folder that `tools/build_sdk_tables.py --keep` filled: sagemaker v1, v2, v3 and two botocores."""
 
 
@@ -41,7 +41,7 @@ def test_every_signature_and_every_name_can_be_read(table: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ENVIRONMENTS, reason="TARMAC_SDK_ENVIRONMENTS names no folder with the packages")
+@pytest.mark.skipif(not ENVIRONMENTS, reason="GPUPROOF_SDK_ENVIRONMENTS names no folder with the packages")
 def test_the_tables_are_what_the_packages_say() -> None:
     ran = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "build_sdk_tables.py"), "--compare", "--keep", ENVIRONMENTS],

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import tarmac.gpu.probes
+import gpuproof.gpu.probes
 
-SOURCE = Path(tarmac.gpu.probes.__file__).with_name("measure.py")
+SOURCE = Path(gpuproof.gpu.probes.__file__).with_name("measure.py")
 WHAT = {"memory_gb_s", "fp32_tflops", "tf32_tflops", "fp16_tflops", "bf16_tflops"}
 # As the doctor starts it: from a text, which AutoGraph cannot look into.
 START = """
@@ -46,7 +46,7 @@ def test_every_rate_is_measured_and_nothing_is_complained_of(framework: str, scr
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     records = [
-        json.loads(line.split("tarmac ", 1)[1]) for line in done.stdout.splitlines() if "tarmac " in line
+        json.loads(line.split("gpuproof ", 1)[1]) for line in done.stdout.splitlines() if "gpuproof " in line
     ]
     rates = {record["what"]: record["value"] for record in records if record["kind"] == "rate"}
     assert rates.keys() >= WHAT

@@ -9,12 +9,12 @@ import pytest
 from gpu_states import codes, text
 from nvml_stub import Scenario, build_library
 
-from tarmac.catalogue import Catalogue
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.measure.rates import Card, Reading, evaluate, read
-from tarmac.doctor.measure.sheet import link_gb_s, sheet_of
-from tarmac.doctor.surroundings import measured
-from tarmac.gpu.frameworks import Packages
+from gpuproof.catalogue import Catalogue
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.measure.rates import Card, Reading, evaluate, read
+from gpuproof.doctor.measure.sheet import link_gb_s, sheet_of
+from gpuproof.doctor.surroundings import measured
+from gpuproof.gpu.frameworks import Packages
 
 H100 = sheet_of(Catalogue.load().tables.gpus["H100"])
 SOUND = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarmac.doctor.stack.requirements import Requirement, parse_requirements
+from gpuproof.doctor.stack.requirements import Requirement, parse_requirements
 
 
 def one(line: str, arch: str = "x86_64") -> Requirement | None:

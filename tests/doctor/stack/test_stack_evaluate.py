@@ -4,17 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.tables import Tables
-from tarmac.doctor.stack import build_against_driver, compute, cuda_start, devices, kernels_for_gpu, libraries
-from tarmac.doctor.stack.builds import InstalledBuild, cpu_by_name
-from tarmac.doctor.stack.compute_reading import ComputeReading, Work
-from tarmac.doctor.stack.framework_reading import FrameworkStack, model_of
-from tarmac.doctor.stack.tables import FOLDER, table
-from tarmac.findings import Severity
-from tarmac.gpu.cuda import CudaDevice, CudaReading, Library, NvmlReading
-from tarmac.gpu.driver import DriverFiles, PciGpu
-from tarmac.gpu.frameworks import FrameworkDevice, FrameworkReading, Packages
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.tables import Tables
+from gpuproof.doctor.stack import (
+    build_against_driver,
+    compute,
+    cuda_start,
+    devices,
+    kernels_for_gpu,
+    libraries,
+)
+from gpuproof.doctor.stack.builds import InstalledBuild, cpu_by_name
+from gpuproof.doctor.stack.compute_reading import ComputeReading, Work
+from gpuproof.doctor.stack.framework_reading import FrameworkStack, model_of
+from gpuproof.doctor.stack.tables import FOLDER, table
+from gpuproof.findings import Severity
+from gpuproof.gpu.cuda import CudaDevice, CudaReading, Library, NvmlReading
+from gpuproof.gpu.driver import DriverFiles, PciGpu
+from gpuproof.gpu.frameworks import FrameworkDevice, FrameworkReading, Packages
 
 CATALOGUE = Catalogue(Tables())
 A10G = CudaDevice(0, "NVIDIA A10G", 23_827_054_592, (8, 6))

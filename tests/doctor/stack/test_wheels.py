@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.catalogue.tables import Tables
-from tarmac.doctor.stack.wheels import Surroundings, in_words, install_command, suitable_build
+from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.tables import Tables
+from gpuproof.doctor.stack.wheels import Surroundings, in_words, install_command, suitable_build
 
 CATALOGUE = Catalogue(Tables())
 

@@ -9,8 +9,8 @@ import pytest
 from aws_loopback import Account, MetadataService
 from gpu_states import codes, text
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings.cloud.account import SECONDS, evaluate, has_credentials, read, say
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings.cloud.account import SECONDS, evaluate, has_credentials, read, say
 
 G_QUOTA = "L-DB2E81BA"
 

@@ -9,13 +9,13 @@ import pytest
 from gpu_states import GIB, codes, gpu, gpus, text
 from nvml_stub import Scenario, build_library
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings import memory_errors, mig, modes, pcie, throttling
-from tarmac.doctor.surroundings.fabric import Reading as Fabric
-from tarmac.doctor.surroundings.fabric import evaluate as judge_fabric
-from tarmac.doctor.surroundings.tenants import Tenant, Use
-from tarmac.doctor.surroundings.tenants import evaluate as judge_use
-from tarmac.doctor.surroundings.tenants import read as read_uses
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings import memory_errors, mig, modes, pcie, throttling
+from gpuproof.doctor.surroundings.fabric import Reading as Fabric
+from gpuproof.doctor.surroundings.fabric import evaluate as judge_fabric
+from gpuproof.doctor.surroundings.tenants import Tenant, Use
+from gpuproof.doctor.surroundings.tenants import evaluate as judge_use
+from gpuproof.doctor.surroundings.tenants import read as read_uses
 
 MIB = 1 << 20
 UNKNOWN = gpus(gpu())

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from gpu_states import codes, text
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings import library_path, variables
-from tarmac.doctor.surroundings.library_path import Shadow
-from tarmac.doctor.surroundings.tables import FOLDER, table
-from tarmac.gpu.frameworks import Packages
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings import library_path, variables
+from gpuproof.doctor.surroundings.library_path import Shadow
+from gpuproof.doctor.surroundings.tables import FOLDER, table
+from gpuproof.gpu.frameworks import Packages
 
 EVERYWHERE = variables.Reading((), gpus=2, tf32=True, cpus=8)
 

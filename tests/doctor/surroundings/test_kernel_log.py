@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from gpu_states import codes, text
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings import out_of_memory, xids
-from tarmac.doctor.surroundings.kernel_log import parse, read_kernel_log
-from tarmac.doctor.surroundings.tables import FOLDER, table
-from tarmac.findings import Severity
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings import out_of_memory, xids
+from gpuproof.doctor.surroundings.kernel_log import parse, read_kernel_log
+from gpuproof.doctor.surroundings.tables import FOLDER, table
+from gpuproof.findings import Severity
 
 WANTED = [13, 31, 43, 45, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 121, 140]
 

@@ -9,10 +9,10 @@ import pytest
 from aws_loopback import MetadataService
 from gpu_states import codes
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings.cloud import notices
-from tarmac.doctor.surroundings.cloud.imds import SECONDS, Metadata, ask
-from tarmac.doctor.surroundings.cloud.place import read_place
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings.cloud import notices
+from gpuproof.doctor.surroundings.cloud.imds import SECONDS, Metadata, ask
+from gpuproof.doctor.surroundings.cloud.place import read_place
 
 IDENTITY = json.dumps({"instanceType": "g5.xlarge", "region": "eu-west-1", "accountId": "123456789012"})
 DOCUMENT = "dynamic/instance-identity/document"

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from gpu_states import GIB, codes, text
 
-from tarmac.catalogue import Catalogue
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings.cloud.place import Place, read_place
-from tarmac.doctor.surroundings.cloud.promise import Reading, Seen, evaluate, read
-from tarmac.gpu.cuda import NvmlReading
-from tarmac.gpu.driver import DriverFiles, PciGpu
-from tarmac.gpu.nvml import GpuInfo
+from gpuproof.catalogue import Catalogue
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings.cloud.place import Place, read_place
+from gpuproof.doctor.surroundings.cloud.promise import Reading, Seen, evaluate, read
+from gpuproof.gpu.cuda import NvmlReading
+from gpuproof.gpu.driver import DriverFiles, PciGpu
+from gpuproof.gpu.nvml import GpuInfo
 
 MIB = 1 << 20
 
@@ -79,7 +79,7 @@ def test_a_contract_that_names_no_type_of_sagemaker_is_not_sagemaker(tmp_path: P
     assert read_place(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == Place()
 
 
-def test_the_contract_that_tarmac_run_plays_on_a_laptop_is_not_sagemaker(tmp_path: Path):
+def test_the_contract_that_gpuproof_run_plays_on_a_laptop_is_not_sagemaker(tmp_path: Path):
     environment = {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}
     assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="LENOVO\n")) == Place()
     assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="Amazon EC2\n")).on_aws

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from gpu_states import GIB, codes, text
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings import cgroups, disk, limits, pressure, shared_memory
-from tarmac.doctor.surroundings.disk import Folder
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings import cgroups, disk, limits, pressure, shared_memory
+from gpuproof.doctor.surroundings.disk import Folder
 
 MIB = 1 << 20
 

@@ -3,9 +3,9 @@
 import pytest
 from gpu_states import codes
 
-from tarmac.doctor.machine import Machine
-from tarmac.doctor.surroundings import container_gpus
-from tarmac.doctor.surroundings.visible_devices import Reading, choose, evaluate, read
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.surroundings import container_gpus
+from gpuproof.doctor.surroundings.visible_devices import Reading, choose, evaluate, read
 
 UUIDS = ("GPU-aa11", "GPU-ab22", "GPU-cc33", None)
 

@@ -20,10 +20,10 @@ from desk import gone, until
 from emulator_jobs import Account
 from emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
 
-from tarmac.emulator.clients import Clients
-from tarmac.emulator.options import Options
-from tarmac.emulator.running.model_server import TarmacServer
-from tarmac.emulator.serving import ModelContainer, ModelData, ServingFailed
+from gpuproof.emulator.clients import Clients
+from gpuproof.emulator.options import Options
+from gpuproof.emulator.running.model_server import GPUproofServer
+from gpuproof.emulator.serving import ModelContainer, ModelData, ServingFailed
 
 pytestmark = pytest.mark.slow
 
@@ -223,7 +223,7 @@ def test_a_container_that_takes_too_long_is_ended(aws: Account, tmp_path: Path) 
         aws.name(), "v1", "us-east-1", SERVING_IMAGE, data, {}, None, tmp_path / "disks", startup=3.0
     )
     with pytest.raises(ServingFailed, match="did not pass the ping health check"):
-        TarmacServer(parts).start(wanted)  # type: ignore[arg-type]
+        GPUproofServer(parts).start(wanted)  # type: ignore[arg-type]
     assert list((tmp_path / "disks").iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""The first `tarmac run --on sagemaker` against a new emulator needs nothing but the lines that it prints."""
+"""The first `gpuproof run --on sagemaker` against a new emulator needs nothing but the lines that it prints."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_role_and_bucket_are_found_and_made(tmp_path: Path) -> None:
             "ml.m5.xlarge",
         )
         # The second uses what the first made.
-        for done in (desk.tarmac(*words), desk.tarmac(*words)):
+        for done in (desk.gpuproof(*words), desk.gpuproof(*words)):
             assert done.returncode == 0, done.stderr
             assert done.stdout == "trained\n"
             assert "arn:aws:iam::123456789012:role/emulator" in done.stderr
         s3 = emulator.client("s3")
         (bucket,) = s3.list_buckets()["Buckets"]
-        assert bucket["Name"] == "tarmac-123456789012-us-east-1"
+        assert bucket["Name"] == "gpuproof-123456789012-us-east-1"
         assert "aws:SecureTransport" in s3.get_bucket_policy(Bucket=bucket["Name"])["Policy"]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_boto3_trains_processes_and_serves(tmp_path: Path) -> None:
-    # An emulator as `tarmac emulator` starts it: its own role, its own patience.
+    # An emulator as `gpuproof emulator` starts it: its own role, its own patience.
     with running_emulator(tmp_path, role=True, hold=20.0) as emulator:
         words = ("arn:aws:iam::123456789012:role/emulator", emulator.bucket(), IMAGE)
         said = run_script("plain_boto3", None, emulator, words[1], tmp_path / "home", *words)

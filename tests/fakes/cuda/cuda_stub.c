@@ -1,4 +1,4 @@
-/* A libcuda.so.1 without a GPU, driven by a text file that TARMAC_CUDA_STUB names. One statement a line:
+/* A libcuda.so.1 without a GPU, driven by a text file that GPUPROOF_CUDA_STUB names. One statement a line:
  *
  *   version NUMBER                          what cuDriverGetVersion gives; 12040 is 12.4
  *   init CODE                               what cuInit returns
@@ -28,7 +28,7 @@ static struct {
 } stub;
 
 static FILE *scenario(void) {
-    const char *path = getenv("TARMAC_CUDA_STUB");
+    const char *path = getenv("GPUPROOF_CUDA_STUB");
     return path ? fopen(path, "r") : NULL;
 }
 

@@ -1,10 +1,10 @@
-/* A libnvrtc that compiles nothing: its program is its source. TARMAC_NVRTC_STUB=CODE makes compiling fail. */
+/* A libnvrtc that compiles nothing: its program is its source. GPUPROOF_NVRTC_STUB=CODE makes compiling fail. */
 #include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-static const char *code_of(void) { return getenv("TARMAC_NVRTC_STUB"); }
+static const char *code_of(void) { return getenv("GPUPROOF_NVRTC_STUB"); }
 
 EXPORT int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 4; return 0; }
 EXPORT int nvrtcCreateProgram(void **out, const char *source, const char *name, int n, const char **h, const char **i) {

@@ -1,6 +1,6 @@
 /* A libnvidia-ml.so.1 without a GPU: the real pynvml loads it, a text file says what it shows.
  *
- * TARMAC_NVML_STUB names the scenario file. It is read again whenever it changes, so a test moves time or state by
+ * GPUPROOF_NVML_STUB names the scenario file. It is read again whenever it changes, so a test moves time or state by
  * rewriting it (nvml_stub.py does both). One statement a line; `#` begins a comment line:
  *
  *   driver VERSION
@@ -58,7 +58,7 @@ static int begin_gpu(const char *function, void *handle, const Row **row) {
 
 EXPORT int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
-    if (!getenv("TARMAC_NVML_STUB")) return DRIVER_NOT_LOADED;
+    if (!getenv("GPUPROOF_NVML_STUB")) return DRIVER_NOT_LOADED;
     reload();
     int code = failure_of("nvmlInit");
     if (!code) initialised++;

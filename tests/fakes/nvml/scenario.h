@@ -150,7 +150,7 @@ static void parse_line(char *line) {
 }
 
 static void reload(void) {
-    const char *path = getenv("TARMAC_NVML_STUB");
+    const char *path = getenv("GPUPROOF_NVML_STUB");
     struct stat now;
     if (!path || stat(path, &now)) return;
     if (now.st_ino == seen.st_ino && now.st_size == seen.st_size && now.st_mtim.tv_sec == seen.st_mtim.tv_sec &&

@@ -8,7 +8,7 @@ import pytest
 from faulty_aws import FaultyAws
 from s3_server import MotoServer
 
-from tarmac.places.aws import Aws
+from gpuproof.places.aws import Aws
 
 
 @pytest.fixture

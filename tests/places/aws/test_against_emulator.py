@@ -1,4 +1,4 @@
-"""The client against `tarmac emulator`, with the faults that can be asked of it."""
+"""The client against `gpuproof emulator`, with the faults that can be asked of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from aws_emulator import RunningEmulator, running_emulator
 from desk import until
 
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def job(emulator: RunningEmulator, name: str, instance: str = "ml.m5.large") -> 
         },
         "ProcessingResources": {"ClusterConfig": cluster},
         "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
-        "Tags": [{"Key": "tarmac:run", "Value": name}],
+        "Tags": [{"Key": "gpuproof:run", "Value": name}],
     }
 
 
@@ -70,8 +70,8 @@ def test_a_job_whose_creation_lost_its_answer_is_found_and_can_be_looked_after(
     assert found is not None
     assert [one["ProcessingJobName"] for one in aws.list_jobs("processing", name_contains="lost")] == ["lost"]
     arn = found["ProcessingJobArn"]
-    assert aws.tags(arn)["tarmac:run"] == "lost"
-    assert dict(aws.tagged("tarmac:run", ["lost"])).keys() == {arn}
+    assert aws.tags(arn)["gpuproof:run"] == "lost"
+    assert dict(aws.tagged("gpuproof:run", ["lost"])).keys() == {arn}
     aws.stop_job("processing", "lost")
 
     def status() -> str:
@@ -102,7 +102,7 @@ def test_a_role_that_may_not_be_passed_names_the_permission(emulator: RunningEmu
     error = refused(emulator, aws)
     assert error.is_permission
     assert "iam:PassRole on its role" in str(error.remedy)
-    assert "tarmac iam policy --user" in str(error.remedy)
+    assert "gpuproof iam policy --user" in str(error.remedy)
 
 
 def test_an_expired_sign_in_says_so_in_every_service(emulator: RunningEmulator, aws: Aws) -> None:
@@ -156,7 +156,7 @@ def test_throttling_in_every_service_is_waited_out(
         lambda: aws.role("x"),
         lambda: aws.describe_job("training", "x"),
         lambda: aws.log_streams("/aws/sagemaker/TrainingJobs", "x"),
-        lambda: list(aws.tagged("tarmac:run")),
+        lambda: list(aws.tagged("gpuproof:run")),
     ]
     for ask in asked:
         emulator.faults("throttling,count=2")

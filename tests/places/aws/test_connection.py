@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from faulty_aws import FaultyAws
 
-from tarmac.places.aws import Aws, AwsUnreachable, NoCredentials
+from gpuproof.places.aws import Aws, AwsUnreachable, NoCredentials
 
 pytestmark = pytest.mark.slow
 
@@ -74,15 +74,15 @@ def test_a_broken_configuration_file_is_no_traceback(one_attempt: pytest.MonkeyP
 
 def test_boto3_is_not_imported_before_aws_is_asked() -> None:
     code = (
-        "import sys; import tarmac.places.aws as aws; assert 'tarmac.places.aws.client' not in sys.modules\n"
+        "import sys; import gpuproof.places.aws as aws; assert 'gpuproof.places.aws.client' not in sys.modules\n"
         "aws.Aws(region='us-east-1'); assert not {'boto3', 'botocore'} & set(sys.modules)\n"
-        "assert 'tarmac.catalogue' not in sys.modules"
+        "assert 'gpuproof.catalogue' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
-    import tarmac.places.aws as package
+    import gpuproof.places.aws as package
 
     with pytest.raises(AttributeError, match="Nothing"):
         package.Nothing  # noqa: B018

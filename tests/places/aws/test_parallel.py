@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tarmac.places.aws.parallel import Abandoned, Tally, work_off
+from gpuproof.places.aws.parallel import Abandoned, Tally, work_off
 
 
 def test_every_task_is_done_once_by_several_threads() -> None:

@@ -8,8 +8,8 @@ import threading
 import pytest
 from faulty_aws import FaultyAws, hang_up, json_answer, json_error, xml_error
 
-from tarmac.errors import UsageError
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.errors import UsageError
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable
 
 pytestmark = pytest.mark.slow
 

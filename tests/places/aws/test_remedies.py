@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from tarmac.places.aws.facts import Circumstances, clock_skew, facts_of
-from tarmac.places.aws.remedies import Remedy, find_remedy, read_remedies
-from tarmac.places.aws.words import Asked, in_words
+from gpuproof.places.aws.facts import Circumstances, clock_skew, facts_of
+from gpuproof.places.aws.remedies import Remedy, find_remedy, read_remedies
+from gpuproof.places.aws.words import Asked, in_words
 
 WHO = "User: arn:aws:sts::123456789012:assumed-role/Engineer/ann is not authorized to perform: "
 QUOTA = (
@@ -71,8 +71,8 @@ CASES = [
         ),
         "about sagemaker:CreateTrainingJob",
     ),
-    ("iam", "ListRoles", "AccessDenied", f"{WHO}iam:ListRoles on resource: *", "TARMAC_ROLE_ARN"),
-    ("s3", "CreateBucket", "AccessDenied", "Access Denied", "TARMAC_BUCKET"),
+    ("iam", "ListRoles", "AccessDenied", f"{WHO}iam:ListRoles on resource: *", "GPUPROOF_ROLE_ARN"),
+    ("s3", "CreateBucket", "AccessDenied", "Access Denied", "GPUPROOF_BUCKET"),
     ("s3", "HeadBucket", "403", "Forbidden", "somebody else's"),
     ("s3", "GetObject", "AccessDenied", f"{WHO}kms:Decrypt on resource: arn:aws:kms:x", "key policy"),
     ("s3", "PutObject", "AccessDenied", "Access Denied", "s3:PutObject"),
@@ -92,14 +92,20 @@ CASES = [
         "--quota-code L-B6D80D9C --desired-value 1 --region us-east-1",
     ),
     ("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded", "too many jobs", "Service Quotas console"),
-    ("ec2", "RunInstances", "VcpuLimitExceeded", "You have requested more vCPU", "tarmac gpus show"),
+    ("ec2", "RunInstances", "VcpuLimitExceeded", "You have requested more vCPU", "gpuproof gpus show"),
     ("sagemaker", "CreateTrainingJob", "CapacityError", "Unable to provision", "--fallback"),
     ("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have", "--fallback"),
     ("logs", "GetLogEvents", "ThrottlingException", "Rate exceeded", "AWS_MAX_ATTEMPTS"),
     ("sagemaker", "CreateTrainingJob", "ResourceInUse", "Training job names must be unique", "run it again"),
-    ("sagemaker", "DescribeTrainingJob", "ResourceNotFound", "gone", "tarmac ps"),
-    ("sagemaker", "DescribeTrainingJob", "ValidationException", "Requested resource not found.", "tarmac ps"),
-    ("sagemaker", "StopProcessingJob", "ValidationException", "Could not find requested job", "tarmac ps"),
+    ("sagemaker", "DescribeTrainingJob", "ResourceNotFound", "gone", "gpuproof ps"),
+    (
+        "sagemaker",
+        "DescribeTrainingJob",
+        "ValidationException",
+        "Requested resource not found.",
+        "gpuproof ps",
+    ),
+    ("sagemaker", "StopProcessingJob", "ValidationException", "Could not find requested job", "gpuproof ps"),
     (
         "sagemaker",
         "CreateTrainingJob",
@@ -285,7 +291,7 @@ REFUSED_TYPE = (
 
 def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_done() -> None:
     text = said(("sagemaker", "CreateTrainingJob", "ValidationException", REFUSED_TYPE, ""))
-    assert "or not in this region, us-east-1: `tarmac gpus show ml.g55.xlarge`" in text
+    assert "or not in this region, us-east-1: `gpuproof gpus show ml.g55.xlarge`" in text
 
 
 def test_of_a_long_list_of_what_would_have_done_the_first_are_told() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from s3_server import Answer, Bucket, Reply, listing, refusal
 
-from tarmac.errors import ExitCode, InvalidJob, TarmacError
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, NoCredentials, S3Object
-from tarmac.settings import boto3_session
+from gpuproof.errors import ExitCode, GPUproofError, InvalidJob
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable, NoCredentials, S3Object
+from gpuproof.settings import boto3_session
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,8 @@ def content_of(aws: Aws, item: S3Object, start: int = 0, length: int | None = No
     return b"".join(content for _, content in sorted(pieces.items()))
 
 
-def refused(prefix: str = "data/") -> TarmacError:
-    with pytest.raises(TarmacError) as caught:
+def refused(prefix: str = "data/") -> GPUproofError:
+    with pytest.raises(GPUproofError) as caught:
         list(Aws().list_objects("rows", prefix))
     assert caught.value.remedy
     return caught.value

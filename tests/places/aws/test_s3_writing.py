@@ -9,8 +9,8 @@ import pytest
 from faulty_aws import FaultyAws, Said, hang_up, xml_error
 from s3_server import Bucket, MotoServer
 
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
-from tarmac.places.aws.transfers import PART
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.places.aws.transfers import PART
 
 pytestmark = pytest.mark.slow
 
@@ -32,13 +32,13 @@ def uploads(bucket: Bucket) -> list[object]:
 
 
 def test_what_was_put_can_be_read_and_removed(aws: Aws, bucket: Bucket) -> None:
-    aws.put_object(bucket.name, "a/b c", b"content", tags={"tarmac:keep": "30 days"})
+    aws.put_object(bucket.name, "a/b c", b"content", tags={"gpuproof:keep": "30 days"})
     found = aws.object(bucket.name, "a/b c")
     assert found is not None
     assert found.size == 7
     assert aws.get_bytes(bucket.name, "a/b c") == b"content"
     tags = bucket.client.get_object_tagging(Bucket=bucket.name, Key="a/b c")["TagSet"]
-    assert tags == [{"Key": "tarmac:keep", "Value": "30 days"}]
+    assert tags == [{"Key": "gpuproof:keep", "Value": "30 days"}]
     aws.delete_objects(bucket.name, ["a/b c", "never there"])
     assert aws.object(bucket.name, "a/b c") is None
     assert aws.get_bytes(bucket.name, "a/b c") is None
@@ -68,7 +68,7 @@ def test_a_large_file_goes_in_parts_and_comes_back_whole(aws: Aws, bucket: Bucke
 
 def test_a_large_object_is_copied_with_its_own_tags(aws: Aws, bucket: Bucket, big: Path) -> None:
     aws.upload_file(bucket.name, "big", big)
-    aws.copy_object(bucket.name, "big", "copy", tags={"tarmac:keep": "30-days"})
+    aws.copy_object(bucket.name, "big", "copy", tags={"gpuproof:keep": "30-days"})
     found = aws.object(bucket.name, "copy")
     assert found is not None
     assert found.size == big.stat().st_size
@@ -76,9 +76,9 @@ def test_a_large_object_is_copied_with_its_own_tags(aws: Aws, bucket: Bucket, bi
 
 def test_a_small_object_is_copied_with_its_own_tags(aws: Aws, bucket: Bucket) -> None:
     aws.put_object(bucket.name, "small", b"1")
-    aws.copy_object(bucket.name, "small", "copy", tags={"tarmac:keep": "30-days"})
+    aws.copy_object(bucket.name, "small", "copy", tags={"gpuproof:keep": "30-days"})
     tags = bucket.client.get_object_tagging(Bucket=bucket.name, Key="copy")["TagSet"]
-    assert tags == [{"Key": "tarmac:keep", "Value": "30-days"}]
+    assert tags == [{"Key": "gpuproof:keep", "Value": "30-days"}]
 
 
 def test_a_key_goes_along_with_every_write(faulty: FaultyAws, aws: Aws, bucket: Bucket, big: Path) -> None:

@@ -8,8 +8,8 @@ from itertools import islice
 import pytest
 from faulty_aws import FaultyAws, Request, Said, json_answer, json_error, query_error
 
-from tarmac.places.aws import Aws, AwsRefused, LogEvent, NoCredentials
-from tarmac.places.aws.identity import trusted_services
+from gpuproof.places.aws import Aws, AwsRefused, LogEvent, NoCredentials
+from gpuproof.places.aws.identity import trusted_services
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +113,7 @@ def test_a_search_is_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
 
     faulty.fault("Search", page("newer", NextToken="more"))
     faulty.fault("Search", page("older"))
-    found = [one["TrainingJobName"] for one in aws.search_training_jobs("tarmac:run")]
+    found = [one["TrainingJobName"] for one in aws.search_training_jobs("gpuproof:run")]
     assert found == ["newer", "older"]
     assert faulty.requests[1].json()["NextToken"] == "more"
 
@@ -122,23 +122,23 @@ def test_resources_are_found_by_twenty_values_of_a_tag_at_a_time(faulty: FaultyA
     def answer(request: Request) -> Said:
         (asked,) = request.json()["TagFilters"]
         found = [
-            {"ResourceARN": f"{ARN}-{value}", "Tags": [{"Key": "tarmac:run", "Value": value}]}
+            {"ResourceARN": f"{ARN}-{value}", "Tags": [{"Key": "gpuproof:run", "Value": value}]}
             for value in asked["Values"]
         ]
         return json_answer({"PaginationToken": "", "ResourceTagMappingList": found})
 
     faulty.fault("GetResources", answer, times=None)
     values = [str(number) for number in range(45)]
-    found = dict(aws.tagged("tarmac:run", values))
-    assert [tags["tarmac:run"] for tags in found.values()] == values
+    found = dict(aws.tagged("gpuproof:run", values))
+    assert [tags["gpuproof:run"] for tags in found.values()] == values
     assert faulty.count("GetResources") == 3
     assert "sagemaker:training-job" in faulty.requests[0].json()["ResourceTypeFilters"]
 
 
 def test_a_tag_with_any_value_is_asked_once(faulty: FaultyAws, aws: Aws) -> None:
     faulty.fault("GetResources", json_answer({"ResourceTagMappingList": []}))
-    assert list(aws.tagged("tarmac:run")) == []
-    assert faulty.requests[0].json()["TagFilters"] == [{"Key": "tarmac:run", "Values": []}]
+    assert list(aws.tagged("gpuproof:run")) == []
+    assert faulty.requests[0].json()["TagFilters"] == [{"Key": "gpuproof:run", "Values": []}]
 
 
 def test_a_log_is_read_on_from_where_it_was(aws: Aws) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.paths import RunPaths
-from tarmac.agent.state import write_json
-from tarmac.places.local.store import RunStore
+from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.state import write_json
+from gpuproof.places.local.store import RunStore
 
 
 class Runs:

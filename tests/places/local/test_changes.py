@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.places.local import changes as room
-from tarmac.places.local.changes import Changes
+from gpuproof.places.local import changes as room
+from gpuproof.places.local.changes import Changes
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.paths import RunPaths
-from tarmac.places.local.checkpoints import count_files, give_back, previous_attempt, take_over
-from tarmac.places.record import RunRecord
+from gpuproof.agent.paths import RunPaths
+from gpuproof.places.local.checkpoints import count_files, give_back, previous_attempt, take_over
+from gpuproof.places.record import RunRecord
 
 
 def attempt(run_id: str, status: str = "Failed", name: str = "train", source: str = "/project") -> RunRecord:

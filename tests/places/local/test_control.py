@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.paths import RunPaths
-from tarmac.errors import TarmacError, UsageError
-from tarmac.jobs.spec import ProcessingJob, TrainingJob
-from tarmac.places.local import place as place_room
-from tarmac.places.local.control import LocalRun
-from tarmac.places.local.place import LocalPlace
-from tarmac.places.local.store import RunStore
+from gpuproof.agent.paths import RunPaths
+from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.places.local import place as place_room
+from gpuproof.places.local.control import LocalRun
+from gpuproof.places.local.place import LocalPlace
+from gpuproof.places.local.store import RunStore
 
 Script = Callable[[str], Path]
 
@@ -116,7 +116,7 @@ class TestPulling:
         self, store: RunStore, ended: RunPaths, tmp_path: Path, member: str
     ) -> None:
         archive(ended.model_archive, **{"fine": b"1", member: b"2"})
-        with pytest.raises(TarmacError, match="leads out of the folder") as caught:
+        with pytest.raises(GPUproofError, match="leads out of the folder") as caught:
             LocalRun(store, "train-1").pull(tmp_path / "out", extract=True)
         assert str(ended.ml) in str(caught.value.remedy)
         assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
@@ -126,7 +126,7 @@ class TestPulling:
         runs.make_alive("train-1")
         with pytest.raises(UsageError, match="still runs") as caught:
             LocalRun(store, "train-1").pull(tmp_path / "out")
-        assert caught.value.remedy == "tarmac wait train-1"
+        assert caught.value.remedy == "gpuproof wait train-1"
         assert not (tmp_path / "out").exists()
 
     def test_pulling_again_replaces_what_was_pulled(
@@ -141,7 +141,9 @@ class TestPulling:
 
     def test_a_file_in_the_way_is_named(self, store: RunStore, ended: RunPaths, tmp_path: Path) -> None:
         (tmp_path / "out").touch()
-        with pytest.raises(TarmacError, match=f"{tmp_path}/out could not be written: File exists") as caught:
+        with pytest.raises(
+            GPUproofError, match=f"{tmp_path}/out could not be written: File exists"
+        ) as caught:
             LocalRun(store, "train-1").pull(tmp_path / "out")
         assert "--to" in str(caught.value.remedy)
 
@@ -171,7 +173,7 @@ class TestPulling:
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
         try:
-            with pytest.raises(TarmacError, match="No space left on device"):
+            with pytest.raises(GPUproofError, match="No space left on device"):
                 LocalRun(store, "train-1").pull(disk)
             assert list(disk.iterdir()) == []
         finally:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tarmac.agent.paths import RunPaths
-from tarmac.agent.state import read_state, write_json
-from tarmac.errors import RunNotFound
-from tarmac.places.local.follow import Event, Live, Output, follow
-from tarmac.places.local.store import RunStore
-from tarmac.places.record import RunRecord
+from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.state import read_state, write_json
+from gpuproof.errors import RunNotFound
+from gpuproof.places.local.follow import Event, Live, Output, follow
+from gpuproof.places.local.store import RunStore
+from gpuproof.places.record import RunRecord
 
 
 class Agent:

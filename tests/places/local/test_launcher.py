@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.job import AgentJob
-from tarmac.errors import ExitCode, GpuRequired, InvalidJob, TarmacError, UsageError
-from tarmac.jobs.spec import ProcessingJob, TrainingJob
-from tarmac.places.local import launcher
-from tarmac.places.local.control import LocalRun
-from tarmac.places.local.launcher import plan, start
-from tarmac.places.local.s3_layout import S3Prefix
-from tarmac.places.local.store import RunStore
+from gpuproof.agent.job import AgentJob
+from gpuproof.errors import ExitCode, GPUproofError, GpuRequired, InvalidJob, UsageError
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.places.local import launcher
+from gpuproof.places.local.control import LocalRun
+from gpuproof.places.local.launcher import plan, start
+from gpuproof.places.local.s3_layout import S3Prefix
+from gpuproof.places.local.store import RunStore
 
 Script = Callable[[str], Path]
 
@@ -105,11 +105,11 @@ class TestPlanning:
         chosen = plan(job(path, inputs={"training": str(path.parent / "rows")}))
         assert [file.relative for file in chosen.tree.files] == ["train.py"]
 
-    def test_what_tarmac_keeps_below_the_source_folder_does_not_travel(
+    def test_what_gpuproof_keeps_below_the_source_folder_does_not_travel(
         self, script: Script, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = script("")
-        for variable, name in (("TARMAC_STATE_DIR", "state"), ("TARMAC_CACHE_DIR", "cache")):
+        for variable, name in (("GPUPROOF_STATE_DIR", "state"), ("GPUPROOF_CACHE_DIR", "cache")):
             monkeypatch.setenv(variable, str(path.parent / name))
             (path.parent / name).mkdir()
             (path.parent / name / "old").touch()
@@ -217,13 +217,13 @@ class TestNotStarting:
 
     def test_a_store_that_cannot_be_written(self, script: Script, cache: Path, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(TarmacError, match="could not be started: Not a directory") as caught:
+        with pytest.raises(GPUproofError, match="could not be started: Not a directory") as caught:
             start(plan(job(script(""))), RunStore(tmp_path / "file" / "runs"), cache)
-        assert "TARMAC_STATE_DIR" in str(caught.value.remedy)
+        assert "GPUPROOF_STATE_DIR" in str(caught.value.remedy)
 
     def test_a_cache_that_cannot_be_written(self, script: Script, store: RunStore, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
-        with pytest.raises(TarmacError, match="could not be started: Not a directory"):
+        with pytest.raises(GPUproofError, match="could not be started: Not a directory"):
             start(plan(job(script(""))), store, tmp_path / "file" / "cache")
         assert self.nothing_left(store)
 
@@ -233,7 +233,7 @@ class TestNotStarting:
         path = script("")
         chosen = plan(job(path))
         path.unlink()
-        with pytest.raises(TarmacError, match="No such file"):
+        with pytest.raises(GPUproofError, match="No such file"):
             start(chosen, store, cache)
         assert self.nothing_left(store)
 
@@ -256,7 +256,7 @@ class TestNotStarting:
             raise fault
 
         monkeypatch.setattr(launcher, "spawn", fail)
-        with pytest.raises((TarmacError, KeyboardInterrupt)):
+        with pytest.raises((GPUproofError, KeyboardInterrupt)):
             start(plan(job(path)), store, cache)
         assert (earlier.checkpoints / "step").read_text() == "a week of work"
         assert [record.id for record in store.records()] == ["train-1"]

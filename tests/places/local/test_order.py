@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.contract import code_folder
-from tarmac.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
-from tarmac.agent.paths import RunPaths
-from tarmac.errors import InvalidJob
-from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
-from tarmac.places.expectation import ExpectedGpus
-from tarmac.places.local.order import local_order, notes_for, order_document
-from tarmac.places.local.s3_layout import S3Prefix
+from gpuproof.agent.contract import code_folder
+from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
+from gpuproof.agent.paths import RunPaths
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.places.expectation import ExpectedGpus
+from gpuproof.places.local.order import local_order, notes_for, order_document
+from gpuproof.places.local.s3_layout import S3Prefix
 
 
 def ordered(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:

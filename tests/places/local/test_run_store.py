@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.state import read_state
-from tarmac.errors import ExitCode, RunNotFound, UsageError
-from tarmac.places.local.store import RunStore, agent_alive
+from gpuproof.agent.state import read_state
+from gpuproof.errors import ExitCode, RunNotFound, UsageError
+from gpuproof.places.local.store import RunStore, agent_alive
 
 
 def ids(store: RunStore) -> list[str]:
@@ -118,7 +118,7 @@ class TestFinding:
 def test_without_any_runs_it_is_said_how_to_make_one(store: RunStore) -> None:
     with pytest.raises(RunNotFound, match="no runs") as caught:
         store.find(None)
-    assert "tarmac run" in str(caught.value.remedy)
+    assert "gpuproof run" in str(caught.value.remedy)
 
 
 def test_a_long_list_of_what_may_be_meant_is_cut(store: RunStore, runs) -> None:
@@ -194,7 +194,7 @@ class TestRemoving:
         runs.make_alive("train-1")
         with pytest.raises(UsageError, match="still runs") as caught:
             store.remove(store.record("train-1"))
-        assert caught.value.remedy == "tarmac stop train-1"
+        assert caught.value.remedy == "gpuproof stop train-1"
         assert ids(store) == ["train-1"]
 
     def test_links_are_removed_and_what_they_lead_to_is_not(
@@ -226,7 +226,7 @@ class TestRemoving:
         (paths.ml / "model").chmod(0o500)
         paths.root.chmod(0o500)
         done = as_plain_user(
-            f"from pathlib import Path; from tarmac.places.local.store import RunStore\n"
+            f"from pathlib import Path; from gpuproof.places.local.store import RunStore\n"
             f"store = RunStore(Path({str(store.root)!r})); store.remove(store.record('train-1'))"
         )
         assert done.returncode == 0, done.stderr
@@ -241,10 +241,10 @@ class TestRemoving:
         (theirs / "file").touch()
         os.chown(theirs, 12345, 12345)
         done = as_plain_user(
-            f"from pathlib import Path; from tarmac.places.local.store import RunStore; from tarmac.errors import TarmacError\n"
+            f"from pathlib import Path; from gpuproof.places.local.store import RunStore; from gpuproof.errors import GPUproofError\n"
             f"store = RunStore(Path({str(store.root)!r}))\n"
             "try: store.remove(store.record('train-1'))\n"
-            "except TarmacError as error: print(error.message, '|', error.remedy)"
+            "except GPUproofError as error: print(error.message, '|', error.remedy)"
         )
         assert "train-1 could not be removed whole" in done.stdout, done.stderr
         assert "sudo rm -r" in done.stdout

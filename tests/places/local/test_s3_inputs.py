@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from s3_server import Answer, Bucket, Reply, listing, refusal
 
-from tarmac.errors import InvalidJob, TarmacError
-from tarmac.places.aws import Aws, AwsRefused
-from tarmac.places.local import s3_cache, s3_inputs
-from tarmac.places.local.s3_inputs import Brought, Watch, bring, bring_all
-from tarmac.places.local.s3_layout import S3Prefix
+from gpuproof.errors import GPUproofError, InvalidJob
+from gpuproof.places.aws import Aws, AwsRefused
+from gpuproof.places.local import s3_cache, s3_inputs
+from gpuproof.places.local.s3_inputs import Brought, Watch, bring, bring_all
+from gpuproof.places.local.s3_layout import S3Prefix
 
 pytestmark = pytest.mark.slow
 
@@ -271,10 +271,10 @@ def test_a_disk_without_room_is_found_before_the_download(
         return reply
 
     answering(answer)
-    with pytest.raises(TarmacError, match=r"needs 1073741824\.00 GiB more") as caught:
+    with pytest.raises(GPUproofError, match=r"needs 1073741824\.00 GiB more") as caught:
         bring(S3Prefix("rows", "data/"), Aws(), cache, Watch())
     assert asked == [""]
-    assert "TARMAC_CACHE_DIR" in str(caught.value.remedy)
+    assert "GPUPROOF_CACHE_DIR" in str(caught.value.remedy)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -292,7 +292,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half(
         # As if somebody else took the room between the look and the write.
         roomy = shutil.disk_usage("/")._replace(free=2**40)
         monkeypatch.setattr(s3_inputs.shutil, "disk_usage", lambda _: roomy)
-        with pytest.raises(TarmacError, match="The disk became full"):
+        with pytest.raises(GPUproofError, match="The disk became full"):
             brought(bucket, "data/", disk)
         assert leftovers(disk) == []
         assert list((disk / "s3" / "channels").iterdir()) == []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.errors import ExitCode, InvalidJob
-from tarmac.places.aws import S3Object
-from tarmac.places.local.s3_layout import Layout, S3Prefix, lay_out
+from gpuproof.errors import ExitCode, InvalidJob
+from gpuproof.places.aws import S3Object
+from gpuproof.places.local.s3_layout import Layout, S3Prefix, lay_out
 
 
 def laid_out(prefix: str, *keys: str, size: int = 1) -> Layout:

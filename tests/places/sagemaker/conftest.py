@@ -10,7 +10,7 @@ import pytest
 from aws_emulator import RunningEmulator, running_emulator
 from sagemaker_desk import Desk
 
-_FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "TARMAC_ROLE_ARN", "TARMAC_BUCKET")
+_FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "GPUPROOF_ROLE_ARN", "GPUPROOF_BUCKET")
 _NUMBERS = itertools.count(1)
 
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 from sagemaker_desk import Desk, struck
 
-import tarmac
-from tarmac import settings
-from tarmac.errors import UsageError
-from tarmac.places.aws import AwsRefused
+import gpuproof
+from gpuproof import settings
+from gpuproof.errors import UsageError
+from gpuproof.places.aws import AwsRefused
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TARMAC_CACHE_DIR", str(desk.emulator.state.parent / "cache"))
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(desk.emulator.state.parent / "cache"))
     monkeypatch.chdir(desk.folder)
     settings._made.cache_clear()
     yield
@@ -27,7 +27,7 @@ def _own_cache(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_job_runs_there_and_its_output_can_be_caught(desk: Desk) -> None:
     logs = io.BytesIO()
-    run = tarmac.run(desk.training(arguments=["--fast"]), on="sagemaker", logs=logs)
+    run = gpuproof.run(desk.training(arguments=["--fast"]), on="sagemaker", logs=logs)
     assert logs.getvalue() == b"it runs --fast\n"
     assert run.record.status == "Completed"
     assert (run.verdict or {})["outcome"] == "no-gpu-expected"
@@ -36,7 +36,7 @@ def test_a_job_runs_there_and_its_output_can_be_caught(desk: Desk) -> None:
 
 def test_without_waiting_the_run_goes_on(desk: Desk) -> None:
     (desk.folder / "src" / "train.py").write_text("import time\ntime.sleep(600)\n")
-    run = tarmac.run(desk.training(), on="sagemaker", wait=False)
+    run = gpuproof.run(desk.training(), on="sagemaker", wait=False)
     assert not run.record.has_ended
     run.stop()
     assert run.wait().status == "Stopped"
@@ -52,7 +52,7 @@ def test_an_interrupt_stops_the_run_before_it_is_passed_on(desk: Desk) -> None:
     )
     job = desk.training(name="impatient")
     with pytest.raises(KeyboardInterrupt):
-        tarmac.run(job, on="sagemaker", logs=Impatient())
+        gpuproof.run(job, on="sagemaker", logs=Impatient())
     (name,) = [name for name in desk.jobs() if name.startswith("impatient-")]
     assert (desk.aws.describe_job("training", name) or {})["TrainingJobStatus"] == "Stopped"
 
@@ -60,7 +60,7 @@ def test_an_interrupt_stops_the_run_before_it_is_passed_on(desk: Desk) -> None:
 def test_no_capacity_leads_to_the_next_type(desk: Desk) -> None:
     job = desk.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"], require_gpu=False)
     with struck(desk.emulator, "capacity,instance=ml.g5.xlarge"):
-        run = tarmac.run(job, on="sagemaker", logs=io.BytesIO())
+        run = gpuproof.run(job, on="sagemaker", logs=io.BytesIO())
     assert (run.record.status, run.record.instance_type) == ("Completed", "ml.m5.xlarge")
 
 
@@ -69,16 +69,16 @@ def test_what_is_made_and_what_it_may_cost_is_said_before(
 ) -> None:
     job = desk.training(instance_type="ml.g5.xlarge", max_duration=None, require_gpu=False)
     with struck(desk.emulator, "access-denied,operation=CreateTrainingJob"), pytest.raises(AwsRefused):
-        tarmac.run(job, on="sagemaker")
+        gpuproof.run(job, on="sagemaker")
     said = capsys.readouterr().err
-    assert "tarmac: no max_duration: SageMaker stops it after 1d, which may cost $33.80" in said
+    assert "gpuproof: no max_duration: SageMaker stops it after 1d, which may cost $33.80" in said
 
 
 def test_results_come_to_the_folder_that_the_job_names(desk: Desk) -> None:
-    run = tarmac.run(desk.training(output="results"), on="sagemaker", logs=io.BytesIO())
+    run = gpuproof.run(desk.training(output="results"), on="sagemaker", logs=io.BytesIO())
     assert (desk.folder / "results" / run.id / "output" / "model.tar.gz").is_file()
 
 
 def test_an_interpreter_of_this_machine_is_refused(desk: Desk) -> None:
     with pytest.raises(UsageError, match="container image"):
-        tarmac.run(desk.training(), on="sagemaker", python="python3.9")  # type: ignore[call-overload]
+        gpuproof.run(desk.training(), on="sagemaker", python="python3.9")  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""Which bucket a job goes through, and how Tarmac's own is made."""
+"""Which bucket a job goes through, and how GPUproof's own is made."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from faulty_aws import FaultyAws, Said, xml_error
 from s3_server import MotoServer
 
-from tarmac.errors import UsageError
-from tarmac.places.aws import Aws, AwsRefused
-from tarmac.places.sagemaker.bucket import BucketPlan, own_bucket_name, plan_bucket
+from gpuproof.errors import UsageError
+from gpuproof.places.aws import Aws, AwsRefused
+from gpuproof.places.sagemaker.bucket import BucketPlan, own_bucket_name, plan_bucket
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ ACCOUNT = "123456789012"
 @pytest.fixture
 def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iterator[FaultyAws]:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
-    aws_environment.delenv("TARMAC_BUCKET", raising=False)
+    aws_environment.delenv("GPUPROOF_BUCKET", raising=False)
     with FaultyAws(moto_server.url) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         yield server
@@ -34,7 +34,7 @@ def client(region: str = "us-east-1") -> Aws:
 
 @pytest.fixture
 def clean(faulty: FaultyAws) -> Iterator[None]:
-    """No bucket of Tarmac's own in these regions, before and after."""
+    """No bucket of GPUproof's own in these regions, before and after."""
     yield
     for region in ("us-east-1", "eu-west-1"):
         with contextlib.suppress(AwsRefused):
@@ -56,7 +56,7 @@ def test_the_flag_goes_before_the_job_and_the_job_before_the_environment(
     moto_server: MotoServer, faulty: FaultyAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [moto_server.bucket().name for _ in range(3)]
-    monkeypatch.setenv("TARMAC_BUCKET", names[2])
+    monkeypatch.setenv("GPUPROOF_BUCKET", names[2])
     assert plan_bucket(client(), names[0], names[1]).name == names[0]
     assert plan_bucket(client(), None, names[1]).name == names[1]
     assert plan_bucket(client()).name == names[2]
@@ -93,10 +93,10 @@ def test_an_address_below_a_bucket_is_no_bucket(faulty: FaultyAws) -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 @pytest.mark.usefixtures("clean")
-def test_tarmacs_own_bucket_is_planned_told_and_made_private(region: str) -> None:
+def test_gpuproofs_own_bucket_is_planned_told_and_made_private(region: str) -> None:
     aws = client(region)
     plan = plan_bucket(aws)
-    assert plan.name == f"tarmac-{ACCOUNT}-{region}"
+    assert plan.name == f"gpuproof-{ACCOUNT}-{region}"
     assert plan.note is not None
     assert plan.name in plan.note
     assert aws.bucket_region(plan.name) is None  # nothing was made by planning it
@@ -113,10 +113,10 @@ def test_tarmacs_own_bucket_is_planned_told_and_made_private(region: str) -> Non
     rules = {
         rule["ID"]: rule for rule in aws.call("s3", "get_bucket_lifecycle_configuration", **name)["Rules"]
     }
-    assert rules["tarmac-objects"]["Expiration"]["Days"] == 30
-    assert rules["tarmac-objects"]["Filter"]["Prefix"] == "tarmac/objects/"
-    assert rules["tarmac-code"]["Filter"]["And"]["Prefix"] == "tarmac/runs/"
-    assert rules["tarmac-broken-uploads"]["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] == 1
+    assert rules["gpuproof-objects"]["Expiration"]["Days"] == 30
+    assert rules["gpuproof-objects"]["Filter"]["Prefix"] == "gpuproof/objects/"
+    assert rules["gpuproof-code"]["Filter"]["And"]["Prefix"] == "gpuproof/runs/"
+    assert rules["gpuproof-broken-uploads"]["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] == 1
     assert plan_bucket(aws) == BucketPlan(plan.name, region)
 
 
@@ -131,11 +131,11 @@ def test_making_the_bucket_can_be_taken_back() -> None:
     assert aws.bucket_region(plan.name) is None
 
 
-def test_tarmacs_name_in_somebody_elses_hands_is_not_used(faulty: FaultyAws) -> None:
+def test_gpuproofs_name_in_somebody_elses_hands_is_not_used(faulty: FaultyAws) -> None:
     faulty.fault("HEAD", Said(403, b""))
     with pytest.raises(UsageError, match="belongs to another account, or you may not see it: 403") as caught:
         plan_bucket(client())
-    assert "TARMAC_BUCKET" in str(caught.value.remedy)
+    assert "GPUPROOF_BUCKET" in str(caught.value.remedy)
     assert faulty.requests[-1].headers["x-amz-expected-bucket-owner"] == ACCOUNT
 
 

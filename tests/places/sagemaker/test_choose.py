@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.errors import InvalidJob
-from tarmac.jobs.spec import ProcessingJob, TrainingJob
-from tarmac.places.sagemaker.choose import MOST_CANDIDATES, Choice, choose
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+from gpuproof.places.sagemaker.choose import MOST_CANDIDATES, Choice, choose
 
 REGION = "us-west-2"
 

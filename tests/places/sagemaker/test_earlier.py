@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tarmac.jobs import TrainingJob
-from tarmac.places.aws import Aws, S3Object
-from tarmac.places.sagemaker.earlier import Earlier, earlier_checkpoints
+from gpuproof.jobs import TrainingJob
+from gpuproof.places.aws import Aws, S3Object
+from gpuproof.places.sagemaker.earlier import Earlier, earlier_checkpoints
 
 BUCKET = "runs"
 ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-job/"
@@ -41,7 +41,7 @@ class Account(Aws):
     ) -> dict[str, Any]:
         if operation == "describe_training_job":
             name = request["TrainingJobName"]
-            address = f"s3://{BUCKET}/tarmac/checkpoints/train/{name}/"
+            address = f"s3://{BUCKET}/gpuproof/checkpoints/train/{name}/"
             return {"CheckpointConfig": {"S3Uri": address}}
         assert operation == "list_training_jobs"
         self.pages += 1
@@ -71,9 +71,9 @@ def run_id(number: int) -> str:
 def tags(*numbers: int, fresh: int | None = None) -> dict[str, dict[str, str]]:
     return {
         run_id(number): {
-            "tarmac:run": run_id(number),
-            "tarmac:job": "train",
-            **({"tarmac:fresh": "true"} if number == fresh else {}),
+            "gpuproof:run": run_id(number),
+            "gpuproof:job": "train",
+            **({"gpuproof:fresh": "true"} if number == fresh else {}),
         }
         for number in numbers
     }
@@ -98,7 +98,7 @@ def test_a_list_is_read_no_further_than_to_the_jobs_own_runs() -> None:
 def test_the_newest_run_that_left_some_is_gone_on_from_among_other_peoples_jobs() -> None:
     jobs = [*OTHERS[:150], (run_id(3), "InProgress"), (run_id(2), "Failed"), (run_id(1), "Stopped")]
     account = Account(jobs, tags(1, 2, 3), (run_id(1),))
-    address = f"s3://{BUCKET}/tarmac/checkpoints/train/{run_id(1)}/"
+    address = f"s3://{BUCKET}/gpuproof/checkpoints/train/{run_id(1)}/"
     assert earlier_checkpoints(account, JOB, BUCKET) == Earlier(address, run_id(1))
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.errors import InvalidJob
-from tarmac.jobs.source import collect
-from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
-from tarmac.places.sagemaker.choose import Candidate, choose
-from tarmac.places.sagemaker.framework import Framework, framework_of
-from tarmac.places.sagemaker.image import ChosenImage, choose_image, gpu_problem
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.source import collect
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.places.sagemaker.choose import Candidate, choose
+from gpuproof.places.sagemaker.framework import Framework, framework_of
+from gpuproof.places.sagemaker.image import ChosenImage, choose_image, gpu_problem
 
 REGION = "eu-central-1"
 

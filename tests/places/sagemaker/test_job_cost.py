@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.places.sagemaker.cost import Fleet, bill_of, fleets_of, hourly_price
+from gpuproof.catalogue import Catalogue
+from gpuproof.places.sagemaker.cost import Fleet, bill_of, fleets_of, hourly_price
 
 START = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 NOW = (START + timedelta(seconds=600)).timestamp()

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from cloudwatch import Streams
 
-from tarmac.agent.marks import VERDICT_MARK
-from tarmac.errors import RunNotFound, TarmacError
-from tarmac.places.aws import AwsRefused, AwsUnreachable, NoCredentials
-from tarmac.places.place import Event, Live, Notice, Output
-from tarmac.places.record import RunRecord
-from tarmac.places.sagemaker.following import (
+from gpuproof.agent.marks import VERDICT_MARK
+from gpuproof.errors import GPUproofError, RunNotFound
+from gpuproof.places.aws import AwsRefused, AwsUnreachable, NoCredentials
+from gpuproof.places.place import Event, Live, Notice, Output
+from gpuproof.places.record import RunRecord
+from gpuproof.places.sagemaker.following import (
     LATE_SECONDS,
     LATEST_SECONDS,
     PATIENCE_SECONDS,
@@ -21,7 +21,7 @@ from tarmac.places.sagemaker.following import (
     follow,
     pause,
 )
-from tarmac.places.sagemaker.logs import LogReader
+from gpuproof.places.sagemaker.logs import LogReader
 
 VERDICT = VERDICT_MARK + '{"outcome": "used"}'
 
@@ -218,7 +218,7 @@ class TestTrouble:
             list(world.follow())
         assert PATIENCE_SECONDS < world.now < 2 * PATIENCE_SECONDS
         assert "job goes on at AWS" in caught.value.message
-        assert "tarmac logs -f job" in str(caught.value.remedy)
+        assert "gpuproof logs -f job" in str(caught.value.remedy)
 
     @pytest.mark.parametrize(
         "error",
@@ -229,13 +229,13 @@ class TestTrouble:
         ],
     )
     def test_an_expired_token_says_to_sign_in_again_and_how_to_go_on(
-        self, world: World, error: TarmacError
+        self, world: World, error: GPUproofError
     ) -> None:
         world.faults = {3: error}
         with pytest.raises(type(error)) as caught:
             list(world.follow())
         assert "Sign in again" in str(caught.value.remedy)
-        assert str(caught.value.remedy).endswith("tarmac logs -f job --region eu-west-1")
+        assert str(caught.value.remedy).endswith("gpuproof logs -f job --region eu-west-1")
         assert len(world.looks) == 3
 
     def test_what_is_not_allowed_ends_it_at_once(self, world: World) -> None:

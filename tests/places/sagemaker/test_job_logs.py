@@ -8,10 +8,10 @@ import time
 import pytest
 from cloudwatch import Streams
 
-from tarmac.agent import container
-from tarmac.agent.marks import VERDICT_MARK, WORDS_MARK
-from tarmac.places.aws import AwsUnreachable, LogEvent
-from tarmac.places.sagemaker.logs import LogReader, read_tails
+from gpuproof.agent import container
+from gpuproof.agent.marks import VERDICT_MARK, WORDS_MARK
+from gpuproof.places.aws import AwsUnreachable, LogEvent
+from gpuproof.places.sagemaker.logs import LogReader, read_tails
 
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
 LINE = VERDICT_MARK + json.dumps(VERDICT)
@@ -172,8 +172,8 @@ class TestTheAgentsWords:
         assert log.words == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
 
     def test_what_the_runtime_library_says_in_the_script_stays(self, streams: Streams) -> None:
-        streams.say("algo-1", "tarmac: PyTorch runs on the CPU")
-        assert text(reader(streams)) == "tarmac: PyTorch runs on the CPU\n"
+        streams.say("algo-1", "gpuproof: PyTorch runs on the CPU")
+        assert text(reader(streams)) == "gpuproof: PyTorch runs on the CPU\n"
 
 
 class TestTheEndOfTheLog:

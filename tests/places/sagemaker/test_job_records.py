@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.catalogue import Catalogue
-from tarmac.errors import ExitCode
-from tarmac.places.record import RunRecord
-from tarmac.places.sagemaker.records import (
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import ExitCode
+from gpuproof.places.record import RunRecord
+from gpuproof.places.sagemaker.records import (
     exit_code_in,
     is_run_id,
     job_name_in,
@@ -22,7 +22,7 @@ from tarmac.places.sagemaker.records import (
 
 START = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 RUN = "train-20260501-120000-ab12"
-TAGS = {"tarmac:run": RUN, "tarmac:job": "train", "tarmac:require-gpu": "true"}
+TAGS = {"gpuproof:run": RUN, "gpuproof:job": "train", "gpuproof:require-gpu": "true"}
 
 
 def at(seconds: float) -> datetime:
@@ -113,7 +113,7 @@ def test_a_verdict_decides_the_outcome_of_a_job_that_completed() -> None:
 def test_without_a_verdict_a_required_gpu_leaves_it_undecided() -> None:
     done = training(TrainingJobStatus="Completed", TrainingEndTime=at(200))
     assert read(done).outcome == ExitCode.UNDECIDED
-    assert read(done, tags={"tarmac:run": RUN}).outcome == ExitCode.OK
+    assert read(done, tags={"gpuproof:run": RUN}).outcome == ExitCode.OK
 
 
 def test_a_job_stopped_for_its_unused_gpu_says_so_by_its_code() -> None:
@@ -138,7 +138,7 @@ def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
     (once,) = read(going_on).notes
     (_, again) = read({**going_on, "TrainingJobStatus": "Stopped"}).notes
     assert "once" in once
-    assert "the same `tarmac run` goes on from its checkpoints" in again
+    assert "the same `gpuproof run` goes on from its checkpoints" in again
 
 
 def test_the_last_values_of_metrics_are_in_the_record() -> None:
@@ -200,7 +200,9 @@ def test_a_listed_job_has_what_lists_and_tags_say() -> None:
         "CreationTime": START,
         "TrainingEndTime": at(100),
     }
-    record = listed_record("training", summary, {**TAGS, "tarmac:instance": "2 x ml.g5.xlarge"}, "us-east-1")
+    record = listed_record(
+        "training", summary, {**TAGS, "gpuproof:instance": "2 x ml.g5.xlarge"}, "us-east-1"
+    )
     assert (record.job_name, record.instance_type, record.instance_count) == ("train", "ml.g5.xlarge", 2)
     assert (record.status, record.cost, record.seconds(0.0)) == ("Completed", None, None)
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from archives import archive
 
-from tarmac.agent.artifacts import ArtifactError
-from tarmac.errors import InvalidJob, TarmacError
-from tarmac.places.aws import Aws
-from tarmac.places.local.s3_layout import S3Prefix
-from tarmac.places.sagemaker.results import (
+from gpuproof.agent.artifacts import ArtifactError
+from gpuproof.errors import GPUproofError, InvalidJob
+from gpuproof.places.aws import Aws
+from gpuproof.places.local.s3_layout import S3Prefix
+from gpuproof.places.sagemaker.results import (
     Downloads,
     find_artifacts,
     results_of,
-    said_as_tarmac_error,
+    said_as_gpuproof_error,
 )
 
 
@@ -39,7 +39,7 @@ def test_a_training_jobs_archives_lie_below_its_output_path_and_name() -> None:
 def test_a_processing_jobs_outputs_have_names_and_the_verdict_is_none_of_them() -> None:
     outputs = [
         {"OutputName": "rows", "S3Output": {"S3Uri": "s3://b/rows", "LocalPath": "/opt/ml/processing/rows"}},
-        {"OutputName": "tarmac", "S3Output": {"S3Uri": "s3://b/runs/x/verdict/", "LocalPath": "/o"}},
+        {"OutputName": "gpuproof", "S3Output": {"S3Uri": "s3://b/runs/x/verdict/", "LocalPath": "/o"}},
         {"OutputName": "features", "FeatureStoreOutput": {"FeatureGroupName": "f"}},
     ]
     found = results_of("processing", {"ProcessingOutputConfig": {"Outputs": outputs}})
@@ -119,8 +119,8 @@ class TestArchives:
         told: list[Any] = []
         try:
             with (
-                pytest.raises(TarmacError, match="No space left on device") as caught,
-                said_as_tarmac_error(disk, "s3://b/o/"),
+                pytest.raises(GPUproofError, match="No space left on device") as caught,
+                said_as_gpuproof_error(disk, "s3://b/o/"),
             ):
                 list(Downloads(Aws(), lambda *one: told.append(one)).archives(prefix(bucket, "o/"), disk))
             assert list(disk.iterdir()) == []

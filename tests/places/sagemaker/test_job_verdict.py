@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from archives import archive
 
-from tarmac.places.aws import Aws
-from tarmac.places.sagemaker.verdict import (
+from gpuproof.places.aws import Aws
+from gpuproof.places.sagemaker.verdict import (
     MOST_ARCHIVE,
     Report,
     from_archive,
@@ -36,10 +36,10 @@ def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
     content = archive(
         **{
             "metrics.json": b"{}",
-            "deep/tarmac/algo-1/verdict.json": b'{"outcome": "wrong place"}',
-            "tarmac/algo-1/run.json": b'{"exit_code": 3}',
-            "tarmac/algo-1/verdict.json": json.dumps(verdict("used")).encode(),
-            "./tarmac/algo-2/verdict.json": json.dumps(verdict("idle")).encode(),
+            "deep/gpuproof/algo-1/verdict.json": b'{"outcome": "wrong place"}',
+            "gpuproof/algo-1/run.json": b'{"exit_code": 3}',
+            "gpuproof/algo-1/verdict.json": json.dumps(verdict("used")).encode(),
+            "./gpuproof/algo-2/verdict.json": json.dumps(verdict("idle")).encode(),
         }
     )
     found = stored(bucket, content)
@@ -50,13 +50,13 @@ def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
 
 def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None:
     noise = random.Random(1).randbytes(500_000)
-    whole = archive(**{"tarmac/algo-1/verdict.json": json.dumps(verdict("used")).encode(), "big": noise})
+    whole = archive(**{"gpuproof/algo-1/verdict.json": json.dumps(verdict("used")).encode(), "big": noise})
     assert stored(bucket, whole[: len(whole) // 2]).keys() == {"algo-1"}
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"no archive", archive(), archive(**{"tarmac/algo-1/verdict.json": b"["})],
+    [b"", b"no archive", archive(), archive(**{"gpuproof/algo-1/verdict.json": b"["})],
     ids=["nothing", "no archive", "an empty archive", "half a verdict"],
 )
 def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
@@ -64,7 +64,7 @@ def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
 
 
 def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
-    from tarmac.places.aws import S3Object
+    from gpuproof.places.aws import S3Object
 
     assert from_archive(Aws(), S3Object(bucket.name, "not there", MOST_ARCHIVE + 1, "e", 0.0)) == {}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.places.sagemaker import layout
-from tarmac.places.sagemaker.layout import RunLayout
+from gpuproof.places.sagemaker import layout
+from gpuproof.places.sagemaker.layout import RunLayout
 
 RUN = RunLayout("mnist-20261121-120000-ab12")
 
@@ -11,12 +11,12 @@ RUN = RunLayout("mnist-20261121-120000-ab12")
 def test_all_that_is_a_runs_own_lies_below_its_prefix() -> None:
     own = [RUN.code, RUN.agent, RUN.source, RUN.job, RUN.output, RUN.model_archive, RUN.verdict]
     assert all(key.startswith(RUN.prefix) for key in own)
-    assert RUN.prefix == "tarmac/runs/mnist-20261121-120000-ab12/"
+    assert RUN.prefix == "gpuproof/runs/mnist-20261121-120000-ab12/"
 
 
 def test_the_code_channel_holds_nothing_but_code() -> None:
     assert [RUN.agent, RUN.source, RUN.job] == [
-        f"{RUN.code}tarmac-agent.pyz",
+        f"{RUN.code}gpuproof-agent.pyz",
         f"{RUN.code}source.tar.gz",
         f"{RUN.code}job.json",
     ]
@@ -42,7 +42,7 @@ def test_everything_lies_below_one_prefix_that_a_policy_can_name() -> None:
         RUN.processing_output("report"),
     ]
     assert all(key.startswith(layout.ROOT) for key in keys)
-    assert layout.uri("data", keys[0]) == "s3://data/tarmac/objects/d1"
+    assert layout.uri("data", keys[0]) == "s3://data/gpuproof/objects/d1"
 
 
 def test_no_prefix_begins_another_runs_or_jobs() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.places.aws import Aws
-from tarmac.places.sagemaker.runs import SageMakerRuns
+from gpuproof.places.aws import Aws
+from gpuproof.places.sagemaker.runs import SageMakerRuns
 
 BEGINNING = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class Account(Aws):
 
     def tagged(self, key: str, *_: Any, **__: Any) -> Iterator[tuple[str, dict[str, str]]]:
         for job in self._runs():
-            removed = {"tarmac:removed": "true"} if job["TrainingJobName"] in self._removed else {}
+            removed = {"gpuproof:removed": "true"} if job["TrainingJobName"] in self._removed else {}
             yield job["TrainingJobArn"], {key: job["TrainingJobName"], **removed}
 
     def _ask(

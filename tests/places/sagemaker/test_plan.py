@@ -10,11 +10,11 @@ import pytest
 from aws_emulator import RunningEmulator
 from sagemaker_desk import Desk
 
-from tarmac.errors import InvalidJob, UsageError
-from tarmac.places.aws import Aws, AwsRefused, NoCredentials
-from tarmac.places.sagemaker.calls import lines, to_json
-from tarmac.places.sagemaker.place import SageMakerPlace
-from tarmac.places.sagemaker.plan import plan_calls
+from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.places.aws import Aws, AwsRefused, NoCredentials
+from gpuproof.places.sagemaker.calls import lines, to_json
+from gpuproof.places.sagemaker.place import SageMakerPlace
+from gpuproof.places.sagemaker.plan import plan_calls
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +118,7 @@ def test_results_that_go_to_s3_go_where_the_job_says(desk: Desk) -> None:
     plan = desk.place().plan(desk.training(output=f"s3://{desk.bucket}/mine"))
     assert plan.addresses.output == f"s3://{desk.bucket}/mine"
     plan = desk.place().plan(desk.training(output="here"))
-    assert plan.addresses.output == f"s3://{desk.bucket}/tarmac/runs/{plan.run_id}/output/"
+    assert plan.addresses.output == f"s3://{desk.bucket}/gpuproof/runs/{plan.run_id}/output/"
 
 
 def test_what_the_script_left_here_before_is_no_source(desk: Desk) -> None:
@@ -163,9 +163,9 @@ def test_what_cannot_run_is_refused(desk: Desk, keys: dict[str, Any], said: str)
     assert said in refused(desk, desk.training(**keys)).message
 
 
-def test_a_mount_over_tarmacs_own_files_is_refused(desk: Desk) -> None:
-    job = desk.processing(inputs={"/opt/ml/processing/tarmac/data": "data"})
-    assert "Tarmac's own files" in refused(desk, job).message
+def test_a_mount_over_gpuproofs_own_files_is_refused(desk: Desk) -> None:
+    job = desk.processing(inputs={"/opt/ml/processing/gpuproof/data": "data"})
+    assert "GPUproof's own files" in refused(desk, job).message
 
 
 def test_a_processing_job_on_spot_runs_on_demand_and_says_so(desk: Desk) -> None:
@@ -180,7 +180,7 @@ def test_checkpoints_of_a_run_that_did_not_complete_are_taken_over(desk: Desk) -
     job = desk.training(name="goes-on")
     place = desk.place()
     first = place.plan(job)
-    assert first.checkpoints == f"s3://{desk.bucket}/tarmac/checkpoints/goes-on/{first.run_id}/"
+    assert first.checkpoints == f"s3://{desk.bucket}/gpuproof/checkpoints/goes-on/{first.run_id}/"
     assert place.submit(first).run.wait().status == "Failed"
     second = place.plan(job)
     assert second.checkpoints == first.checkpoints

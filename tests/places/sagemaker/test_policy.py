@@ -1,4 +1,4 @@
-"""The least that AWS has to allow, held against what Tarmac really asks."""
+"""The least that AWS has to allow, held against what GPUproof really asks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import tarmac
-from tarmac.places.sagemaker.layout import RunLayout
-from tarmac.places.sagemaker.policy import Scope, read_actions, role_policy, trust_policy, user_policy
+import gpuproof
+from gpuproof.places.sagemaker.layout import RunLayout
+from gpuproof.places.sagemaker.policy import Scope, read_actions, role_policy, trust_policy, user_policy
 
 ROOMS = ("aws", "sagemaker")
 SERVICES = (
@@ -47,7 +47,7 @@ def operations() -> dict[str, set[str]]:
 
 def asked_in_code() -> set[str]:
     """Operations whose names the code of the places holds, or composes with a job's kind."""
-    places = Path(tarmac.__file__).parent / "places"
+    places = Path(gpuproof.__file__).parent / "places"
     trees = (ast.parse(path.read_text()) for room in ROOMS for path in (places / room).rglob("*.py"))
     texts = {text for tree in trees for node in ast.walk(tree) for text in spelled(node)}
     return {text for text in texts if text in operations()}
@@ -90,7 +90,7 @@ def test_each_operation_is_listed_under_its_service() -> None:
 def test_the_operations_that_moving_files_takes_are_covered() -> None:
     """boto3's transfers ask these by themselves: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html"""
     policy = user_policy(SCOPE)
-    key = f"arn:aws:s3:::tarmac-123456789012-eu-west-1/{RunLayout('job').source}"
+    key = f"arn:aws:s3:::gpuproof-123456789012-eu-west-1/{RunLayout('job').source}"
     for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObjectTagging"):
         assert allowed(policy, action, key), action
 
@@ -120,12 +120,12 @@ def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
     assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
-def test_jobs_can_be_made_and_stopped_only_with_tarmacs_tag() -> None:
+def test_jobs_can_be_made_and_stopped_only_with_gpuproofs_tag() -> None:
     job = "arn:aws:sagemaker:eu-west-1:123456789012:training-job/job"
     (made,) = allowed(user_policy(SCOPE), "sagemaker:CreateTrainingJob", job)
-    assert made["Condition"] == {"Null": {"aws:RequestTag/tarmac:run": "false"}}
+    assert made["Condition"] == {"Null": {"aws:RequestTag/gpuproof:run": "false"}}
     (stopped,) = allowed(user_policy(SCOPE), "sagemaker:StopTrainingJob", job)
-    assert stopped["Condition"] == {"Null": {"aws:ResourceTag/tarmac:run": "false"}}
+    assert stopped["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:run": "false"}}
 
 
 def test_a_look_at_a_job_needs_no_tag_so_that_a_missing_one_is_seen_to_be_missing() -> None:
@@ -142,11 +142,11 @@ def test_buckets_are_made_only_where_none_is_named() -> None:
     assert not allowed(own, "s3:GetObject", "arn:aws:s3:::data/elsewhere")
 
 
-def test_the_role_reaches_tarmacs_prefix_and_no_other_key() -> None:
+def test_the_role_reaches_gpuproofs_prefix_and_no_other_key() -> None:
     policy = role_policy(Scope(bucket="data"))
     assert allowed(policy, "s3:PutObject", f"arn:aws:s3:::data/{RunLayout('job').output}model.tar.gz")
     assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::data/other")
-    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::other/tarmac/x")
+    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::other/gpuproof/x")
 
 
 @pytest.mark.parametrize("group", ["TrainingJobs", "ProcessingJobs"])
@@ -205,7 +205,7 @@ def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> Non
 def test_every_action_has_a_source() -> None:
     import csv
 
-    table = Path(tarmac.__file__).parent / "places" / "sagemaker" / "data" / "actions.csv"
+    table = Path(gpuproof.__file__).parent / "places" / "sagemaker" / "data" / "actions.csv"
     with table.open(newline="") as file:
         for row in csv.DictReader(file):
             assert row["source"].startswith("https://docs.aws.amazon.com/")

@@ -10,23 +10,23 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from tarmac.agent.contract import hyperparameter_texts
-from tarmac.agent.job import UnusedGpuRule
-from tarmac.catalogue import Catalogue
-from tarmac.errors import InvalidJob
-from tarmac.jobs.spec import Job, ProcessingJob, TrainingJob
-from tarmac.places.expectation import ExpectedGpus
-from tarmac.places.sagemaker.choose import Candidate
-from tarmac.places.sagemaker.image import ChosenImage
-from tarmac.places.sagemaker.limits import check_limits
-from tarmac.places.sagemaker.order import container_order
-from tarmac.places.sagemaker.parts import Addresses, Order, Target
-from tarmac.places.sagemaker.processing import processing_request
-from tarmac.places.sagemaker.training import training_request
+from gpuproof.agent.contract import hyperparameter_texts
+from gpuproof.agent.job import UnusedGpuRule
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.places.expectation import ExpectedGpus
+from gpuproof.places.sagemaker.choose import Candidate
+from gpuproof.places.sagemaker.image import ChosenImage
+from gpuproof.places.sagemaker.limits import check_limits
+from gpuproof.places.sagemaker.order import container_order
+from gpuproof.places.sagemaker.parts import Addresses, Order, Target
+from gpuproof.places.sagemaker.processing import processing_request
+from gpuproof.places.sagemaker.training import training_request
 
 RUN = "train-20260101-120000-ab12"
 ROLE = "arn:aws:iam::123456789012:role/Training"
-CODE = f"s3://bucket/tarmac/runs/{RUN}/code/"
+CODE = f"s3://bucket/gpuproof/runs/{RUN}/code/"
 CATALOGUE = Catalogue.load()
 MODEL = botocore.session.get_session().get_service_model("sagemaker")
 
@@ -78,7 +78,7 @@ def test_the_agent_is_the_entry_point_and_lies_in_the_code_channel() -> None:
     folder = "/opt/ml/input/data/code"
     assert request["AlgorithmSpecification"]["ContainerEntrypoint"] == [
         "python3",
-        f"{folder}/tarmac-agent.pyz",
+        f"{folder}/gpuproof-agent.pyz",
         "--container",
         folder,
     ]
@@ -88,10 +88,10 @@ def test_the_agent_is_the_entry_point_and_lies_in_the_code_channel() -> None:
 
 def test_the_users_own_channel_code_stays_the_users() -> None:
     request = training(inputs={"code": "s3://bucket/mine"})
-    assert [one["ChannelName"] for one in request["InputDataConfig"]] == ["code", "tarmac"]
+    assert [one["ChannelName"] for one in request["InputDataConfig"]] == ["code", "gpuproof"]
     assert (
         request["AlgorithmSpecification"]["ContainerEntrypoint"][1]
-        == "/opt/ml/input/data/tarmac/tarmac-agent.pyz"
+        == "/opt/ml/input/data/gpuproof/gpuproof-agent.pyz"
     )
 
 
@@ -170,25 +170,25 @@ def test_everything_else_that_the_job_says_reaches_the_training_request() -> Non
     ]
     assert request["Environment"] == {"A": "1"}
     assert tags(request)["team"] == "vision"
-    assert tags(request)["tarmac:instance"] == "2 x ml.g5.xlarge"
+    assert tags(request)["gpuproof:instance"] == "2 x ml.g5.xlarge"
 
 
 def test_the_tags_are_the_record_of_the_run() -> None:
     found = tags(training("ml.g5.12xlarge"))
-    assert found["tarmac:run"] == RUN
-    assert found["tarmac:job"] == "train"
-    assert found["tarmac:kind"] == "training"
-    assert found["tarmac:bucket"] == "bucket"
-    assert found["tarmac:expects"] == "4 A10G"
-    assert found["tarmac:require-gpu"] == "true"
-    assert tags(training("ml.m5.xlarge"))["tarmac:require-gpu"] == "false"
+    assert found["gpuproof:run"] == RUN
+    assert found["gpuproof:job"] == "train"
+    assert found["gpuproof:kind"] == "training"
+    assert found["gpuproof:bucket"] == "bucket"
+    assert found["gpuproof:expects"] == "4 A10G"
+    assert found["gpuproof:require-gpu"] == "true"
+    assert tags(training("ml.m5.xlarge"))["gpuproof:require-gpu"] == "false"
 
 
 def test_tags_of_several_models_keep_to_the_characters_that_tags_may_have() -> None:
     job = TrainingJob(entry_point="train.py")
     made = order(job)
     made = replace(made, target=replace(made.target, expected=ExpectedGpus(1, "A10G, L4", "test")))
-    assert tags(valid("CreateTrainingJob", training_request(made, job)))["tarmac:expects"] == "1 A10G  L4"
+    assert tags(valid("CreateTrainingJob", training_request(made, job)))["gpuproof:expects"] == "1 A10G  L4"
 
 
 def test_a_processing_job_brings_its_code_beside_its_inputs_and_its_verdict_beside_its_outputs() -> None:
@@ -200,12 +200,12 @@ def test_a_processing_job_brings_its_code_beside_its_inputs_and_its_verdict_besi
     assert paths == {
         "input-1": "/opt/ml/processing/a",
         "extra": "/opt/ml/processing/input/extra",
-        "tarmac": "/opt/ml/processing/tarmac",
+        "gpuproof": "/opt/ml/processing/gpuproof",
     }
     outputs = {one["OutputName"]: one["S3Output"] for one in request["ProcessingOutputConfig"]["Outputs"]}
-    assert set(outputs) == {"train", "output-2", "tarmac"}
-    assert outputs["tarmac"]["S3UploadMode"] == "Continuous"
-    assert outputs["tarmac"]["LocalPath"] == "/opt/ml/processing/tarmac-out"
+    assert set(outputs) == {"train", "output-2", "gpuproof"}
+    assert outputs["gpuproof"]["S3UploadMode"] == "Continuous"
+    assert outputs["gpuproof"]["LocalPath"] == "/opt/ml/processing/gpuproof-out"
 
 
 def limit_problems(operation: str, request: dict[str, Any]) -> str:

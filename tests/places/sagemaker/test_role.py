@@ -9,9 +9,9 @@ import pytest
 from faulty_aws import FaultyAws, query_error
 from s3_server import MotoServer
 
-from tarmac.errors import UsageError
-from tarmac.places.aws import Aws, AwsRefused
-from tarmac.places.sagemaker.role import find_role
+from gpuproof.errors import UsageError
+from gpuproof.places.aws import Aws, AwsRefused
+from gpuproof.places.sagemaker.role import find_role
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ ACCOUNT = "123456789012"
 @pytest.fixture
 def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iterator[FaultyAws]:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
-    aws_environment.delenv("TARMAC_ROLE_ARN", raising=False)
+    aws_environment.delenv("GPUPROOF_ROLE_ARN", raising=False)
     with FaultyAws(moto_server.url) as server:
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
         yield server
@@ -65,21 +65,21 @@ def test_without_a_role_the_remedy_makes_one(aws: Aws) -> None:
     make(aws, "lambda", "lambda.amazonaws.com")
     with pytest.raises(UsageError, match="none that SageMaker may assume") as caught:
         find_role(aws)
-    assert "tarmac iam policy" in str(caught.value.remedy)
+    assert "gpuproof iam policy" in str(caught.value.remedy)
 
 
 def test_roles_that_may_not_be_listed_have_to_be_named(faulty: FaultyAws, aws: Aws) -> None:
     faulty.fault("ListRoles", query_error("AccessDenied", "no", 403))
     with pytest.raises(AwsRefused, match="ListRoles: AccessDenied") as caught:
         find_role(aws)
-    assert "TARMAC_ROLE_ARN" in str(caught.value.remedy)
+    assert "GPUPROOF_ROLE_ARN" in str(caught.value.remedy)
 
 
 def test_the_flag_goes_before_the_job_and_the_job_before_the_environment(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two, three = (make(aws, name) for name in ("one", "two", "three"))
-    monkeypatch.setenv("TARMAC_ROLE_ARN", three)
+    monkeypatch.setenv("GPUPROOF_ROLE_ARN", three)
     assert find_role(aws, one, two).arn == one
     assert find_role(aws, None, two).arn == two
     assert find_role(aws).arn == three

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sagemaker_desk import Desk, Watched, struck
 
-from tarmac.errors import ExitCode
-from tarmac.places.aws import Aws, AwsRefused
-from tarmac.places.sagemaker.attempts import attempts
-from tarmac.places.sagemaker.layout import CODE_TAGS
-from tarmac.places.sagemaker.plan import plan_calls
-from tarmac.places.sagemaker.tried import NotToBeHad
+from gpuproof.errors import ExitCode
+from gpuproof.places.aws import Aws, AwsRefused
+from gpuproof.places.sagemaker.attempts import attempts
+from gpuproof.places.sagemaker.layout import CODE_TAGS
+from gpuproof.places.sagemaker.plan import plan_calls
+from gpuproof.places.sagemaker.tried import NotToBeHad
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +150,7 @@ def test_no_quota_for_any_type_says_all_that_was_tried_and_what_each_needs(desk:
     assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in remedy
     assert "'ml.g6.xlarge for training job usage'" in remedy
     assert raised.value.exit_code == ExitCode.AWS_REFUSED
-    assert desk.objects("tarmac/runs/") == set()
+    assert desk.objects("gpuproof/runs/") == set()
 
 
 def test_no_capacity_at_creation_leads_to_the_next_type(desk: Desk) -> None:
@@ -175,7 +175,7 @@ def test_a_run_that_failed_for_capacity_is_followed_by_one_on_the_next_type(desk
     assert second.run.record.status == "Completed"
     assert second.target.name == "ml.m5.xlarge"
     assert first.run.id != second.run.id
-    assert desk.objects(f"tarmac/runs/{first.run.id}/") == set()
+    assert desk.objects(f"gpuproof/runs/{first.run.id}/") == set()
     assert [one.code for one in second.tried] == ["CapacityError"]
 
 
@@ -241,5 +241,5 @@ def test_a_processing_job_runs_and_leaves_its_outputs(desk: Desk) -> None:
     job = desk.processing(inputs={"raw": "data"}, outputs={"clean": None})
     record = desk.run(job)
     assert record.status == "Completed", record.failure_reason
-    found = desk.objects(f"tarmac/runs/{record.id}/output/clean/")
+    found = desk.objects(f"gpuproof/runs/{record.id}/output/clean/")
     assert {key.rpartition("/")[2] for key in found} == {"a.csv", "b.csv"}

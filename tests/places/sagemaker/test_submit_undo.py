@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import pytest
 from sagemaker_desk import Desk, Watched, struck
 
-from tarmac.errors import ExitCode, TarmacError
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable, S3Object
+from gpuproof.errors import ExitCode, GPUproofError
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable, S3Object
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +103,7 @@ def test_an_interrupt_takes_back_the_bucket_that_was_made_for_the_run(desk: Desk
         assert started.run.wait().status == "Completed"
         break
     assert interrupted > 12
-    assert desk.objects(f"tarmac/runs/{plan.run_id}/code/", plan.bucket.name)
+    assert desk.objects(f"gpuproof/runs/{plan.run_id}/code/", plan.bucket.name)
 
 
 def test_a_refusal_leaves_nothing(desk: Desk) -> None:
@@ -120,7 +120,7 @@ def test_a_refusal_leaves_nothing(desk: Desk) -> None:
 def test_a_refusal_of_any_request_leaves_nothing(desk: Desk, operation: str) -> None:
     place = desk.place()
     plan = place.plan(desk.training())
-    with struck(desk.emulator, f"internal-error,operation={operation}"), pytest.raises(TarmacError):
+    with struck(desk.emulator, f"internal-error,operation={operation}"), pytest.raises(GPUproofError):
         place.submit(plan)
     assert desk.objects() == set()
     assert plan.run_id not in desk.jobs("InProgress")
@@ -132,8 +132,8 @@ def test_what_was_sent_stays_when_the_connection_is_lost_for_good(desk: Desk) ->
     with struck(desk.emulator, "drop,operation=CopyObject"), pytest.raises(AwsUnreachable):
         place.submit(plan, watched)
     assert "what was sent stays in the bucket, and is not sent again" in watched.notes
-    assert desk.objects("tarmac/inputs/") != set()
-    assert desk.objects("tarmac/runs/") == set()
+    assert desk.objects("gpuproof/inputs/") != set()
+    assert desk.objects("gpuproof/runs/") == set()
 
 
 def test_what_cannot_be_taken_back_is_said(desk: Desk) -> None:
@@ -172,4 +172,4 @@ def test_files_that_cannot_be_listed_keep_nothing_else_from_being_taken_back(des
         place.submit(plan, watched)
     assert plan.run_id not in desk.jobs("InProgress")
     assert not any("/code/" in key or "/objects/" in key for key in desk.objects())
-    assert any("S3 is away. Look: tarmac show" in note for note in watched.notes)
+    assert any("S3 is away. Look: gpuproof show" in note for note in watched.notes)

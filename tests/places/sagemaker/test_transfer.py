@@ -13,12 +13,12 @@ import pytest
 from faulty_aws import FaultyAws, Said, hang_up, xml_error
 from s3_server import Bucket, MotoServer
 
-from tarmac.errors import TarmacError, UsageError
-from tarmac.jobs.source import SourceFile, SourceTree, collect
-from tarmac.places.aws import Aws, AwsRefused, AwsUnreachable
-from tarmac.places.aws.transfers import PART
-from tarmac.places.sagemaker.layout import manifest_key
-from tarmac.places.sagemaker.transfer import (
+from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.jobs.source import SourceFile, SourceTree, collect
+from gpuproof.places.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.places.aws.transfers import PART
+from gpuproof.places.sagemaker.layout import manifest_key
+from gpuproof.places.sagemaker.transfer import (
     Folder,
     pack_source,
     parcel_of,
@@ -131,7 +131,7 @@ def test_a_file_that_does_not_hold_still_is_named(tmp_path: Path, change: bytes)
             return _Changing(file, Path(self), change)
 
     tree = SourceTree(Restless(tmp_path), (SourceFile("train.py", 9, 0o644),), 9)
-    with pytest.raises(TarmacError, match=r"train\.py was written while it was sent"):
+    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
         pack_source(tree, tmp_path / "out")
 
 
@@ -177,7 +177,7 @@ def test_what_is_there_is_not_sent_again(
     again = send(aws, bucket.name, pack_source(collect(project, "train.py"), tmp_path / "2"))
     assert (again.sent, again.uri) == (0, first.uri)
     assert faulty.count("PUT") == 1
-    assert keys(bucket) == [f"tarmac/objects/{parcel.digest}"]
+    assert keys(bucket) == [f"gpuproof/objects/{parcel.digest}"]
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_an_object_that_may_expire_soon_is_sent_again(aws: Aws, bucket: Bucket, 
 @pytest.mark.slow
 def test_half_an_object_does_not_pass_for_all_of_it(aws: Aws, bucket: Bucket, project: Path) -> None:
     parcel = parcel_of(project / "train.py")
-    bucket.put(**{f"tarmac/objects/{parcel.digest}": b"pri"})
+    bucket.put(**{f"gpuproof/objects/{parcel.digest}": b"pri"})
     assert send(aws, bucket.name, parcel).sent == parcel.size
-    assert aws.get_bytes(bucket.name, f"tarmac/objects/{parcel.digest}") == b"print(1)\n"
+    assert aws.get_bytes(bucket.name, f"gpuproof/objects/{parcel.digest}") == b"print(1)\n"
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_who_may_not_look_may_still_send(faulty: FaultyAws, aws: Aws, bucket: Bu
 def test_a_small_file_that_was_written_since_does_not_go(aws: Aws, bucket: Bucket, project: Path) -> None:
     parcel = parcel_of(project / "train.py")
     (project / "train.py").write_text("print(2)\n")
-    with pytest.raises(TarmacError, match=r"train\.py was written while it was sent"):
+    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
         send(aws, bucket.name, parcel)
     assert keys(bucket) == []
 
@@ -223,7 +223,7 @@ def test_a_large_file_that_was_written_meanwhile_does_not_stay(
         if done == total:
             os.utime(path, (1, 1))
 
-    with pytest.raises(TarmacError, match="big was written while it was sent"):
+    with pytest.raises(GPUproofError, match="big was written while it was sent"):
         send(aws, bucket.name, parcel, progress=write)
     assert keys(bucket) == []
 
@@ -233,7 +233,7 @@ def test_a_connection_that_is_lost_for_good_leaves_nothing(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path
 ) -> None:
     faulty.fault("PUT", hang_up(), times=None)
-    with pytest.raises(AwsUnreachable, match=f"s3://{bucket.name}/tarmac/objects/") as caught:
+    with pytest.raises(AwsUnreachable, match=f"s3://{bucket.name}/gpuproof/objects/") as caught:
         send(aws, bucket.name, parcel_of(project / "train.py"))
     assert caught.value.remedy
     assert keys(bucket) == []
@@ -301,7 +301,7 @@ def test_a_stranger_among_the_files_is_not_passed_to_a_job(aws: Aws, bucket: Buc
     folder = read_folder(data)
     sent = send_folder(aws, bucket.name, folder)
     bucket.put(**{f"{sent.key}stranger": b"x"})
-    with pytest.raises(TarmacError, match="stranger") as caught:
+    with pytest.raises(GPUproofError, match="stranger") as caught:
         send_folder(aws, bucket.name, folder)
     assert f"aws s3 rm --recursive {sent.uri}" in str(caught.value.remedy)
 

@@ -103,7 +103,7 @@ def test_a_request_that_cannot_be_decoded_fails_alone(server: Server) -> None:
 
 def test_a_lone_request_waits_for_no_others(server: Server) -> None:
     def counted(*bounds: str) -> list[float]:
-        name = "tarmac_phase_seconds_bucket"
+        name = "gpuproof_phase_seconds_bucket"
         return [server.metric(name, phase="batch", le=bound) for bound in bounds]
 
     before = counted("0.001", "+Inf")
@@ -116,11 +116,11 @@ def test_a_lone_request_waits_for_no_others(server: Server) -> None:
 
 
 def test_the_metrics_tell_how_large_batches_were(server: Server) -> None:
-    before = server.metric("tarmac_batch_size_bucket", le="4")
-    below = server.metric("tarmac_batch_size_bucket", le="2")
+    before = server.metric("gpuproof_batch_size_bucket", le="4")
+    below = server.metric("gpuproof_batch_size_bucket", le="2")
     together(server, *({"rows": [[n]]} for n in range(4)))
-    assert server.metric("tarmac_batch_size_bucket", le="4") - before == 5
-    assert server.metric("tarmac_batch_size_bucket", le="2") - below == 1
+    assert server.metric("gpuproof_batch_size_bucket", le="4") - before == 5
+    assert server.metric("gpuproof_batch_size_bucket", le="2") - below == 1
 
 
 OUT_OF_MEMORY = {
@@ -178,7 +178,7 @@ def test_no_batch_is_larger_than_max_batch_size(tmp_path: Path, how: str) -> Non
         "batch = True", "batch = True\nmax_batch_size = 3" if how == "handler" else "batch = True"
     )
     words = ("--max-batch-size", "3") if how == "flag" else ()
-    environment = {"TARMAC_SERVE_MAX_BATCH_SIZE": "3"} if how == "environment" else {}
+    environment = {"GPUPROOF_SERVE_MAX_BATCH_SIZE": "3"} if how == "environment" else {}
     with served(tmp_path, text, *words, **environment) as server:
         found = sizes(together(server, *({"rows": [[n]]} for n in range(7))))
     assert max(found) == 3
@@ -186,7 +186,7 @@ def test_no_batch_is_larger_than_max_batch_size(tmp_path: Path, how: str) -> Non
 
 
 def test_the_environment_can_switch_batches_off(tmp_path: Path) -> None:
-    with served(tmp_path, handler(), TARMAC_SERVE_BATCH="off") as server:
+    with served(tmp_path, handler(), GPUPROOF_SERVE_BATCH="off") as server:
         assert sizes(together(server, *({"rows": [[n]]} for n in range(3)))) == [1] * 3
 
 

@@ -363,7 +363,7 @@ def test_an_impossible_value_is_named_with_what_it_may_hold(tmp_path: Path, name
 
 
 def test_the_servers_own_modules_do_not_shadow_the_handlers(tmp_path: Path) -> None:
-    """A handler's neighbours may be called as Tarmac's own modules are."""
+    """A handler's neighbours may be called as GPUproof's own modules are."""
     folder = as_folder(
         tmp_path, "import metrics, models, json" + ECHO.replace("return data", "return metrics.NAME")
     )

@@ -294,7 +294,7 @@ def test_a_word_where_the_model_takes_numbers_is_400_with_its_place(shaped: Serv
 
 def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(tmp_path: Path) -> None:
     go = tmp_path / "go"
-    with served(tmp_path, WAITS, TARMAC_SERVE_MAX_QUEUE="3") as server, ThreadPoolExecutor(16) as pool:
+    with served(tmp_path, WAITS, GPUPROOF_SERVE_MAX_QUEUE="3") as server, ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(server.predict, str(go)) for _ in range(16)]
         # One is computed, three wait; one more may have been sent ahead to the predictor.
         until(lambda: sum(one.done() for one in asked) >= 16 - 5, "the refusals")
@@ -366,9 +366,9 @@ def test_a_request_that_takes_too_long_is_504_and_the_next_is_answered(tmp_path:
 def test_a_client_may_wait_less_than_the_server_would(tmp_path: Path) -> None:
     go = tmp_path / "go"
     with served(tmp_path, WAITS) as server:
-        assert server.predict(str(go), X_Tarmac_Timeout="0.2").status == 504
+        assert server.predict(str(go), X_Gpuproof_Timeout="0.2").status == 504
         go.touch()
-        assert server.predict(0, X_Tarmac_Timeout="nonsense").status == 200
+        assert server.predict(0, X_Gpuproof_Timeout="nonsense").status == 200
 
 
 def test_what_waits_behind_a_slow_request_gets_its_504_in_its_own_time(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_what_waits_behind_a_slow_request_gets_its_504_in_its_own_time(tmp_path:
     with served(tmp_path, WAITS) as server, ThreadPoolExecutor(1) as pool:
         slow = pool.submit(server.predict, str(go))
         server.until_it_has(1)
-        assert server.predict(0, X_Tarmac_Timeout="0.2").status == 504
+        assert server.predict(0, X_Gpuproof_Timeout="0.2").status == 504
         assert not slow.done()
         go.touch()
         assert slow.result().status == 200

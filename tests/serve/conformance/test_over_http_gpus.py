@@ -134,14 +134,14 @@ def test_a_worker_that_died_is_replaced_on_its_own_gpu(on_gpus: Serve) -> None:
         2, TELLS.replace("    return model", "    data == 9 and os._exit(1)\n    return model")
     ) as server:
         server.predict(9)
-        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "the replacement")
+        until(lambda: server.metric("gpuproof_predictors", model="model") == 2, "the replacement")
         assert seen(server, 2) == ["0", "1"]
 
 
 def test_the_gpus_are_in_the_metrics(on_gpus: Serve) -> None:
     with on_gpus(2) as server:
-        until(lambda: server.metric("tarmac_gpu_memory_used_bytes", gpu="1") > 0, "the first look")
-        assert server.metric("tarmac_gpu_memory_total_bytes", gpu="0") == 23028 << 20
+        until(lambda: server.metric("gpuproof_gpu_memory_used_bytes", gpu="1") > 0, "the first look")
+        assert server.metric("gpuproof_gpu_memory_total_bytes", gpu="0") == 23028 << 20
 
 
 def test_a_model_left_on_the_cpu_is_warned_of_with_the_line_to_add(on_gpus: Serve) -> None:
@@ -155,7 +155,7 @@ def test_a_model_left_on_the_cpu_is_warned_of_with_the_line_to_add(on_gpus: Serv
 @pytest.mark.parametrize("how", ["flag", "environment"])
 def test_with_require_gpu_a_model_left_on_the_cpu_never_becomes_healthy(on_gpus: Serve, how: str) -> None:
     words = ("--require-gpu",) if how == "flag" else ()
-    environment = {"TARMAC_SERVE_REQUIRE_GPU": "true"} if how == "environment" else {}
+    environment = {"GPUPROOF_SERVE_REQUIRE_GPU": "true"} if how == "environment" else {}
     with on_gpus(1, ON_THE_CPU, *words, healthy=False, **environment) as server:
         until(lambda: "on the CPU" in server.ask("GET", "/ping").json.get("reason", ""), "the refusal")
         assert server.ping() == 503

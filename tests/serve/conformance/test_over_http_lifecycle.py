@@ -59,7 +59,7 @@ def test_what_runs_and_what_waits_is_answered_before_the_server_ends(
 def test_as_pid_1_it_really_is_the_first_process(tmp_path: Path) -> None:
     tells = ECHO.replace("    return data", "    return open('/proc/1/cmdline').read()")
     with served(tmp_path, tells, under=NAMESPACE) as server:
-        assert "tarmac.serve" in server.predict(1).json
+        assert "gpuproof.serve" in server.predict(1).json
 
 
 @pytest.mark.parametrize("under", WAYS)
@@ -109,7 +109,7 @@ def test_zombies_of_a_handlers_grandchildren_are_collected(tmp_path: Path) -> No
 
 def test_a_second_sigterm_ends_it_without_waiting(tmp_path: Path) -> None:
     with (
-        served(tmp_path, WAITS, "--timeout", "600", TARMAC_SERVE_DRAIN="600") as server,
+        served(tmp_path, WAITS, "--timeout", "600", GPUPROOF_SERVE_DRAIN="600") as server,
         ThreadPoolExecutor(1) as pool,
     ):
         asked = pool.submit(server.predict, "/nowhere")
@@ -137,7 +137,7 @@ def test_on_a_kept_connection_a_draining_server_says_that_it_is_going(tmp_path: 
 def test_a_body_that_is_still_being_sent_is_not_waited_for_beyond_the_drain(tmp_path: Path) -> None:
     patient = {"stall_s": 600, "body_s": 600}
     with (
-        served(tmp_path, ECHO, limits=patient, TARMAC_SERVE_DRAIN="0.5") as server,
+        served(tmp_path, ECHO, limits=patient, GPUPROOF_SERVE_DRAIN="0.5") as server,
         wire(server) as client,
     ):
         client.send(post(b"12345")[:-2])

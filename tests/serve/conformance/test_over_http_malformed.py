@@ -121,7 +121,7 @@ def test_a_body_whose_length_two_readers_could_take_differently_is_refused(
     smuggled = b"0\r\n\r\nGET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
     with wire(server) as client:
         assert client.send(HEAD + headers + b"\r\n" + smuggled).answer().status in (400, 501)
-        assert b"tarmac_requests" not in client.rest()
+        assert b"gpuproof_requests" not in client.rest()
 
 
 def test_http_1_0_knows_no_chunks(server: Server) -> None:

@@ -103,7 +103,7 @@ def test_a_model_that_is_not_loaded_is_404(server: Server) -> None:
 
 def test_what_no_model_can_be_asked_is_counted_and_logged(server: Server) -> None:
     def counted(path: str, status: str) -> float:
-        return server.metric("tarmac_requests_total", method="POST", path=path, status=status)
+        return server.metric("gpuproof_requests_total", method="POST", path=path, status=status)
 
     asked = [("/models/{name}/invoke", "404"), ("/invocations", "404"), ("/invocations", "400")]
     before = [counted(*one) for one in asked]
@@ -179,7 +179,7 @@ def test_what_a_model_is_at_is_answered_before_it_is_unloaded(server: Server, tm
     load(server, "slow", model_folder(tmp_path / "slow", waits))
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(invoke, server, "slow")
-        until(lambda: server.metric("tarmac_in_flight", model="slow") == 1, "the request to be at work")
+        until(lambda: server.metric("gpuproof_in_flight", model="slow") == 1, "the request to be at work")
         unloaded = pool.submit(server.ask, "DELETE", "/models/slow")
         until(lambda: "slow" not in listed(server), "the model to be unloaded")
         go.touch()

@@ -114,7 +114,7 @@ def test_a_client_that_closes_its_half_after_asking_is_taken_to_be_gone(server: 
         client.send(post(b'{"sleep": 0.3}'))
         client.socket.shutdown(socket.SHUT_WR)
         client.rest()
-    until(lambda: server.metric("tarmac_in_flight", model="model") == 0, "its place to be free")
+    until(lambda: server.metric("gpuproof_in_flight", model="model") == 0, "its place to be free")
 
 
 def test_a_client_that_closes_its_half_in_the_middle_of_a_body_is_let_go(server: Server) -> None:

@@ -61,7 +61,7 @@ def metrics(server: Server) -> Samples:
 def count(samples: Samples, **labels: str) -> float:
     """How many requests with these labels were counted."""
     wanted = set(labels.items())
-    return sum(n for key, n in samples.get("tarmac_requests_total", {}).items() if wanted <= set(key))
+    return sum(n for key, n in samples.get("gpuproof_requests_total", {}).items() if wanted <= set(key))
 
 
 # Metrics
@@ -70,7 +70,7 @@ def count(samples: Samples, **labels: str) -> float:
 def test_metrics_are_prometheus_text(server: Server) -> None:
     answer = server.ask("GET", "/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert metrics(server)["tarmac_healthy"] == {(): 1}
+    assert metrics(server)["gpuproof_healthy"] == {(): 1}
 
 
 def test_requests_are_counted_by_their_status(server: Server) -> None:
@@ -97,7 +97,7 @@ def test_requests_that_are_refused_before_they_reach_a_model_are_counted_too(ser
 def test_unknown_paths_make_no_new_series(server: Server) -> None:
     for number in range(20):
         server.ask("GET", f"/nothing/{number}")
-    assert not [key for key in metrics(server)["tarmac_requests_total"] if "/nothing" in str(key)]
+    assert not [key for key in metrics(server)["gpuproof_requests_total"] if "/nothing" in str(key)]
 
 
 def test_after_many_requests_at_once_every_histogram_has_counted_each_of_them(server: Server) -> None:
@@ -111,14 +111,14 @@ def test_after_many_requests_at_once_every_histogram_has_counted_each_of_them(se
     )
     for phase in PHASES:
         key = (("phase", phase),)
-        counts = [samples["tarmac_phase_seconds_count"].get(key, 0) for samples in (before, after)]
+        counts = [samples["gpuproof_phase_seconds_count"].get(key, 0) for samples in (before, after)]
         assert counts[1] - counts[0] == 200, phase
 
 
 def test_histograms_are_cumulative_and_end_with_their_count(server: Server) -> None:
     server.predict(1)
     samples = metrics(server)
-    for name in ("tarmac_invocation_seconds", "tarmac_phase_seconds", "tarmac_batch_size"):
+    for name in ("gpuproof_invocation_seconds", "gpuproof_phase_seconds", "gpuproof_batch_size"):
         series: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
         for key, value in samples[f"{name}_bucket"].items():
             bound = float(dict(key)["le"].replace("+Inf", "inf"))
@@ -138,15 +138,15 @@ def test_the_phases_of_a_request_do_not_exceed_the_whole(server: Server) -> None
     def grown(name: str, key: tuple[tuple[str, str], ...] = ()) -> float:
         return after[name][key] - before.get(name, {}).get(key, 0)
 
-    phases = sum(grown("tarmac_phase_seconds_sum", (("phase", phase),)) for phase in PHASES)
-    assert 0 < phases <= grown("tarmac_invocation_seconds_sum")
+    phases = sum(grown("gpuproof_phase_seconds_sum", (("phase", phase),)) for phase in PHASES)
+    assert 0 < phases <= grown("gpuproof_invocation_seconds_sum")
 
 
 def test_queue_and_predictors_are_gauges(server: Server) -> None:
     samples, model = metrics(server), (("model", "model"),)
-    assert samples["tarmac_queue_depth"] == {model: 0}
-    assert samples["tarmac_in_flight"] == {model: 0}
-    assert samples["tarmac_predictors"] == samples["tarmac_predictors_wanted"] == {model: 1}
+    assert samples["gpuproof_queue_depth"] == {model: 0}
+    assert samples["gpuproof_in_flight"] == {model: 0}
+    assert samples["gpuproof_predictors"] == samples["gpuproof_predictors_wanted"] == {model: 1}
 
 
 # Access log

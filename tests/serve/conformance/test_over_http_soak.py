@@ -172,7 +172,7 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Load, dic
             "others before": (descriptors(server), len(below(server.process.pid))),
         }
         load.ask(range(WARM_UP, COUNT))
-        until(lambda: server.metric("tarmac_predictors", model="model") == 2, "both predictors")
+        until(lambda: server.metric("gpuproof_predictors", model="model") == 2, "both predictors")
         used["memory after"] = memory(server)
         used["others after"] = (descriptors(server), len(below(server.process.pid)))
         yield load, used
@@ -219,7 +219,9 @@ def test_the_metrics_have_counted_every_answer(soaked: Soaked) -> None:
     for status in ("200", "400", "500", "504"):
         ends = (status, "cut") if status == "200" else status
         answered = sum(count for what, count in load.answers.items() if what.endswith(ends))
-        told = load.server.metric("tarmac_requests_total", method="POST", path="/invocations", status=status)
+        told = load.server.metric(
+            "gpuproof_requests_total", method="POST", path="/invocations", status=status
+        )
         assert told == answered, status
 
 

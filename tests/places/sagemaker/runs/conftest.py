@@ -9,8 +9,8 @@ import pytest
 from aws_emulator import RunningEmulator, running_emulator
 from container_jobs import Jobs
 
-from tarmac.places.aws import Aws
-from tarmac.places.sagemaker.run import SageMakerRun
+from gpuproof.places.aws import Aws
+from gpuproof.places.sagemaker.run import SageMakerRun
 
 _HURRY = 10
 

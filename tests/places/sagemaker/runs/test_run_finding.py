@@ -10,10 +10,10 @@ from aws_emulator import running_emulator
 from container_jobs import Jobs
 from desk import until
 
-from tarmac.errors import RunNotFound
-from tarmac.places.aws import Aws, AwsRefused
-from tarmac.places.place import AmbiguousRun
-from tarmac.places.sagemaker.runs import SageMakerRuns
+from gpuproof.errors import RunNotFound
+from gpuproof.places.aws import Aws, AwsRefused
+from gpuproof.places.place import AmbiguousRun
+from gpuproof.places.sagemaker.runs import SageMakerRuns
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ class TestFinding:
         newest = aws.ended("", name="newest")
         assert runs.find(None).id == newest.id
 
-    def test_a_job_that_tarmac_did_not_make_is_found_by_its_whole_name(
+    def test_a_job_that_gpuproof_did_not_make_is_found_by_its_whole_name(
         self, aws: Any, runs: SageMakerRuns
     ) -> None:
         run = aws.ended("print('hello')")

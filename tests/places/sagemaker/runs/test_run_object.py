@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from archives import archive
 
-from tarmac.errors import ExitCode, RunNotFound, TarmacError, UsageError
-from tarmac.places.aws import AwsRefused, NoCredentials
-from tarmac.places.place import Event, Live, Notice, Output, Run
-from tarmac.places.record import RunRecord
+from gpuproof.errors import ExitCode, GPUproofError, RunNotFound, UsageError
+from gpuproof.places.aws import AwsRefused, NoCredentials
+from gpuproof.places.place import Event, Live, Notice, Output, Run
+from gpuproof.places.record import RunRecord
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ PROCESSES = "import os\nopen('/opt/ml/processing/rows/a.csv', 'w').write('1')\np
 KILLS_ITS_AGENT = """
 import os, signal, time
 pid, found = os.getppid(), []
-while "tarmac-agent.pyz" in open(f"/proc/{pid}/cmdline").read():
+while "gpuproof-agent.pyz" in open(f"/proc/{pid}/cmdline").read():
     found.append(pid)
     pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
 # The agent first: it has a verdict as soon as its keeper is gone.
@@ -143,7 +143,9 @@ class TestFollowing:
         with pytest.raises((AwsRefused, NoCredentials)) as caught:
             list(aws.look_at(running.id).follow())
         aws.emulator.faults()
-        assert f"tarmac logs -f {running.id}" in str(caught.value.remedy) or "xpired" in caught.value.message
+        assert (
+            f"gpuproof logs -f {running.id}" in str(caught.value.remedy) or "xpired" in caught.value.message
+        )
         assert aws.look_at(running.id).record.status == "InProgress"
 
     def test_one_that_expires_in_the_middle_says_how_to_go_on(self, aws: Any, running: Any) -> None:
@@ -151,11 +153,11 @@ class TestFollowing:
             aws.emulator.faults("expired-token,service=sagemaker")
             return isinstance(event, Output)
 
-        with pytest.raises(TarmacError) as caught:
+        with pytest.raises(GPUproofError) as caught:
             for event in aws.look_at(running.id).follow():
                 expire(event)
         assert "Sign in again" in str(caught.value.remedy)
-        assert str(caught.value.remedy).endswith(f"tarmac logs -f {running.id}")
+        assert str(caught.value.remedy).endswith(f"gpuproof logs -f {running.id}")
         assert "ExpiredToken" in caught.value.message
 
     def test_a_job_that_somebody_deletes_meanwhile_ends_it(self, aws: Any) -> None:
@@ -209,7 +211,7 @@ class TestStopping:
         aws.emulator.faults("access-denied,operation=StopTrainingJob,count=1")
         with pytest.raises(AwsRefused, match="was not stopped: it goes on, and costs") as caught:
             running.stop()
-        assert f"tarmac stop {running.id}" in str(caught.value.remedy)
+        assert f"gpuproof stop {running.id}" in str(caught.value.remedy)
 
     def test_an_interrupted_spot_run_tells_of_it_and_of_what_spot_saved(
         self, aws: Any, tmp_path: Path
@@ -262,19 +264,19 @@ class TestPulling:
         location = run.artifacts()[0].location
         key = location.removeprefix(f"s3://{aws.jobs.bucket}/")
         aws.aws.put_object(aws.jobs.bucket, key, archive(**{"fine": b"1", "../../escaped": b"2"}))
-        with pytest.raises(TarmacError, match=r"\.\./\.\./escaped"):
+        with pytest.raises(GPUproofError, match=r"\.\./\.\./escaped"):
             run.pull(tmp_path / "a" / "b", extract=True)
         assert files(tmp_path) == []
 
     def test_one_that_goes_on_is_refused(self, running: Any, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="still runs") as caught:
             running.pull(tmp_path / "out")
-        assert caught.value.remedy == f"tarmac wait {running.id}"
+        assert caught.value.remedy == f"gpuproof wait {running.id}"
         assert not (tmp_path / "out").exists()
 
     def test_a_file_in_the_way_is_named(self, aws: Any, tmp_path: Path) -> None:
         (tmp_path / "out").touch()
-        with pytest.raises(TarmacError, match="could not be written"):
+        with pytest.raises(GPUproofError, match="could not be written"):
             aws.ended(SAVES).pull(tmp_path / "out")
 
     def test_a_lost_connection_in_the_middle_is_not_noticed(self, aws: Any, tmp_path: Path) -> None:
@@ -302,11 +304,11 @@ class TestTheVerdict:
 
     def test_without_the_archive_the_log_has_it(self, aws: Any) -> None:
         run = aws.ended(SAVES)
-        aws.aws.delete_objects(aws.jobs.bucket, aws.keys(f"tarmac/runs/{run.id}/output/"))
+        aws.aws.delete_objects(aws.jobs.bucket, aws.keys(f"gpuproof/runs/{run.id}/output/"))
         assert run.verdict["outcome"] == "no-gpu-expected"
 
     def test_where_nobody_has_it_the_record_says_so_and_is_undecided(self, aws: Any) -> None:
-        run = aws.ended(KILLS_ITS_AGENT, tags={"tarmac:require-gpu": "true"})
+        run = aws.ended(KILLS_ITS_AGENT, tags={"gpuproof:require-gpu": "true"})
         assert run.verdict is None
         assert any("no verdict" in note for note in run.record.notes)
 
@@ -349,23 +351,23 @@ class TestRemoving:
         run = aws.ended(SAVES, output=f"s3://{bucket}/models")
         other = aws.ended(SAVES)
         said = run.remove()
-        assert aws.keys(f"tarmac/runs/{run.id}/") == []
+        assert aws.keys(f"gpuproof/runs/{run.id}/") == []
         assert aws.keys(bucket=bucket) == [
             f"models/{run.id}/output/model.tar.gz",
             f"models/{run.id}/output/output.tar.gz",
         ]
-        assert aws.keys(f"tarmac/runs/{other.id}/") != []
+        assert aws.keys(f"gpuproof/runs/{other.id}/") != []
         assert "SageMaker keeps its record of the job" in said
 
     def test_one_that_goes_on_is_refused(self, aws: Any, running: Any) -> None:
         with pytest.raises(UsageError, match="still runs") as caught:
             running.remove()
-        assert caught.value.remedy == f"tarmac stop {running.id}"
-        assert aws.keys(f"tarmac/runs/{running.id}/") != []
+        assert caught.value.remedy == f"gpuproof stop {running.id}"
+        assert aws.keys(f"gpuproof/runs/{running.id}/") != []
 
     def test_somebody_elses_job_is_refused(self, aws: Any) -> None:
-        run = aws.ended("", tags={"tarmac:run": "another"})
-        with pytest.raises(UsageError, match="was not made by Tarmac"):
+        run = aws.ended("", tags={"gpuproof:run": "another"})
+        with pytest.raises(UsageError, match="was not made by GPUproof"):
             run.remove()
 
 

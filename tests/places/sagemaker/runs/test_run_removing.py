@@ -1,4 +1,4 @@
-"""What `tarmac rm` takes away of a run on SageMaker, and what it leaves."""
+"""What `gpuproof rm` takes away of a run on SageMaker, and what it leaves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SAVES = "import pathlib\npathlib.Path('/opt/ml/checkpoints/step').write_text('1'
 
 
 def test_checkpoints_stay_and_it_is_said_how_they_go(aws: Any) -> None:
-    prefix = "tarmac/checkpoints/train/first/"
+    prefix = "gpuproof/checkpoints/train/first/"
     address = f"s3://{aws.jobs.bucket}/{prefix}"
     run = aws.ended(SAVES, CheckpointConfig={"S3Uri": address, "LocalPath": "/opt/ml/checkpoints"})
     said = run.remove()
     assert f"aws s3 rm --recursive {address}" in said
     assert aws.keys(prefix) == [f"{prefix}step"]
-    assert aws.keys(f"tarmac/runs/{run.id}/") == []
+    assert aws.keys(f"gpuproof/runs/{run.id}/") == []
 
 
 def test_without_checkpoints_nothing_is_said_of_them(aws: Any) -> None:

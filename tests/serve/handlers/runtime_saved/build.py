@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from tarmac import runtime
+from gpuproof import runtime
 
 
 def build(folder):

@@ -1,2 +1,2 @@
-printf '\036tarmac {"kind": "step", "name": "import torch"}\n'
+printf '\036gpuproof {"kind": "step", "name": "import torch"}\n'
 kill -SEGV $$

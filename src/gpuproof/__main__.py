@@ -1,0 +1,7 @@
+"""`python -m gpuproof`: the same as `gpuproof`."""
+
+import sys
+
+from gpuproof.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,314 @@
+"""SageMaker's agreement between host and script, spelled as its public training toolkit spells it.
+
+Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
+https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md, and what the toolkit 5.1.4
+itself answers (tests/agent/contract holds a recording).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gpuproof.agent.job import AgentJob
+from gpuproof.agent.paths import ContractPaths
+
+PROCESSING_CODE = "processing/input/code"
+"""Where a processing job's source tree lies, below `/opt/ml`, as SageMaker's own processors put it."""
+
+_INSTANCE_GROUP = "homogeneousCluster"
+_NETWORK_INTERFACE = "eth0"
+_LOG_LEVEL = 20
+_FRAMEWORK_MODULES = {
+    "tensorflow": "sagemaker_tensorflow_container.training:main",
+    "keras": "sagemaker_tensorflow_container.training:main",
+    "pytorch": "sagemaker_pytorch_container.training:main",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the contract says about the host.
+
+    Args:
+        cpus: logical processors.
+        gpus: GPUs that the driver reports.
+        resources: what SageMaker wrote into `resourceconfig.json`, where it did; it goes before what the job says.
+        channels: what SageMaker wrote into `inputdataconfig.json`, where it did.
+    """
+
+    cpus: int
+    gpus: int
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def code_folder(job: AgentJob) -> str:
+    """Where the source tree lies, below `/opt/ml`; the script starts in it.
+
+    SageMaker's own processors put it below the inputs. Where a job mounts an input just there, read-only, it lies beside.
+    """
+    if job.kind == "training":
+        return "code"
+    covered = any(PurePosixPath(PROCESSING_CODE).is_relative_to(mount.target) for mount in job.mounts)
+    return "processing/code" if covered else PROCESSING_CODE
+
+
+def framework_of(module: str | None) -> str | None:
+    """The framework whose container names that module in `SAGEMAKER_TRAINING_MODULE`."""
+    return next((name for name, known in _FRAMEWORK_MODULES.items() if known == module), None)
+
+
+def lay_out(job: AgentJob, ml: Path) -> None:
+    """Make the folders that the contract promises and write its configuration files, below the run's `ml` folder."""
+    make_folders(job, ml)
+    if job.kind == "processing":
+        config = ml / "config"
+        documents = {
+            "processingjobconfig.json": processing_job_config(job),
+            "resourceconfig.json": {"current_host": job.current_host, "hosts": sorted(job.hosts)},
+        }
+    else:
+        config = ml / "input" / "config"
+        documents = {
+            "hyperparameters.json": hyperparameter_texts(job.hyperparameters),
+            "inputdataconfig.json": input_data_config(job),
+            "resourceconfig.json": resource_config(job),
+        }
+    config.mkdir(parents=True, exist_ok=True)
+    for name, document in documents.items():
+        (config / name).write_text(json.dumps(document), encoding="utf-8")
+
+
+def make_folders(job: AgentJob, ml: Path) -> None:
+    """Make the folders that the contract promises, where they are not there yet."""
+    if job.kind == "processing":
+        folders = ["output", *(output.target for output in job.outputs)]
+    else:
+        folders = ["model", "input/data", "output/data", "checkpoints"]
+    for folder in (*folders, code_folder(job)):
+        (ml / folder).mkdir(parents=True, exist_ok=True)
+
+
+def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
+    """`hyperparameters.json`: every value as text, such that the toolkit's `json.loads` gives the value back."""
+    return {name: _as_text(value) for name, value in hyperparameters.items()}
+
+
+def input_data_config(job: AgentJob) -> dict[str, dict[str, str]]:
+    """`inputdataconfig.json`."""
+    channel = {
+        "TrainingInputMode": "File",
+        "S3DistributionType": "FullyReplicated",
+        "RecordWrapperType": "None",
+    }
+    return {name: dict(channel) for name in job.channels}
+
+
+def resource_config(job: AgentJob) -> dict[str, Any]:
+    """`resourceconfig.json`."""
+    hosts = sorted(job.hosts)
+    instance_type = job.instance_type or "local"
+    return {
+        "current_host": job.current_host,
+        "current_instance_type": instance_type,
+        "current_group_name": _INSTANCE_GROUP,
+        "hosts": hosts,
+        "instance_groups": [
+            {"instance_group_name": _INSTANCE_GROUP, "instance_type": instance_type, "hosts": hosts}
+        ],
+        "network_interface_name": _NETWORK_INTERFACE,
+    }
+
+
+def processing_job_config(job: AgentJob) -> dict[str, Any]:
+    """`processingjobconfig.json`, in the words of `DescribeProcessingJob`, with this run's folders as locations."""
+    return {
+        "ProcessingJobName": job.run_id,
+        "Environment": dict(job.environment),
+        "AppSpecification": {
+            "ContainerEntrypoint": ["python3", f"/opt/ml/{code_folder(job)}/{job.entry_point}"],
+            "ContainerArguments": list(job.arguments),
+        },
+        "ProcessingInputs": [
+            {"InputName": f"input-{number}", "LocalPath": f"/opt/ml/{mount.target}", "Source": mount.source}
+            for number, mount in enumerate(job.mounts, 1)
+        ],
+        "ProcessingOutputConfig": {
+            "Outputs": [
+                {"OutputName": f"output-{number}", "LocalPath": f"/opt/ml/{output.target}"}
+                for number, output in enumerate(job.outputs, 1)
+            ]
+        },
+        "ProcessingResources": {
+            "ClusterConfig": {"InstanceCount": len(job.hosts), "InstanceType": job.instance_type or "local"}
+        },
+    }
+
+
+def script_arguments(job: AgentJob) -> list[str]:
+    """The script's command line: hyperparameters in the toolkit's order and form, then the job's arguments."""
+    return [*_hyperparameter_arguments(job), *job.arguments]
+
+
+def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, str]:
+    """The variables that the contract gives to the script, without those that the job adds itself."""
+    if job.kind == "processing":
+        return {
+            "PROCESSING_JOB_NAME": job.run_id,
+            "SAGEMAKER_BASE_DIR": paths.base,
+            "SM_CURRENT_HOST": job.current_host,
+            "SM_HOSTS": _as_json(sorted(job.hosts)),
+            "SM_NUM_CPUS": str(machine.cpus),
+            "SM_NUM_GPUS": str(machine.gpus),
+        }
+    return {
+        **{
+            f"SM_{name.upper()}": _as_variable(value)
+            for name, value in _settings(job, paths, machine).items()
+        },
+        "TRAINING_JOB_NAME": job.run_id,
+        "SAGEMAKER_JOB_NAME": job.run_id,
+        "SAGEMAKER_BASE_DIR": paths.base,
+        "CURRENT_HOST": job.current_host,
+    }
+
+
+def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, Any]:
+    hyperparameters = _script_hyperparameters(job)
+    resources = {**resource_config(job), **machine.resources}
+    groups = {group["instance_group_name"]: group for group in resources["instance_groups"]}
+    group = resources["current_group_name"]
+    inputs = {
+        name: {**default, **machine.channels.get(name, {})}
+        for name, default in input_data_config(job).items()
+    }
+    channels = {name: paths.channel(name) for name in job.channels}
+    common: dict[str, Any] = {
+        "hosts": resources["hosts"],
+        "network_interface_name": resources["network_interface_name"],
+        "user_entry_point": job.entry_point,
+        "resource_config": resources,
+        "input_data_config": inputs,
+        "output_data_dir": paths.output_data,
+        "current_host": job.current_host,
+        "current_instance_type": resources["current_instance_type"],
+        "current_instance_group": group,
+        "current_instance_group_hosts": groups.get(group, resources)["hosts"],
+        "instance_groups": [*groups],
+        "instance_groups_dict": groups,
+        "distribution_instance_groups": [],
+        "is_hetero": False,
+        "module_name": _module_name(job.entry_point),
+        "log_level": job.hyperparameters.get("sagemaker_container_log_level", _LOG_LEVEL),
+        "framework_module": _FRAMEWORK_MODULES.get((job.framework or "").lower()),
+        "input_dir": paths.input,
+        "input_config_dir": paths.input_config,
+        "output_dir": paths.output,
+        "num_cpus": machine.cpus,
+        "num_gpus": machine.gpus,
+        "num_neurons": 0,
+        "model_dir": paths.model,
+        "module_dir": paths.code,
+        "output_intermediate_dir": paths.output_intermediate,
+    }
+    training_env = {
+        **common,
+        "additional_framework_parameters": _framework_parameters(job),
+        "channel_input_dirs": channels,
+        "distribution_hosts": [],
+        "hyperparameters": hyperparameters,
+        "is_master": job.current_host == resources["hosts"][0],
+        "is_modelparallel_enabled": None,
+        "is_smddpmprun_installed": False,
+        "is_smddprun_installed": False,
+        "job_name": job.run_id,
+        "master_hostname": resources["hosts"][0],
+        "topology": [],
+    }
+    return {
+        **common,
+        "hps": hyperparameters,
+        "framework_params": _framework_parameters(job),
+        "channels": sorted(channels),
+        "training_env": training_env,
+        "user_args": _hyperparameter_arguments(job),
+        **{f"channel_{name}": path for name, path in channels.items()},
+        **{f"hp_{name}": value for name, value in hyperparameters.items()},
+    }
+
+
+# The toolkit keeps these to itself; any other `sagemaker_…` is a parameter of the framework's container.
+_TOOLKITS_OWN = frozenset(
+    {
+        "sagemaker_program",
+        "sagemaker_submit_directory",
+        "sagemaker_enable_cloudwatch_metrics",
+        "sagemaker_region",
+        "sagemaker_container_log_level",
+        "sagemaker_job_name",
+        "default_user_module_name",
+        "_tuning_objective_metric",
+        "sagemaker_s3_output",
+    }
+)
+
+
+def _script_hyperparameters(job: AgentJob) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in job.hyperparameters.items()
+        if name not in _TOOLKITS_OWN and not name.startswith("sagemaker_")
+    }
+
+
+def _framework_parameters(job: AgentJob) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in job.hyperparameters.items()
+        if name.startswith("sagemaker_") and name not in _TOOLKITS_OWN
+    }
+
+
+def _hyperparameter_arguments(job: AgentJob) -> list[str]:
+    arguments: list[str] = []
+    for name, value in sorted(_script_hyperparameters(job).items()):
+        arguments += [f"--{name}" if len(name) > 1 else f"-{name}", _as_argument(value)]
+    return arguments
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    try:
+        json.loads(value)
+    except ValueError:
+        return value
+    # Plain text that reads as JSON ("5", "true") is quoted, or the script would get a number or a boolean.
+    return json.dumps(value)
+
+
+def _as_variable(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _as_argument(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in sorted(value.items()))
+    return str(value)
+
+
+def _module_name(entry_point: str) -> str:
+    path = PurePosixPath(entry_point)
+    return str(path.with_suffix("")) if path.suffix == ".py" else entry_point

@@ -1,0 +1,90 @@
+"""`python gpuproof-agent.pyz RUN_FOLDER [--lock-fd N]`: carry the run in that folder out.
+
+`--container FOLDER` and `--toolkit FOLDER` carry a job out as the entry point of a container.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from pathlib import Path
+
+from gpuproof.agent import state as states
+from gpuproof.agent.descendants import adopt_orphans, end_descendants
+from gpuproof.agent.job import AgentJob
+from gpuproof.agent.paths import ContainerPaths, RunPaths
+from gpuproof.agent.run import Run
+from gpuproof.agent.state import RunState
+from gpuproof.agent.venue import RunFolder
+
+_USAGE = "usage: gpuproof-agent RUN_FOLDER [--lock-fd N] | --container FOLDER | --toolkit FOLDER"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The agent's entry point; gives the script's exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if len(words) == 2 and words[0] in ("--container", "--toolkit"):
+        return _in_container(*words)
+    try:
+        folder, lock_fd = _read(words)
+    except ValueError:
+        print(_USAGE, file=sys.stderr)
+        return 2
+    paths = RunPaths(Path(folder).absolute())
+    lock = _hold_lock(paths, lock_fd)
+    if lock is None:
+        print(f"gpuproof-agent: {paths.root} is being carried out already", file=sys.stderr)
+        return 1
+    adopt_orphans()
+    state = RunState(paths.run)
+    try:
+        job = AgentJob.read(paths.job)
+        return Run(RunFolder(paths, job, state), job, state).carry_out()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not seem to go on
+        import traceback  # costs the agent's start 2 ms, for what should never be needed
+
+        traceback.print_exc()
+        state.update(
+            status=states.FAILED,
+            secondary_status=states.FAILED,
+            failure_reason=f"the agent itself failed: {type(error).__name__}: {error} (see {paths.agent_log.name})",
+            ended=time.time(),
+        )
+        return 1
+    finally:
+        end_descendants()
+
+
+def _in_container(way: str, folder: str) -> int:
+    here = ContainerPaths(Path(folder).absolute())
+    # Imported here: a run in a folder needs neither.
+    if way == "--container":
+        from gpuproof.agent.container import carry_out
+    else:
+        from gpuproof.agent.toolkit import carry_out
+    return carry_out(here)
+
+
+def _read(words: list[str]) -> tuple[str, int | None]:
+    # By hand: argparse costs the agent's start as much as all of this module.
+    if len(words) == 3 and words[1] == "--lock-fd":
+        return words[0], int(words[2])
+    if len(words) == 1 and not words[0].startswith("-"):
+        return words[0], None
+    raise ValueError
+
+
+def _hold_lock(paths: RunPaths, inherited: int | None) -> int | None:
+    """Hold the run's lock for as long as this process, or one that it forks, lives."""
+    if inherited is not None:
+        # It came through exec; from here on only a fork may take it along, never the script.
+        os.set_inheritable(inherited, False)
+        return inherited
+    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return lock

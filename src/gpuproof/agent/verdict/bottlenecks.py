@@ -1,0 +1,147 @@
+"""What held the GPUs back, as far as the evidence points anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuproof.agent.verdict import words
+from gpuproof.agent.verdict.model import Bottleneck, GpuVerdict
+from gpuproof.gpu.evidence import Waiting
+from gpuproof.gpu.processes import ShmReading
+
+_LONG_ENOUGH_S = 5.0
+"""Shorter than this, a run is starting up and nothing can be said."""
+_WAITS = 0.4
+"""GPUs that waited for less than this share of their time are well fed."""
+_POINTS_TO = 0.3
+"""Something that went on during this share of the waiting is worth naming."""
+_SHM_FULL = 0.9
+_THROTTLED = 0.05
+_TROUBLING = (
+    "hardware slowdown",
+    "thermal slowdown (software)",
+    "thermal slowdown (hardware)",
+    "power brake",
+)
+"""Not the power cap: a well-used data-centre GPU runs at it all day."""
+
+
+def bottlenecks(
+    waiting: Waiting, shm: ShmReading | None, gpus: Sequence[GpuVerdict]
+) -> tuple[Bottleneck, ...]:
+    """What held back the GPUs that the job had, the weightiest first; empty where nothing did."""
+    if not any(gpu.touched for gpu in gpus):
+        return ()
+    found = [*_waits(waiting), _shm(shm), _throttling(gpus)]
+    return tuple(one for one in found if one is not None)
+
+
+def _waits(waiting: Waiting) -> list[Bottleneck]:
+    if waiting.held_s < _LONG_ENOUGH_S or waiting.waiting_s < _WAITS * waiting.held_s:
+        return []
+    candidates = [
+        (waiting.one_core_s, _one_core),
+        (waiting.all_cores_s, _all_cores),
+        (waiting.disk_s, _disk),
+    ]
+    candidates.sort(key=lambda one: -one[0])
+    found = [build(waiting) for seconds, build in candidates if seconds >= _POINTS_TO * waiting.waiting_s]
+    return found or [_unexplained(waiting)]
+
+
+def _one_core(waiting: Waiting) -> Bottleneck:
+    name, cores = waiting.busiest_name or "a process", waiting.busiest_cores
+    several = waiting.saturated >= 1.5
+    who = (
+        f"{waiting.saturated:.0f} of the job's processes kept a core busy each ({name} the most)"
+        if several
+        else f"{name} (process {waiting.busiest_pid}) ran at {words.percent(cores)} of one core"
+    )
+    advice = (
+        "give the input pipeline more workers, or do less for each sample"
+        if several
+        else "prepare the data in more processes (DataLoader num_workers, tf.data num_parallel_calls and prefetch), or make bigger batches"
+    )
+    return Bottleneck(
+        "one-core",
+        f"{_waited(waiting)} while {who} and other cores were free: {advice}.",
+        {
+            **_numbers(waiting, waiting.one_core_s),
+            "pid": waiting.busiest_pid,
+            "process": waiting.busiest_name,
+            "process_cpu_percent": round(100 * cores, 1),
+            "saturated_processes": round(waiting.saturated, 1),
+        },
+    )
+
+
+def _all_cores(waiting: Waiting) -> Bottleneck:
+    return Bottleneck(
+        "all-cores",
+        f"{_waited(waiting)} while all {waiting.cpu_count} cores were busy: choose an instance with more cores for "
+        "each GPU, or prepare the data once and store it.",
+        {**_numbers(waiting, waiting.all_cores_s), "cores": waiting.cpu_count},
+    )
+
+
+def _disk(waiting: Waiting) -> Bottleneck:
+    return Bottleneck(
+        "disk",
+        f"{_waited(waiting)} while the job waited for storage (reading {waiting.read_rate / 1e6:.0f} MB/s): read fewer "
+        "and bigger files, prefetch, or keep the data on local NVMe.",
+        {**_numbers(waiting, waiting.disk_s), "read_bytes_per_s": round(waiting.read_rate)},
+    )
+
+
+def _unexplained(waiting: Waiting) -> Bottleneck:
+    return Bottleneck(
+        "unexplained",
+        f"{_waited(waiting)}, and the evidence points nowhere: the job kept {waiting.mean_cores:.1f} of "
+        f"{waiting.cpu_count} cores busy and hardly waited for storage. Look at sleeps, network reads, tiny batches and "
+        "synchronous logging.",
+        {**_numbers(waiting, 0.0), "cores_busy": round(waiting.mean_cores, 2)},
+    )
+
+
+def _shm(shm: ShmReading | None) -> Bottleneck | None:
+    if shm is None or shm.used < _SHM_FULL * shm.total:
+        return None
+    return Bottleneck(
+        "shm",
+        f"Shared memory (/dev/shm) was {words.percent(shm.used / shm.total)} full ({words.size(shm.used)} of "
+        f"{words.size(shm.total)}): "
+        "DataLoader workers hand over batches there and die with a bus error when it is full. Use fewer workers, or "
+        "give the container more (docker run --shm-size).",
+        {"used": shm.used, "total": shm.total},
+    )
+
+
+def _throttling(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
+    found = {
+        gpu.index: {reason: share for reason, share in gpu.throttle.items() if reason in _TROUBLING}
+        for gpu in gpus
+        if gpu.worked
+    }
+    shares = {index: max(reasons.values()) for index, reasons in found.items() if reasons}
+    shares = {index: share for index, share in shares.items() if share >= _THROTTLED}
+    if not shares:
+        return None
+    worst = max(shares, key=lambda index: shares[index])
+    reasons = sorted({reason for index in shares for reason in found[index]})
+    return Bottleneck(
+        "throttling",
+        f"{words.gpu_list(sorted(shares))} ran with lowered clocks for up to {words.percent(shares[worst])} of the "
+        f"working time ({', '.join(reasons)}): the machine could not cool or power it; on a rented one, take another.",
+        {f"gpu_{index}_share": round(share, 3) for index, share in shares.items()},
+    )
+
+
+def _waited(waiting: Waiting) -> str:
+    return f"The GPU waited {words.percent(waiting.waiting_s / waiting.held_s)} of the time"
+
+
+def _numbers(waiting: Waiting, explained_s: float) -> dict[str, float | int | str | None]:
+    return {
+        "waiting_share": round(waiting.waiting_s / waiting.held_s, 3),
+        "explained_share": round(explained_s / waiting.waiting_s, 3) if waiting.waiting_s else 0.0,
+    }

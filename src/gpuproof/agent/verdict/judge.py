@@ -1,0 +1,205 @@
+"""From what was expected and what was seen to the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuproof.agent.verdict import words
+from gpuproof.agent.verdict.bottlenecks import bottlenecks
+from gpuproof.agent.verdict.gpus import judge_gpus
+from gpuproof.agent.verdict.model import (
+    BY_DEVICE,
+    CPU_ONLY,
+    IDLE,
+    NO_GPU_EXPECTED,
+    UNKNOWN,
+    USED,
+    Expectation,
+    GpuVerdict,
+    ProcessSummary,
+    Verdict,
+)
+from gpuproof.gpu.evidence import NVML_FAILED, NVML_FINE, NVML_MISSING, NVML_NOT_ASKED, Evidence
+
+
+def judge(expectation: Expectation, evidence: Evidence) -> Verdict:
+    """The verdict on a run, or on a run so far."""
+    gpus = judge_gpus(evidence)
+    outcome = _outcome(expectation, evidence, gpus)
+    tree = evidence.tree
+    return Verdict(
+        outcome=outcome,
+        reason=_reason(outcome, expectation, evidence, gpus),
+        remedy=_remedy(outcome, gpus),
+        expectation=expectation,
+        gpus_expected=expectation.count,
+        gpus_working=_working(gpus),
+        gpus_present=len(gpus),
+        gpu_requirement_met=_requirement_met(expectation, evidence, gpus),
+        gpus=gpus,
+        bottlenecks=bottlenecks(evidence.waiting, evidence.shm_peak, gpus),
+        processes=None
+        if tree is None
+        else ProcessSummary(
+            peak_rss=tree.peak_rss,
+            mean_cpu_percent=100 * tree.mean_cores,
+            cpu_seconds=tree.cpu_seconds,
+            read_bytes=tree.read_bytes,
+            written_bytes=tree.written_bytes,
+            peak_processes=tree.peak_processes,
+        ),
+        cpu_count=evidence.waiting.cpu_count,
+        shm_peak=evidence.shm_peak.used if evidence.shm_peak else None,
+        shm_total=evidence.shm_peak.total if evidence.shm_peak else None,
+        driver_version=evidence.driver_version,
+        seconds=evidence.seconds,
+        samples=evidence.samples,
+        notes=tuple(_notes(expectation, evidence, gpus)),
+    )
+
+
+def used_so_far(evidence: Evidence) -> bool | None:
+    """Whether any GPU has done work for the job yet; `None` where that cannot be told.
+
+    A job may be stopped for not using its GPU only where this `is False`.
+    """
+    if evidence.nvml == NVML_MISSING:
+        return False
+    if evidence.nvml != NVML_FINE:
+        return None
+    gpus = judge_gpus(evidence)
+    if _working(gpus):
+        return True
+    return None if any(gpu.worked is None for gpu in gpus) else False
+
+
+def _outcome(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+    if _working(gpus):
+        return USED
+    if expectation.count == 0:
+        return NO_GPU_EXPECTED
+    if evidence.nvml in (NVML_FAILED, NVML_NOT_ASKED) or any(gpu.worked is None for gpu in gpus):
+        return UNKNOWN
+    return IDLE if any(gpu.touched for gpu in gpus) else CPU_ONLY
+
+
+def _requirement_met(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> bool | None:
+    working = _working(gpus)
+    if not expectation.required or working >= expectation.count:
+        return True
+    if evidence.nvml in (NVML_FAILED, NVML_NOT_ASKED):
+        return None
+    unclear = sum(gpu.worked is None for gpu in gpus)
+    return None if working + unclear >= expectation.count else False
+
+
+def _reason(outcome: str, expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+    if outcome == USED:
+        return _used(expectation, gpus)
+    if outcome == IDLE:
+        held = [gpu for gpu in gpus if gpu.touched]
+        busy, time = sum(gpu.busy_s for gpu in held), sum(gpu.held_s for gpu in held)
+        return (
+            f"The job took hold of {words.gpu_list([gpu.index for gpu in held])} and gave it almost no work: "
+            f"{words.seconds(busy)} of work in {words.seconds(time)}."
+        )
+    if outcome == CPU_ONLY:
+        return f"{_absence(evidence, gpus)}: the job ran on the CPU alone."
+    if outcome == NO_GPU_EXPECTED:
+        if evidence.nvml == NVML_FINE and gpus:
+            return "No GPU was expected and none was used."
+        if evidence.nvml in (NVML_MISSING, NVML_FINE):
+            return "No GPU was expected and this machine has none: the job ran on the CPU."
+        return "No GPU was expected, and none can be seen on this machine."
+    return f"It cannot be told whether the job used its GPU: {_doubt(evidence, gpus)}."
+
+
+def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
+    working = [gpu for gpu in gpus if gpu.worked]
+    means = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
+    busy = f", {words.percent(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
+    if expectation.count == 0:
+        return f"No GPU was expected, and {words.gpus(len(working))} worked{busy}."
+    sentence = f"{len(working)} of {words.gpus(expectation.count)} worked{busy}"
+    idle = [gpu.index for gpu in gpus if gpu.worked is False]
+    if len(working) < expectation.count and idle:
+        sentence += f"; {words.gpu_list(idle)} did nothing for the job"
+    return sentence + "."
+
+
+def _absence(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+    if evidence.nvml == NVML_MISSING:
+        return "This machine has no usable GPU, for NVIDIA's driver is not installed"
+    if not gpus:
+        return "The NVIDIA driver is here but finds no GPU"
+    others = [gpu.index for gpu in gpus if gpu.others_present]
+    if others:
+        return f"{words.gpu_list(others)} was taken by a process that is not the job's, and the job never opened one"
+    return "No process of the job ever opened a GPU"
+
+
+def _doubt(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+    if evidence.nvml_reason:
+        return evidence.nvml_reason
+    unclear = [gpu for gpu in gpus if gpu.worked is None]
+    if unclear:
+        return f"{words.gpu_list([gpu.index for gpu in unclear])}: {unclear[0].why}"
+    return "no sample was taken"
+
+
+def _remedy(outcome: str, gpus: Sequence[GpuVerdict]) -> str | None:
+    if outcome == CPU_ONLY and gpus:
+        if gpus and all(gpu.hidden for gpu in gpus):
+            return "CUDA_VISIBLE_DEVICES hides every GPU from the job: unset it."
+        return (
+            "Ask the framework, in the job's own environment: torch.cuda.is_available(), or "
+            'tf.config.list_physical_devices("GPU"). A CPU-only build and a driver too old for CUDA both say no.'
+        )
+    if outcome == IDLE:
+        return "Look whether the model and its batches are on the GPU: model.device, .to(device), tf.debugging.set_log_device_placement(True)."
+    return None
+
+
+def _notes(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> list[str]:
+    notes: list[str] = []
+    if evidence.nvml == NVML_FINE and len(gpus) < expectation.count:
+        notes.append(f"{words.gpus(expectation.count)} expected, and this machine has {len(gpus)}.")
+    notes += _name_note(expectation, gpus)
+    hidden = [gpu.index for gpu in gpus if gpu.hidden]
+    if hidden:
+        notes.append(
+            f"CUDA_VISIBLE_DEVICES={evidence.visible_devices} hid {words.gpu_list(hidden)} from the job."
+        )
+    if any(gpu.judged_by == BY_DEVICE for gpu in gpus):
+        notes.append(
+            "Judged by the devices' own counters: NVML lists no process here that can be matched with the job's, as in "
+            "a container. Nobody else had the devices when the job began."
+            if not any(gpu.why for gpu in gpus)
+            else "NVML lists no process here that can be matched with the job's, as in a container."
+        )
+    shared = [gpu.index for gpu in gpus if gpu.others_present and gpu.touched]
+    if shared:
+        notes.append(f"Another process used {words.gpu_list(shared)} too; memory and power count for both.")
+    for gpu, seen in zip(gpus, evidence.gpus):
+        if seen.lost_at_s is not None:
+            after = words.seconds(seen.lost_at_s)
+            notes.append(f"GPU {gpu.index} could not be read from {after} on: {seen.error}.")
+        elif gpu.worked is None and gpu.why:
+            notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")
+    return notes + [f"Watching: {trouble}." for trouble in evidence.troubles]
+
+
+def _name_note(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> list[str]:
+    wanted = expectation.gpu_name
+    names = sorted({gpu.name for gpu in gpus if gpu.name})
+    if not wanted or not names or any(_plain(wanted) in _plain(name) for name in names):
+        return []
+    return [f"{wanted} expected ({expectation.because}), and this machine has {', '.join(names)}."]
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _working(gpus: Sequence[GpuVerdict]) -> int:
+    return sum(gpu.worked is True for gpu in gpus)

@@ -1,0 +1,273 @@
+"""The questions that the catalogue answers."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Self, get_args
+
+from gpuproof.catalogue import api_types, binaries, drivers, images, prices, quotas, replacements
+from gpuproof.catalogue import search as searching
+from gpuproof.catalogue.builds import find_build
+from gpuproof.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
+from gpuproof.catalogue.prices import DEFAULT_REGION
+from gpuproof.catalogue.search import Request
+from gpuproof.catalogue.tables import Tables
+from gpuproof.settings import cache_path
+
+
+class Catalogue:
+    """Dated facts about AWS GPUs, and the questions that follow from them.
+
+    A name that is not known answers None, an empty tuple or `unknown`: nothing here raises for it. Prices are in USD
+    per hour, sizes in bytes.
+
+    Args:
+        tables: the facts.
+        accepted: `ml.` types by job kind, as SageMaker's APIs accept them; empty where that is not known.
+    """
+
+    def __init__(self, tables: Tables, accepted: Mapping[JobKind, frozenset[str]] | None = None) -> None:
+        self.tables = tables
+        self._given_accepted = accepted
+        self._columns: dict[tuple[bool, str, JobKind | None, str], _PriceColumn] = {}
+        self._running: dict[tuple[Build, ...], frozenset[tuple[str, str]]] = {}
+        self._sagemaker: dict[str, Instance] = {}
+
+    @classmethod
+    def load(cls, refreshed: Path | None = None) -> Self:
+        """The catalogue that ships with GPUproof, with what was refreshed laid over it.
+
+        Files are read when a question needs them.
+
+        Args:
+            refreshed: the folder of refreshed tables; None for the user's own.
+        """
+        if refreshed is None:
+            cache = cache_path()
+            refreshed = cache / "catalogue" if cache is not None else None
+        return cls(Tables(refreshed=refreshed))
+
+    def instance(self, name: str) -> Instance | None:
+        """The instance type called `g5.xlarge` (EC2) or `ml.g5.xlarge` (SageMaker); None if it is not known.
+
+        A type without a GPU is known too: its `gpu_count` is 0. SageMaker has not every type of EC2: `ml.g5g.xlarge`
+        is None, since none of its APIs accepts it.
+        """
+        if not name.startswith("ml."):
+            return self.tables.gpu_instances.get(name) or self.tables.other_instance(name)
+        found = self.instance(name.removeprefix("ml.")) if not name.startswith("ml.ml.") else None
+        if found is None or (found.status != "retired" and self._accepted and not self.accepted_for(name)):
+            return None
+        return self._on_sagemaker(found)
+
+    def accepted_for(self, name: str) -> tuple[JobKind, ...]:
+        """What SageMaker's APIs accept `ml.g5.xlarge` for, by the installed botocore; not whether it can be had."""
+        return tuple(kind for kind, types in self._accepted.items() if name in types)
+
+    def gpu(self, name: str) -> Gpu | None:
+        """The GPU model called `A10G`, or as a driver reports it: `NVIDIA A100-SXM4-80GB`.
+
+        None for an unknown name, and for one that means several models (`A100`).
+        """
+        found = searching.matching_gpus((name,), self.tables.gpus.values())
+        return self.tables.gpus[next(iter(found))] if len(found) == 1 else None
+
+    def search(self, request: Request) -> tuple[Instance, ...]:
+        """The types that answer the request, cheapest first; those of unknown price last.
+
+        With `place="sagemaker"` or a `use` they are named `ml.…`. Fractional types count as less than one GPU.
+        """
+        on_sagemaker = request.use is not None or request.place == "sagemaker"
+        region = request.region or DEFAULT_REGION
+        column = self._price_column(on_sagemaker, region, request.use, request.market)
+        around = searching.Surroundings(
+            gpus=self.tables.gpus,
+            offered=self.tables.offerings.get(request.region) if request.region else None,
+            accepted=self._accepted_names(request.use) if on_sagemaker else None,
+            prices=column.prices,
+            running=self._models_running(request.builds) if request.builds else None,
+        )
+        found = searching.search(column.cheapest_first, request, around)
+        return tuple(map(self._on_sagemaker, found)) if on_sagemaker else tuple(found)
+
+    def price(
+        self,
+        name: str,
+        region: str = DEFAULT_REGION,
+        use: JobKind | None = None,
+        market: Market = "on-demand",
+    ) -> Price | None:
+        """What an hour costs; None where nobody knows. A price does not mean that the type can be had.
+
+        Args:
+            name: `g5.xlarge` or `ml.g5.xlarge`.
+            use: what SageMaker runs on it; None for whatever is known.
+        """
+        return prices.find_price(self.tables.prices, name, region, use, market)
+
+    def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
+        """Where EC2 offers the type, by region and zone id. SageMaker's own list is not public."""
+        ec2_type = name.removeprefix("ml.")
+        regions = self.tables.offerings.items() if region is None else [(region, self.region(region))]
+        return tuple(types[ec2_type] for _, types in sorted(regions) if ec2_type in types)
+
+    def region(self, region: str) -> Mapping[str, Offering]:
+        """What one region offers, by type; empty for a region that nobody read."""
+        return self.tables.offerings.get(region, {})
+
+    def regions(self) -> tuple[str, ...]:
+        """Regions whose offerings were read."""
+        return tuple(sorted(self.tables.offerings))
+
+    def quota(
+        self,
+        name: str,
+        region: str = DEFAULT_REGION,
+        use: JobKind | None = None,
+        market: str = "on-demand",
+        instances: int = 1,
+    ) -> quotas.Quota | None:
+        """The quota that so many instances count against; None for an unknown type.
+
+        Args:
+            name: `g5.xlarge` counts vCPUs of EC2; `ml.g5.xlarge` counts instances of one use.
+            use: the job kind on SageMaker; training if None.
+            market: `on-demand`, `spot`, or SageMaker's `warm-pool`.
+        """
+        found = self.instance(name)
+        if found is None:
+            return None
+        kind: JobKind | None = (use or "training") if found.on_sagemaker else None
+        tables = self.tables
+        return quotas.find_quota(tables.quotas, tables.quota_limits, found, region, kind, market, instances)
+
+    def replacements(
+        self, name: str, use: JobKind | None = None, region: str | None = None
+    ) -> tuple[replacements.Replacement, ...]:
+        """What to take instead, nearest price first, with what each brings; empty for an unknown type.
+
+        Args:
+            name: a retired type, one without a GPU, or any other.
+            use: what SageMaker is to run; None for what it accepts the type for now, or any.
+            region: where it must be offered.
+        """
+        old = self.instance(name)
+        if old is None:
+            return ()
+        kinds = (use,) if use else self.accepted_for(name)
+        request = Request(region=region, place="sagemaker" if old.on_sagemaker else "ec2", use=use)
+        candidates = [
+            one
+            for one in self.search(request)
+            if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
+        ]
+        column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
+        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.prices))
+
+    def image(
+        self, framework: str, version: str | None, use: JobKind, instance: str, region: str
+    ) -> images.Image | None:
+        """AWS's own container image for a job; None where AWS has none or the region is unknown.
+
+        Args:
+            framework: `torch`, `pytorch`, `tensorflow` or `tf`.
+            version: `2.11` or `2.11.0`; None for the newest that AWS still patches.
+            use: the job kind; processing takes the training image.
+            instance: decides between GPU and CPU, the host architecture, and SageMaker or EC2 flavour.
+        """
+        found = self.instance(instance)
+        if found is None:
+            return None
+        tables = self.tables
+        return images.find_image(tables.images, tables.registries, framework, version, use, found, region)
+
+    def amis(self, instance: str, framework: str | None = None) -> tuple[Ami, ...]:
+        """Deep Learning AMIs whose host architecture, driver module and named families suit an EC2 type."""
+        found = self.instance(instance.removeprefix("ml."))
+        gpu = self.tables.gpus.get(found.gpu_model or "") if found else None
+        if found is None or gpu is None:
+            return ()
+        return tuple(
+            ami
+            for ami in self.tables.amis
+            if ami.arch == found.arch
+            and gpu.kernel_module in (ami.kernel_module, "either")
+            and (not ami.families or found.family in ami.families)
+            and (framework is None or ami.framework == framework)
+        )
+
+    def driver_floor(self, cuda: str) -> drivers.DriverFloor | None:
+        """The drivers that serve `12.9` or `cu129`; None for a version that nobody knows."""
+        return drivers.driver_floor(self.tables.cuda_drivers, cuda)
+
+    def build(self, requirement: str, arch: str = "x86_64") -> Build | None:
+        """The build that `torch==2.11` or `torch==2.11.0+cu126` means on a host architecture; None if unknown."""
+        return find_build(self.tables.builds, requirement, arch)
+
+    def runs_on(self, build: Build | str | None, gpu: Gpu | str | None) -> binaries.Support:
+        """Whether a framework's build runs on a GPU: native, by PTX (a slow first start), no, or unknown.
+
+        Args:
+            build: a row, or a requirement such as `torch==2.11`; the host architecture is then the one on which AWS
+                has this GPU.
+            gpu: a row, a key or any name of one model.
+        """
+        model = self.gpu(gpu) if isinstance(gpu, str) else gpu
+        if model is None:
+            return binaries.Support("unknown", f"Nothing is known about a GPU called {gpu}.")
+        binary = self.build(build, self._arch_of(model)) if isinstance(build, str) else build
+        if binary is None:
+            return binaries.Support("unknown", f"Nothing is known about {build} on {self._arch_of(model)}.")
+        return binaries.support(binary, model)
+
+    @cached_property
+    def _accepted(self) -> Mapping[JobKind, frozenset[str]]:
+        return api_types.accepted_types() if self._given_accepted is None else self._given_accepted
+
+    @cached_property
+    def _accepted_by_any(self) -> frozenset[str]:
+        return frozenset().union(*self._accepted.values())
+
+    def _accepted_names(self, use: JobKind | None) -> frozenset[str] | None:
+        # A job kind outside the model, or no model at all, filters nothing.
+        return (self._accepted.get(use) if use else self._accepted_by_any) or None
+
+    def _price_column(
+        self, on_sagemaker: bool, region: str, use: JobKind | None, market: str
+    ) -> "_PriceColumn":
+        key = (on_sagemaker, region, use, market)
+        if key not in self._columns:
+            prefix, instances = "ml." if on_sagemaker else "", self.tables.gpu_instances
+            found = (
+                (ec2_type, prices.find_price(self.tables.prices, prefix + ec2_type, region, use, market))
+                for ec2_type in instances
+            )
+            column = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
+            self._columns[key] = _PriceColumn(column, searching.by_price(instances.values(), column))
+        return self._columns[key]
+
+    def _models_running(self, builds: tuple[Build, ...]) -> frozenset[tuple[str, str]]:
+        if builds not in self._running:
+            pairs = ((build, gpu) for build in builds for gpu in self.tables.gpus.values())
+            running = ((build.arch, gpu.name) for build, gpu in pairs if self.runs_on(build, gpu).runs)
+            self._running[builds] = frozenset(running)
+        return self._running[builds]
+
+    def _arch_of(self, gpu: Gpu) -> str:
+        hosts = (one.arch for one in self.tables.gpu_instances.values() if one.gpu_model == gpu.name)
+        return next(hosts, "x86_64")
+
+    def _on_sagemaker(self, instance: Instance) -> Instance:
+        name = f"ml.{instance.ec2_type}"
+        if name not in self._sagemaker:
+            self._sagemaker[name] = instance._replace(name=name)
+        return self._sagemaker[name]
+
+
+class _PriceColumn(NamedTuple):
+    prices: dict[str, float]
+    cheapest_first: list[Instance]
+
+
+JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
+"""Every job kind, in the order of their tables."""

@@ -1,0 +1,58 @@
+"""Which driver a CUDA version wants."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuproof.catalogue.builds import version_key
+from gpuproof.catalogue.model import CudaDriver
+
+
+class DriverFloor(NamedTuple):
+    """The Linux drivers that serve one CUDA version.
+
+    Attributes:
+        cuda: as asked, such as `12.9`.
+        minimum: the least driver that runs binaries built with it, by NVIDIA's minor version compatibility.
+        toolkit: the driver that came with it: needed where kernels are compiled from PTX. None where the version is
+            not in the table and only its major one is known.
+        source: key into the source table.
+    """
+
+    cuda: str
+    minimum: str
+    toolkit: str | None
+    source: str
+
+    def allows(self, driver: str, *, ptx: bool = False) -> bool:
+        """Whether a driver such as `580.95.05` is new enough; with PTX, whether it can compile it too."""
+        floor = self.toolkit if ptx and self.toolkit else self.minimum
+        return version_key(driver) >= version_key(floor)
+
+
+def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverFloor | None:
+    """The drivers for `12.9`, `12.9.1` or `cu129`; None for a major version that nobody knows.
+
+    Source: NVIDIA CUDA Toolkit release notes, table "CUDA Toolkit and Corresponding Driver Versions".
+    """
+    version = _dotted(cuda)
+    if version is None:
+        return None
+    major, minor, update = version
+    exact = [row for row in toolkits if row.cuda == f"{major}.{minor}" and row.update <= update]
+    if exact:
+        row = max(exact, key=lambda row: row.update)
+        return DriverFloor(cuda, row.minimum_driver, row.driver, row.source)
+    same_major = [row for row in toolkits if row.cuda.startswith(f"{major}.")]
+    if not same_major or major < 11:
+        return None
+    # From CUDA 11 on one floor serves a whole major version.
+    return DriverFloor(cuda, same_major[0].minimum_driver, None, same_major[0].source)
+
+
+def _dotted(cuda: str) -> tuple[int, int, int] | None:
+    if match := re.fullmatch(r"cu(\d+)(\d)", cuda.strip()):
+        return int(match[1]), int(match[2]), 0
+    if match := re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", cuda.strip()):
+        return int(match[1]), int(match[2]), int(match[3] or 0)
+    return None

@@ -1,0 +1,75 @@
+"""Which AWS Deep Learning Container fits a job."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpuproof.catalogue.builds import FRAMEWORKS, version_key
+from gpuproof.catalogue.model import ImageRow, Instance, JobKind, Registry
+
+JOBS: dict[JobKind, str] = {
+    "training": "training",
+    "processing": "training",
+    "endpoint": "inference",
+    "transform": "inference",
+}
+"""The kind of image for each job kind; processing has none of its own."""
+
+
+class Image(NamedTuple):
+    """A container image in one region.
+
+    Attributes:
+        uri: with registry and tag, as an API takes it.
+        row: the facts about it; `row.cuda` against the host's driver is `Catalogue.driver_floor`.
+    """
+
+    uri: str
+    row: ImageRow
+
+
+def find_image(
+    rows: Sequence[ImageRow],
+    registries: Mapping[str, Registry],
+    framework: str,
+    version: str | None,
+    use: JobKind,
+    instance: Instance,
+    region: str,
+) -> Image | None:
+    """The best image: of the asked version (or the newest that AWS still patches), listed before derived tags."""
+    registry = registries.get(region)
+    job = JOBS.get(use)
+    # Inferentia, Trainium and the like take images of their own, which the table leaves out.
+    if registry is None or job is None or instance.accelerator not in ("gpu", "none"):
+        return None
+    device = "gpu" if instance.gpu_count else "cpu"
+    fitting = [
+        row
+        for row in rows
+        if row.framework == FRAMEWORKS.get(framework.lower())
+        and (row.job, row.device, row.arch) == (job, device, instance.arch)
+        and _is_version(row.version, version)
+    ]
+    if version is None:
+        fitting = [row for row in fitting if row.status == "patched"] or fitting
+    best = max(
+        fitting,
+        key=lambda row: _preference(row, "sagemaker" if instance.on_sagemaker else "ec2"),
+        default=None,
+    )
+    if best is None or (instance.on_sagemaker and best.platform != "sagemaker"):
+        return None
+    host = f"{registry.account}.dkr.ecr.{registry.region}.{registry.dns_suffix}"
+    return Image(uri=f"{host}/{best.repository}:{best.tag}", row=best)
+
+
+def _is_version(of_image: str, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    parts = wanted.partition("+")[0].split(".")
+    # Frameworks keep their patch releases compatible, and AWS has one image a minor version.
+    return of_image.split(".")[:2] == parts[:2]
+
+
+def _preference(row: ImageRow, platform: str) -> tuple[bool, tuple[int, ...], bool]:
+    return row.platform == platform, version_key(row.version), row.evidence == "listed"

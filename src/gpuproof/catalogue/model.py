@@ -1,0 +1,364 @@
+"""The catalogue's rows, typed. Sizes are in bytes, rates in gigabits per second, prices in USD per hour.
+
+Named tuples and not dataclasses: building the classes of this module at every start takes 2 ms instead of 18.
+"""
+
+from typing import Literal, NamedTuple
+
+Status = Literal["offered", "legacy", "retired", "capacity-block"]
+"""`legacy` can still be had but is announced to end; `capacity-block` is sold by reservation only."""
+
+JobKind = Literal["training", "processing", "endpoint", "transform", "notebook", "studio", "cluster"]
+"""What SageMaker is to run; each kind takes instance types and counts quotas of its own."""
+
+Market = Literal["on-demand", "spot"]
+Place = Literal["ec2", "sagemaker"]
+
+MIB = 1024**2
+
+
+class Instance(NamedTuple):
+    """One instance type, under the name it was asked by.
+
+    Attributes:
+        name: `g5.xlarge` or `ml.g5.xlarge`, as asked.
+        ec2_type: the type without SageMaker's `ml.`.
+        status: whether it can be had; a price or an API's enumeration says nothing about that.
+        gpu_model: key into the GPU table (`A10G`, `A100-40GB`), None without a GPU.
+        gpu_count: GPUs that a program sees; a g6f type shows one, although it is a slice.
+        fraction: share of a physical GPU that each of them is: 1.0, or 0.125 to 0.5 on g6f and gr6f.
+        gpu_memory: bytes per GPU as EC2 reports them; 0 without a GPU.
+        accelerator: `gpu`, `none`, or another kind (`inferentia`, `trainium`, `gaudi`, ...).
+        vcpus: None where no source says.
+        memory: bytes of host memory; None where no source says.
+        arch: `x86_64` or `arm64`.
+        network: EC2's own words, such as `Up to 25 Gigabit`.
+        network_gbps: the peak that those words name.
+        network_baseline_gbps: what is sustained.
+        efa_interfaces: Elastic Fabric Adapter interfaces at most; 0 without EFA.
+        local_disk: bytes of instance store; 0 without.
+        usage: `on-demand`, `spot`, `capacity-block`.
+        retires_on: the end that AWS announced, ISO date.
+        last_seen, gone_by: the type was in the API on the first date and no longer on the second.
+        note: what else one should know.
+        source: key into the source table.
+        as_of: ISO date of the reading.
+    """
+
+    name: str
+    ec2_type: str
+    status: Status
+    gpu_model: str | None
+    gpu_count: int
+    fraction: float
+    gpu_memory: int
+    accelerator: str
+    vcpus: int | None
+    memory: int | None
+    arch: str
+    network: str
+    network_gbps: float | None
+    network_baseline_gbps: float | None
+    efa_interfaces: int
+    local_disk: int
+    usage: tuple[str, ...]
+    retires_on: str | None
+    last_seen: str | None
+    gone_by: str | None
+    note: str
+    source: str
+    as_of: str
+
+    @property
+    def total_gpu_memory(self) -> int:
+        """Bytes over all GPUs of the instance."""
+        return self.gpu_count * self.gpu_memory
+
+    @property
+    def whole_gpus(self) -> float:
+        """GPUs counted in physical ones: 0.125 for g6f.large, 8 for p5.48xlarge."""
+        return self.gpu_count * self.fraction
+
+    @property
+    def family(self) -> str:
+        """`g5` of `ml.g5.xlarge`."""
+        return self.ec2_type.partition(".")[0]
+
+    @property
+    def on_sagemaker(self) -> bool:
+        """Whether it was asked for by its SageMaker name."""
+        return self.name.startswith("ml.")
+
+
+class Gpu(NamedTuple):
+    """One GPU model. Rates are dense peaks in 10^12 operations a second; None where it has no such unit.
+
+    Attributes:
+        name: the key of the GPU table, such as `A10G` or `A100-80GB`.
+        aliases: other names, among them those that drivers report.
+        vendor: `NVIDIA` or `AMD`.
+        architecture: `Ampere`, `Hopper`, ...
+        compute_capability: such as (8, 6); None where there is no CUDA.
+        memory_gb: as the datasheet has it; what EC2 reports is in `Instance.gpu_memory`.
+        bandwidth: memory bandwidth in 10^9 bytes a second.
+        nvlink: 10^9 bytes a second to the other GPUs, 0 without NVLink.
+        cuda_first, cuda_last: toolkits that support it; `cuda_last` is None while the newest does.
+        driver_first, driver_last: Linux driver branches that drive it; `driver_last` is None while the newest does.
+        kernel_module: which flavour of NVIDIA's kernel module drives it: `open`, `proprietary` or `either`.
+        confidence: `high`, `medium` or `low`, for the whole row.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    vendor: str
+    architecture: str
+    compute_capability: tuple[int, int] | None
+    memory_gb: int
+    memory_type: str
+    bandwidth: float
+    fp32_tflops: float | None
+    tf32_tflops: float | None
+    fp16_tflops: float | None
+    bf16_tflops: float | None
+    fp8_tflops: float | None
+    fp4_tflops: float | None
+    nvlink: float
+    cuda_first: str | None
+    cuda_last: str | None
+    driver_first: int | None
+    driver_last: int | None
+    kernel_module: str
+    note: str
+    confidence: str
+    source: str
+    as_of: str
+
+
+class Offering(NamedTuple):
+    """One type in one region.
+
+    Attributes:
+        az_ids: zone ids such as `use1-az4`; zone names differ between accounts, ids do not.
+    """
+
+    instance_type: str
+    region: str
+    az_ids: tuple[str, ...]
+    source: str
+    as_of: str
+
+
+class Price(NamedTuple):
+    """What an hour of one instance costs in USD. It says nothing about whether the type can be had.
+
+    Attributes:
+        service: `ec2` or `sagemaker`.
+        use: a job kind on SageMaker, `any` where the price serves all of them, `compute` on EC2.
+        usd_per_hour: for spot the lowest among the zones.
+        usd_per_hour_max: for spot the highest among the zones, where it is known.
+        kind: `observed` by somebody, or `derived` by the rule that the source names.
+    """
+
+    service: str
+    use: str
+    instance_type: str
+    region: str
+    market: str
+    usd_per_hour: float
+    usd_per_hour_max: float | None
+    kind: str
+    confidence: str
+    source: str
+    as_of: str
+
+
+class Build(NamedTuple):
+    """One binary of a framework, and the GPUs that it was compiled for.
+
+    Attributes:
+        framework: `tensorflow`, `torch` or `jax`.
+        version: major and minor, such as `2.11`.
+        variant: `default` is what pip installs on Linux; `cu126` and the like come from the project's own index.
+        arch: of the host, `x86_64` or `arm64`.
+        device: `cpu` for a build without CUDA.
+        python: versions that it installs on.
+        cuda, cudnn: what it was built with; empty where unknown.
+        architectures: what it carries, such as (`sm_80`, `compute_90`).
+        evidence: `architectures` was `read` from the build, `inferred` from its neighbours, or is `unread`.
+    """
+
+    framework: str
+    version: str
+    variant: str
+    arch: str
+    device: str
+    python: str
+    cuda: str
+    cudnn: str
+    architectures: tuple[str, ...]
+    evidence: str
+    keras: str
+    note: str
+    source: str
+    as_of: str
+
+    def __str__(self) -> str:
+        variant = "" if self.variant == "default" else f"+{self.variant}"
+        return f"{self.framework} {self.version}{variant}"
+
+
+class CudaDriver(NamedTuple):
+    """The Linux drivers that one CUDA toolkit wants.
+
+    Attributes:
+        cuda: such as `12.9`.
+        update: 0 for the first release, 1 for Update 1.
+        driver: the driver that the toolkit came with; PTX of this toolkit needs it.
+        minimum_driver: the least that runs binaries of this major version (minor version compatibility).
+    """
+
+    cuda: str
+    update: int
+    driver: str
+    minimum_driver: str
+    confidence: str
+    source: str
+    as_of: str
+
+
+class ImageRow(NamedTuple):
+    """One AWS Deep Learning Container.
+
+    Attributes:
+        job: `training`, `inference` or `base`.
+        platform: `sagemaker` or `ec2`.
+        cuda: empty on CPU images and where unknown.
+        patched_until: ISO date; empty where unknown.
+        status: `patched` or `ended` at the time of `as_of`; an ended image stays in the registry.
+        evidence: `listed` by AWS, or a tag `derived` as SageMaker's SDK puts it together.
+    """
+
+    repository: str
+    framework: str
+    version: str
+    job: str
+    device: str
+    python: str
+    cuda: str
+    os: str
+    arch: str
+    platform: str
+    tag: str
+    released: str
+    patched_until: str
+    status: str
+    evidence: str
+    source: str
+    as_of: str
+
+
+class Registry(NamedTuple):
+    """The account that holds AWS's own images in one region."""
+
+    region: str
+    account: str
+    dns_suffix: str
+    source: str
+    as_of: str
+
+
+class Ami(NamedTuple):
+    """One line of AWS Deep Learning AMIs.
+
+    Attributes:
+        name_pattern: for `Filters=[{"Name": "name", ...}]`.
+        framework, version: empty on base AMIs.
+        kernel_module: `open` or `proprietary`.
+        driver, cuda, cuda_versions: empty where not read.
+        families: EC2 families that the release notes name; empty where not read.
+        ssm_parameter: the newest build's id is its value; empty where none is known.
+        ssm_evidence: `listed` or `inferred`.
+        released: ISO date of the build that was read.
+    """
+
+    name_pattern: str
+    framework: str
+    version: str
+    os: str
+    arch: str
+    kernel_module: str
+    driver: str
+    cuda: str
+    cuda_versions: tuple[str, ...]
+    families: tuple[str, ...]
+    ssm_parameter: str
+    ssm_evidence: str
+    released: str
+    source: str
+    as_of: str
+
+
+class EndpointAmi(NamedTuple):
+    """A host image of SageMaker endpoints (`InferenceAmiVersion`) and the driver in it."""
+
+    inference_ami_version: str
+    driver: str
+    cuda: str
+    cuda_compat_mounted: bool
+    source: str
+    as_of: str
+
+
+class QuotaRow(NamedTuple):
+    """One quota, or the pattern of its name (`{type}` stands for the instance type).
+
+    Attributes:
+        market: `on-demand`, `spot` or `warm-pool`.
+        use: the job kind on SageMaker; empty on EC2.
+        families: EC2 families that it counts; `standard` stands for the CPU families.
+        instance_type: where the row is for one type.
+        unit: `vCPU` or `instance`.
+        default: of a fresh account; None where unknown.
+    """
+
+    service: str
+    name: str
+    code: str
+    market: str
+    use: str
+    families: tuple[str, ...]
+    instance_type: str
+    unit: str
+    default: float | None
+    note: str
+    source: str
+    as_of: str
+
+
+class QuotaLimit(NamedTuple):
+    """What one account may use in one region, as `gpuproof catalogue refresh` read it."""
+
+    service: str
+    name: str
+    code: str
+    region: str
+    value: float
+    as_of: str
+
+
+class Source(NamedTuple):
+    """Where facts come from.
+
+    Attributes:
+        source: the key that rows name.
+        what: what was read.
+        read_on: ISO date.
+        how: the method.
+        confidence: `high`, `medium` or `low`.
+    """
+
+    source: str
+    what: str
+    read_on: str
+    how: str
+    confidence: str

@@ -1,0 +1,107 @@
+"""The service quota that stands before an instance, and how to ask for more of it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpuproof.catalogue.model import Instance, JobKind, QuotaLimit, QuotaRow
+
+CONSOLES = (("cn-", "console.amazonaws.cn"), ("us-gov-", "console.amazonaws-us-gov.com"))
+"""Consoles outside the standard partition, by how their regions begin."""
+
+
+class Quota(NamedTuple):
+    """One quota of one account and region.
+
+    Attributes:
+        service: `ec2` or `sagemaker`.
+        name: as the Service Quotas console shows it.
+        code: such as `L-DB2E81BA`; None where no source has it or sources disagree.
+        unit: `vCPU` or `instance`.
+        needed: how many units the instances take; None where their vCPUs are unknown.
+        default: of a fresh account; None where unknown.
+        limit: what this account has, as last refreshed; None if it was not.
+        console_url: where to look at it and ask for more.
+        command: what asks for `needed`, or finds the code where that is unknown.
+    """
+
+    service: str
+    name: str
+    code: str | None
+    unit: str
+    needed: int | None
+    default: float | None
+    limit: float | None
+    console_url: str
+    command: str
+    note: str
+    source: str
+
+
+def find_quota(
+    rows: Sequence[QuotaRow],
+    limits: Mapping[tuple[str, str, str], QuotaLimit],
+    instance: Instance,
+    region: str,
+    use: JobKind | None,
+    market: str,
+    instances: int,
+) -> Quota | None:
+    """The quota for so many instances; None where no row covers them."""
+    row = _sagemaker_row(rows, instance.name, use, market) if use else _ec2_row(rows, instance, market)
+    if row is None:
+        return None
+    name = row.name.format(type=instance.name)
+    limit = limits.get((row.service, region, name))
+    code = row.code or (limit.code if limit else "") or None
+    needed = instances if row.unit == "instance" else instance.vcpus and instance.vcpus * instances
+    return Quota(
+        service=row.service,
+        name=name,
+        code=code,
+        unit=row.unit,
+        needed=needed,
+        default=row.default,
+        limit=limit.value if limit else None,
+        console_url=_console_url(row.service, code, region),
+        command=_command(row.service, name, code, needed, region),
+        note=row.note,
+        source=row.source,
+    )
+
+
+def _ec2_row(rows: Sequence[QuotaRow], instance: Instance, market: str) -> QuotaRow | None:
+    family = "standard" if re.match(r"[acdhimrtz]\d", instance.family) else instance.family
+    in_market = (row for row in rows if row.service == "ec2" and row.market == market)
+    return next((row for row in in_market if family in row.families), None)
+
+
+def _sagemaker_row(rows: Sequence[QuotaRow], name: str, use: JobKind, market: str) -> QuotaRow | None:
+    fitting = [
+        row
+        for row in rows
+        if row.service == "sagemaker"
+        and (row.use, row.market) == (use, market)
+        and row.instance_type in ("", name)
+    ]
+    # A row for this very type knows its code; the pattern does not.
+    return max(fitting, key=lambda row: bool(row.instance_type), default=None)
+
+
+def _console_url(service: str, code: str | None, region: str) -> str:
+    domain = next((d for start, d in CONSOLES if region.startswith(start)), "console.aws.amazon.com")
+    quota = f"/{code}" if code else ""
+    return f"https://{region}.{domain}/servicequotas/home/services/{service}/quotas{quota}"
+
+
+def _command(service: str, name: str, code: str | None, needed: int | None, region: str) -> str:
+    if code is None:
+        query = f"Quotas[?QuotaName=='{name}'].[QuotaCode,Value]"
+        return (
+            f"aws service-quotas list-service-quotas --service-code {service} --region {region}"
+            f' --query "{query}" --output text'
+        )
+    return (
+        f"aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code}"
+        f" --desired-value {needed or 'VALUE'} --region {region}"
+    )

@@ -1,0 +1,148 @@
+"""Reads all parts of all regions, several at once, and says what became of each."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from datetime import datetime
+from typing import NamedTuple
+
+from gpuproof.catalogue.refresh import account, ec2, pricing
+from gpuproof.catalogue.refresh.clients import Clients
+from gpuproof.catalogue.refresh.faults import Fault, fault_of
+from gpuproof.catalogue.refresh.store import TABLES, Scope
+from gpuproof.catalogue.rows import Row
+from gpuproof.catalogue.tables import Tables
+
+PARTS = tuple(TABLES)
+"""What can be refreshed, in the order in which it is told."""
+
+WORKERS = 8
+PATIENCE_S = (5.0, 20.0)
+"""Waits before a throttled part is tried again, after botocore's own retries have given up."""
+
+
+class Outcome(NamedTuple):
+    """What became of one part of one region: rows, or the fault that kept them away."""
+
+    scope: Scope
+    rows: list[Row] | None
+    fault: Fault | None
+
+
+class Refresh:
+    """A refresh of the catalogue; it reads and does not write.
+
+    Args:
+        clients: AWS.
+        tables: the catalogue so far: types, quotas and SSM parameters to ask for.
+        now: the time, aware of its zone.
+        sleep: waits so many seconds.
+        progress: told what has been read, for a line that changes.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        tables: Tables,
+        now: Callable[[], datetime],
+        sleep: Callable[[float], None],
+        progress: Callable[[str], None],
+    ) -> None:
+        self._clients = clients
+        self._tables = tables
+        self._now = now
+        self._sleep = sleep
+        self._progress = progress
+        self._done = 0
+
+    def regions(self) -> list[str]:
+        """Regions that the account may use; raises what boto3 raises."""
+        home = self._clients.default_region() or "us-east-1"
+        return ec2.enabled_regions(self._clients.get("ec2", home))
+
+    def fetch(self, regions: Sequence[str], parts: Collection[str] = PARTS) -> list[Outcome]:
+        """Read the parts of the regions.
+
+        Returns:
+            One outcome a part and region, in the order of `PARTS`, then of regions. Types, which are the same
+            everywhere, are one outcome for region `*`, and one more for each region that failed.
+        """
+        self._done = 0
+        with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+            described = self._run(
+                pool, {Scope("instances", region): self._instances(region) for region in regions}
+            )
+            types = {
+                outcome.scope.region: {row["instance_type"] for row in outcome.rows or ()}
+                for outcome in described
+            }
+            jobs = {
+                Scope(part, region): self._job(part, region, types[region])
+                for part in PARTS
+                if part in parts and part != "instances"
+                for region in regions
+            }
+            others = self._run(pool, jobs)
+        return [*(_one_for_all(described) if "instances" in parts else ()), *others]
+
+    def _run(self, pool: ThreadPoolExecutor, jobs: Mapping[Scope, Callable[[], list[Row]]]) -> list[Outcome]:
+        running: dict[Future[Outcome], Scope] = {
+            pool.submit(self._attempt, scope, job): scope for scope, job in jobs.items()
+        }
+        outcomes: dict[Scope, Outcome] = {}
+        try:
+            for future in as_completed(running):
+                scope = running[future]
+                outcomes[scope] = future.result()
+                self._done += 1
+                self._progress(f"{self._done} read, last {scope.part} of {scope.region}")
+        except BaseException:
+            for future in running:
+                future.cancel()
+            raise
+        return [outcomes[scope] for scope in jobs]
+
+    def _attempt(self, scope: Scope, job: Callable[[], list[Row]]) -> Outcome:
+        for wait in (*PATIENCE_S, None):
+            try:
+                return Outcome(scope, job(), None)
+            except Exception as error:
+                fault = fault_of(error)
+                if fault is None:
+                    raise
+                if fault.kind != "throttled" or wait is None:
+                    return Outcome(scope, None, fault)
+                self._sleep(wait)
+        raise AssertionError("the last wait is None")
+
+    def _instances(self, region: str) -> Callable[[], list[Row]]:
+        return lambda: ec2.instance_rows(self._clients.get("ec2", region), self._tables.gpus, self._today())
+
+    def _job(self, part: str, region: str, here: set[str]) -> Callable[[], list[Row]]:
+        known = here | set(self._tables.gpu_instances)
+        # The spot history refuses a request that names a type unknown to the region.
+        named = here or set(self._tables.offerings.get(region, ()))
+        get, today = self._clients.get, self._today()
+        ec2_quotas = {row.name for row in self._tables.quotas if row.service == "ec2"}
+        parameters = [ami.ssm_parameter for ami in self._tables.amis if ami.ssm_parameter]
+        jobs: dict[str, Callable[[], list[Row]]] = {
+            "offerings": lambda: ec2.offering_rows(get("ec2", region), region, known, today),
+            "spot-prices": lambda: ec2.spot_rows(get("ec2", region), region, named, self._now(), today),
+            "ec2-prices": lambda: pricing.ec2_rows(get("pricing", pricing.PRICING_REGION), region, today),
+            "sagemaker-prices": lambda: pricing.sagemaker_rows(
+                get("pricing", pricing.PRICING_REGION), region, today
+            ),
+            "quotas": lambda: account.quota_rows(
+                get("service-quotas", region), region, ec2_quotas, known, today
+            ),
+            "amis": lambda: account.ami_rows(get("ssm", region), region, parameters, today),
+        }
+        return jobs[part]
+
+    def _today(self) -> str:
+        return self._now().date().isoformat()
+
+
+def _one_for_all(described: Sequence[Outcome]) -> list[Outcome]:
+    read = [outcome.rows for outcome in described if outcome.rows is not None]
+    together = [Outcome(Scope("instances", "*"), list(ec2.merged(read)), None)] if read else []
+    return [*together, *(outcome for outcome in described if outcome.fault)]

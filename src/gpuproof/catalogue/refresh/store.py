@@ -1,0 +1,153 @@
+"""The folder of refreshed tables: what is in it, and how old each part is.
+
+Each file is replaced whole, by a rename, so a reader sees the old table or the new one. `state.json` comes last.
+"""
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from gpuproof.catalogue.rows import Row
+
+STATE_VERSION = 1
+
+
+class Scope(NamedTuple):
+    """One part of one region.
+
+    Attributes:
+        part: such as `offerings`.
+        region: `*` for what is the same in all regions.
+    """
+
+    part: str
+    region: str
+
+
+class Belongs(NamedTuple):
+    """Where the rows of a part lie.
+
+    Attributes:
+        table: the file's name without `.csv`.
+        owns: whether a row of that table is one of this part and region, and so goes when the part is read again.
+        key: the column whose values are unique; a fresh row takes the place of an old one.
+    """
+
+    table: str
+    owns: Callable[[Row, str], bool]
+    key: str | None = None
+
+
+def _never(_row: Row, _region: str) -> bool:
+    return False
+
+
+def _in_region(row: Row, region: str) -> bool:
+    return row["region"] == region
+
+
+def _price_of(service: str, market: str) -> Callable[[Row, str], bool]:
+    return lambda row, region: (row["service"], row["market"], row["region"]) == (service, market, region)
+
+
+TABLES: Mapping[str, Belongs] = {
+    "instances": Belongs("instances", _never, key="instance_type"),
+    "offerings": Belongs("offerings", _in_region),
+    "ec2-prices": Belongs("prices", _price_of("ec2", "on-demand")),
+    "spot-prices": Belongs("prices", _price_of("ec2", "spot")),
+    "sagemaker-prices": Belongs("prices", _price_of("sagemaker", "on-demand")),
+    "quotas": Belongs("quota_limits", _in_region),
+    "amis": Belongs("ami_ids", _in_region),
+}
+"""The parts of a refresh, and what each replaces."""
+
+
+class Store:
+    """The refreshed tables in one folder.
+
+    Args:
+        folder: made at the first save.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def as_of(self) -> dict[Scope, str]:
+        """When each part of each region was last read, as ISO dates."""
+        parts: dict[str, dict[str, str]] = self._state().get("as_of", {})
+        return {Scope(part, region): date for part, dates in parts.items() for region, date in dates.items()}
+
+    def save(self, fresh: Mapping[Scope, list[Row]], as_of: str) -> None:
+        """Replace what was read, keep the rest.
+
+        Args:
+            fresh: rows by part and region.
+            as_of: ISO date of the reading.
+        """
+        if not fresh:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        by_table: dict[str, list[Scope]] = {}
+        for scope in fresh:
+            by_table.setdefault(TABLES[scope.part].table, []).append(scope)
+        for table, scopes in by_table.items():
+            kept = [row for row in self._rows(table) if not any(_owned(row, scope) for scope in scopes)]
+            rows = [*kept, *(row for scope in scopes for row in fresh[scope])]
+            key = TABLES[scopes[0].part].key
+            self._write(table, list({row[key]: row for row in rows}.values()) if key else rows)
+        dates = {**self.as_of(), **dict.fromkeys(fresh, as_of)}
+        self._write_state(dates)
+
+    def _rows(self, table: str) -> list[Row]:
+        path = self._folder / f"{table}.csv"
+        if not path.exists():
+            return []
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def _write(self, table: str, rows: Iterable[Row]) -> None:
+        rows = list(rows)
+        path = self._folder / f"{table}.csv"
+        if not rows:
+            path.unlink(missing_ok=True)
+            return
+        with _replacing(path) as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state = json.loads((self._folder / "state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return state if isinstance(state, dict) and state.get("version") == STATE_VERSION else {}
+
+    def _write_state(self, dates: Mapping[Scope, str]) -> None:
+        parts: dict[str, dict[str, str]] = {}
+        for scope, date in sorted(dates.items()):
+            parts.setdefault(scope.part, {})[scope.region] = date
+        with _replacing(self._folder / "state.json") as file:
+            json.dump({"version": STATE_VERSION, "as_of": parts}, file, indent=2)
+
+
+def _owned(row: Row, scope: Scope) -> bool:
+    return TABLES[scope.part].owns(row, scope.region)
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[IO[str]]:
+    """Writes beside the file and renames at the end; an error leaves the old file alone."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+            yield file
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,60 @@
+"""What to take instead of a type that is retired, has no GPU, or is not what a job needs."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuproof.catalogue.model import Gpu, Instance
+
+MOST = 8
+"""No instance has more GPUs than this today; p2.16xlarge had 16."""
+
+
+class Replacement(NamedTuple):
+    """A type to take instead.
+
+    Attributes:
+        instance: named for the place of the one that it replaces.
+        reason: what it brings, in one sentence.
+    """
+
+    instance: Instance
+    reason: str
+
+
+def find_replacements(
+    old: Instance, candidates: Iterable[Instance], gpus: Mapping[str, Gpu], prices: Mapping[str, float]
+) -> list[Replacement]:
+    """The cheapest successor of each GPU model: as many whole GPUs, none with less memory, the same host architecture.
+
+    Args:
+        old: what is to be replaced; without a GPU, one GPU of any memory will do.
+        candidates: cheapest first, such as `search` gives them.
+        gpus: models by key.
+        prices: USD per hour by EC2 type.
+    """
+    needed = max(1, min(old.gpu_count, MOST))
+    best: dict[str, Instance] = {}
+    for one in candidates:
+        model = one.gpu_model or ""
+        fits = (
+            one.fraction == 1.0
+            and one.gpu_count >= needed
+            and one.gpu_memory >= old.gpu_memory
+            and one.arch == old.arch
+            and one.status == "offered"
+            and one.ec2_type != old.ec2_type
+        )
+        if fits and (model not in best or one.gpu_count < best[model].gpu_count):
+            best[model] = one
+    fewest = min((one.gpu_count for one in best.values()), default=0)
+    # Eight GPUs in place of one are no replacement while something nearer is there.
+    near = [one for one in best.values() if one.gpu_count <= max(fewest, 2 * needed)]
+    return [Replacement(one, _reason(one, gpus.get(one.gpu_model or ""), prices)) for one in near]
+
+
+def _reason(one: Instance, gpu: Gpu | None, prices: Mapping[str, float]) -> str:
+    number = "one" if one.gpu_count == 1 else str(one.gpu_count)
+    memory = f"{one.gpu_memory / 2**30:.0f} GiB" + ("" if one.gpu_count == 1 else " each")
+    price = f", ${prices[one.ec2_type]:.2f} an hour" if one.ec2_type in prices else ""
+    bf16 = " and no BF16" if gpu and gpu.bf16_tflops is None else ""
+    return f"{number} {one.gpu_model} with {memory}{bf16}{price}."

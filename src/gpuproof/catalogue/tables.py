@@ -1,0 +1,156 @@
+"""Reads the catalogue's CSV files into typed rows, each file only when a question needs it.
+
+Every table is the shipped file with the refreshed one, where there is one, laid over it.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from gpuproof.catalogue import model, rows
+from gpuproof.catalogue.rows import Row
+
+SHIPPED = Path(__file__).parent / "data"
+"""The facts that came with this version of GPUproof."""
+
+T = TypeVar("T")
+
+
+class Tables:
+    """Every table of the catalogue, read at first use.
+
+    Args:
+        shipped: the folder of CSV files that came with GPUproof.
+        refreshed: the folder that `gpuproof catalogue refresh` writes; None or a missing folder for none.
+    """
+
+    def __init__(self, shipped: Path = SHIPPED, refreshed: Path | None = None) -> None:
+        self._shipped = shipped
+        self._refreshed = refreshed
+        self.ignored: list[Path] = []
+        """Refreshed tables that could not be read."""
+
+    @cached_property
+    def gpu_instances(self) -> dict[str, model.Instance]:
+        """EC2 types with GPUs, by type."""
+        found = {row.name: row for row in self._shipped_rows("instances", rows.gpu_instance)}
+        for row in self._refreshed_rows("instances", rows.gpu_instance):
+            old = found.get(row.name)
+            # The API offers a type to its last day: that its end is announced must not be forgotten.
+            announced = old is not None and old.status == "legacy"
+            found[row.name] = row._replace(status="legacy", note=old.note) if old and announced else row
+        return found
+
+    @cached_property
+    def gpus(self) -> dict[str, model.Gpu]:
+        """GPU models, by key."""
+        return {row.name: row for row in self._shipped_rows("gpus", rows.gpu)}
+
+    @cached_property
+    def offerings(self) -> dict[str, dict[str, model.Offering]]:
+        """Offerings by region, then by type. A region that is missing was not read."""
+        found: dict[str, dict[str, model.Offering]] = {}
+        for row in self._shipped_rows("offerings", rows.offering):
+            found.setdefault(row.region, {})[row.instance_type] = row
+        fresh: dict[str, dict[str, model.Offering]] = {}
+        for row in self._refreshed_rows("offerings", rows.offering):
+            fresh.setdefault(row.region, {})[row.instance_type] = row
+        # A region that was read again is replaced whole: what it no longer offers must vanish.
+        return found | fresh
+
+    @cached_property
+    def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
+        """Prices by service, use, type, region and market."""
+        fresh = self._refreshed_rows("prices", rows.price)
+        # What was read again is replaced whole, as with offerings.
+        again = {(row.service, row.region, row.market) for row in fresh}
+        shipped = self._shipped_rows("prices", rows.price)
+        kept = (row for row in shipped if (row.service, row.region, row.market) not in again)
+        return {
+            (row.service, row.use, row.instance_type, row.region, row.market): row for row in (*kept, *fresh)
+        }
+
+    @cached_property
+    def builds(self) -> tuple[model.Build, ...]:
+        """Framework builds, newest first within a framework."""
+        return tuple(self._shipped_rows("builds", rows.build))
+
+    @cached_property
+    def cuda_drivers(self) -> tuple[model.CudaDriver, ...]:
+        """CUDA toolkits and their drivers, newest first."""
+        return tuple(self._shipped_rows("cuda_drivers", rows.cuda_driver))
+
+    @cached_property
+    def images(self) -> tuple[model.ImageRow, ...]:
+        """Deep Learning Containers."""
+        return tuple(self._shipped_rows("images", rows.image))
+
+    @cached_property
+    def registries(self) -> dict[str, model.Registry]:
+        """Accounts of the Deep Learning Containers, by region."""
+        return {row.region: row for row in self._shipped_rows("image_accounts", rows.registry)}
+
+    @cached_property
+    def amis(self) -> tuple[model.Ami, ...]:
+        """Lines of Deep Learning AMIs."""
+        return tuple(self._shipped_rows("amis", rows.ami))
+
+    @cached_property
+    def ami_ids(self) -> dict[tuple[str, str], str]:
+        """AMI ids by SSM parameter and region; only what was refreshed."""
+        read = self._refreshed_rows("ami_ids", lambda row: row)
+        return {(row["ssm_parameter"], row["region"]): row["ami_id"] for row in read}
+
+    @cached_property
+    def endpoint_amis(self) -> tuple[model.EndpointAmi, ...]:
+        """Host images of SageMaker endpoints."""
+        return tuple(self._shipped_rows("endpoint_amis", rows.endpoint_ami))
+
+    @cached_property
+    def quotas(self) -> tuple[model.QuotaRow, ...]:
+        """Quotas and patterns of their names."""
+        return tuple(self._shipped_rows("quotas", rows.quota))
+
+    @cached_property
+    def quota_limits(self) -> dict[tuple[str, str, str], model.QuotaLimit]:
+        """What the account may use, by service, region and quota name; only what was refreshed."""
+        read = self._refreshed_rows("quota_limits", rows.quota_limit)
+        return {(row.service, row.region, row.name): row for row in read}
+
+    @cached_property
+    def sources(self) -> dict[str, model.Source]:
+        """Sources by key."""
+        return {row.source: row for row in self._shipped_rows("sources", rows.source)}
+
+    def other_instance(self, ec2_type: str) -> model.Instance | None:
+        """An EC2 type without an NVIDIA or AMD GPU."""
+        row = self._other_types.get(ec2_type)
+        return rows.other_instance(row) if row else None
+
+    @cached_property
+    def _other_types(self) -> dict[str, Row]:
+        # 1,300 types: typed one by one when somebody asks, which is seldom.
+        return {row["instance_type"]: row for row in _read(self._shipped / "other_types.csv")}
+
+    def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
+        return map(reader, _read(self._shipped / f"{table}.csv"))
+
+    def _refreshed_rows(self, table: str, reader: Callable[[Row], T]) -> list[T]:
+        if self._refreshed is None or not (path := self._refreshed / f"{table}.csv").exists():
+            return []
+        try:
+            return list(map(reader, _read(path)))
+        except (OSError, ValueError, KeyError, TypeError, csv.Error):
+            # A cache may be cut short, or be of another version: the shipped facts serve on.
+            self.ignored.append(path)
+            return []
+
+
+def _read(path: Path) -> Iterator[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = csv.reader(file)
+        header = next(lines, [])
+        for line in lines:
+            yield dict(zip(header, line, strict=True))

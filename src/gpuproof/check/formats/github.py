@@ -1,0 +1,45 @@
+"""Findings as GitHub Actions' workflow commands, which become annotations of a pull request.
+
+Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands, read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuproof.check.engine import Report
+from gpuproof.check.rule import Hit
+from gpuproof.findings import Severity
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render(report: Report) -> Iterator[str]:
+    """One command a finding."""
+    return (_command(hit) for hit in report.hits)
+
+
+def _command(hit: Hit) -> str:
+    finding = hit.finding
+    location = finding.location
+    assert location is not None
+    properties = {"file": location.file or "", "title": f"{hit.code} {hit.rule_name}"}
+    message = finding.message
+    if hit.cell is not None:
+        # A notebook's lines are not those of its file: an annotation on one would be in the wrong place.
+        message = f"Cell {hit.cell}, line {location.line}: {message}"
+    else:
+        _, end_line, end_column = hit.span.unit.place(hit.span.end_line, hit.span.end_column)
+        properties |= {"line": str(location.line), "endLine": str(end_line)}
+        if end_line == location.line:
+            # GitHub takes columns only where begin and end are on one line.
+            properties |= {"col": str(location.column), "endColumn": str(end_column)}
+    text = "\n".join((message, *finding.evidence, *([finding.remedy] if finding.remedy else [])))
+    named = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {named}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in ("%", "\r", "\n", *more):
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

@@ -1,0 +1,54 @@
+"""Findings for programs: one JSON document, versioned; within a version, keys are added and never change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpuproof import __version__
+from gpuproof.check.engine import Report
+from gpuproof.check.rule import Edit, Fix, Hit
+
+VERSION = 1
+
+
+def render(report: Report) -> str:
+    """The report as JSON."""
+    document = {
+        "version": VERSION,
+        "gpuproof": __version__,
+        "files": report.files,
+        "findings": [_finding(hit) for hit in report.hits],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _finding(hit: Hit) -> dict[str, Any]:
+    location = dict(hit.finding.to_json().get("location", {}))
+    end_cell, end_line, end_column = hit.span.unit.place(hit.span.end_line, hit.span.end_column)
+    if hit.cell is not None:
+        location["cell"] = hit.cell
+    if end_cell == hit.cell:
+        location |= {"end_line": end_line, "end_column": end_column}
+    document = hit.finding.to_json() | {"name": hit.rule_name, "location": location}
+    if hit.fix is not None:
+        document["fix"] = _fix(hit.fix)
+    return document
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {"title": fix.title, "safe": fix.safe, "edits": [_edit(edit) for edit in fix.edits]}
+
+
+def _edit(edit: Edit) -> dict[str, Any]:
+    unit = edit.span.unit
+    cell, line, column = unit.place(edit.span.line, edit.span.column)
+    _, end_line, end_column = unit.place(edit.span.end_line, edit.span.end_column)
+    document = {
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "text": edit.text,
+    }
+    return document if cell is None else {"cell": cell, **document}

@@ -1,0 +1,123 @@
+"""Findings for people: the place, the sentence, the source line with a caret, what to change, where to read more."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from gpuproof.check.engine import Report
+from gpuproof.check.rule import Hit
+from gpuproof.findings import Severity
+
+_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+_INDENT = "    "
+
+
+def render(report: Report, *, colour: bool = False, width: int = 100) -> Iterator[str]:
+    """The lines of a report, with a count at the end.
+
+    Args:
+        report: what was found.
+        colour: whether to use ANSI colours.
+        width: characters a line.
+    """
+    for hit in report.hits:
+        yield from _hit(hit, colour, width)
+        yield ""
+    yield summary(report)
+
+
+def place(hit: Hit) -> str:
+    """`train.py:12:5`, or `launch.ipynb:cell 3:12:5`."""
+    location = hit.finding.location
+    assert location is not None
+    parts = [
+        location.file,
+        f"cell {hit.cell}" if hit.cell is not None else None,
+        location.line,
+        location.column,
+    ]
+    text = ":".join(str(part) for part in parts if part is not None)
+    # A name may hold line ends; a finding's head is one line.
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def summary(report: Report) -> str:
+    """One line on how much was found."""
+    files = _number(report.files, "file")
+    if not report.hits:
+        return f"{files} checked: nothing to say."
+    counts = [
+        _number(count, str(severity))
+        for severity in Severity
+        if (count := sum(hit.finding.severity is severity for hit in report.hits))
+    ]
+    fixable = sum(1 for hit in report.hits if hit.fix is not None and hit.fix.safe)
+    unsafe = sum(1 for hit in report.hits if hit.fix is not None and not hit.fix.safe)
+    more = f" {fixable} can be fixed with --fix." if fixable else ""
+    more += f" {unsafe}{' more' if fixable else ''} with --fix --unsafe-fixes." if unsafe else ""
+    return f"{files} checked: {', '.join(counts)}.{more}"
+
+
+def statistics(report: Report) -> Iterator[str]:
+    """How often each rule found something, most often first."""
+    counts = Counter((hit.code, hit.rule_name, str(hit.finding.severity)) for hit in report.hits)
+    for (code, name, severity), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{count:>6}  {code}  {severity:<7}  {name}"
+    yield summary(report)
+
+
+def excerpt(hit: Hit, width: int = 100) -> list[str]:
+    """The source line and the caret under it; nothing where the line is blank."""
+    text = hit.span.text
+    if not text.strip():
+        return []
+    start = hit.span.column - 1
+    end = hit.span.end_column - 1 if hit.span.end_line == hit.span.line else len(text.rstrip())
+    cut = len(text) - len(text.lstrip())
+    # A minified line must not fill the screen: show what is around the caret.
+    if start - cut > width - 20:
+        cut = max(0, start - width // 2)
+    shown = text[cut : cut + width].rstrip().expandtabs(1)
+    carets = max(1, min(end, cut + len(shown)) - start)
+    return [shown, " " * (start - cut) + "^" * carets]
+
+
+def _hit(hit: Hit, colour: bool, width: int) -> Iterator[str]:
+    finding = hit.finding
+    tint = _COLOURS[finding.severity]
+    yield f"{_paint(place(hit), '1', colour)}: {_paint(f'{finding.severity} {finding.code}', tint, colour)} {hit.rule_name}"
+    source = excerpt(hit, width - len(_INDENT))
+    if source:
+        yield _INDENT + source[0]
+        yield _INDENT + _paint(source[1], tint, colour)
+    yield from _wrapped(finding.message, "  ", width)
+    for line in finding.evidence:
+        yield from _wrapped(line, "  - ", width)
+    if finding.remedy:
+        yield from _wrapped(finding.remedy, "  = ", width)
+    if hit.fix is not None:
+        how = "--fix" if hit.fix.safe else "--fix --unsafe-fixes"
+        yield from _wrapped(f"{hit.fix.title} ({how})", "  + ", width)
+    yield f"  gpuproof rule {finding.code} tells more."
+
+
+def _wrapped(text: str, lead: str, width: int) -> Iterable[str]:
+    rest = " " * len(lead)
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=lead,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _paint(text: str, code: str, colour: bool) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if colour else text
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

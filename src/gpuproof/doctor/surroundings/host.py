@@ -1,0 +1,41 @@
+"""What kind of host this is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpuproof.doctor.machine import Machine
+from gpuproof.gpu.processes import sees_host_pids
+
+
+def inside_container(machine: Machine) -> bool:
+    """Whether this is a container, whose process list, devices and limits are not the host's."""
+    return machine.files.container or (machine.root == Path("/") and not sees_host_pids())
+
+
+def host_memory(machine: Machine) -> int | None:
+    """Bytes of memory that the host has."""
+    return meminfo(machine).get("MemTotal")
+
+
+def meminfo(machine: Machine) -> dict[str, int]:
+    """`/proc/meminfo`, in bytes."""
+    lines = re.findall(r"^(\w+):\s+(\d+) kB$", machine.text("/proc/meminfo") or "", re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in lines}
+
+
+def host_cpus(machine: Machine) -> int | None:
+    """CPUs that are online on the host."""
+    return count_list(machine.text("/sys/devices/system/cpu/online") or "")
+
+
+def count_list(text: str) -> int | None:
+    """How many `0-3,8` names; `None` where it names none."""
+    spans = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return sum(int(last or first) - int(first) + 1 for first, last in spans) or None
+
+
+def size(value: float) -> str:
+    """Bytes as `64 MiB` or `10.2 GiB`."""
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

@@ -1,0 +1,153 @@
+"""`LD_LIBRARY_PATH`: CUDA libraries that come before those which pip installed with the framework.
+
+Wheels find their own libraries by a run path, which `LD_LIBRARY_PATH` precedes: `ld.so(8)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.machine import Machine
+from gpuproof.findings import Finding, Severity
+
+_LIBRARY = re.compile(
+    r"lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvJitLink|cupti)\.so\.\d+"
+)
+_PACKAGE = re.compile(r"nvidia-(.+?)(?:-cu\d+)?")
+"""`cudnn` of `nvidia-cudnn-cu12`, which is also the name of its folder below `nvidia/`."""
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A library in a folder of `LD_LIBRARY_PATH` that the wheels bring too.
+
+    Args:
+        name: such as `libcudnn.so.9`.
+        path: the one that is loaded.
+        version: of that one, by its file name; `None` where the name has no more.
+        wheel: the one that pip installed.
+        wheel_version: of that one, by its package.
+    """
+
+    name: str
+    path: str
+    version: str | None
+    wheel: str
+    wheel_version: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What `LD_LIBRARY_PATH` holds.
+
+    Args:
+        shadows: libraries that hide those of the wheels.
+        stubs: a folder with a `libcuda.so.1` meant for linking only.
+    """
+
+    shadows: tuple[Shadow, ...] = ()
+    stubs: str | None = None
+
+
+def read(machine: Machine) -> Reading | None:
+    """What the variable's folders hold; `None` where it is not set."""
+    value = machine.environment.get("LD_LIBRARY_PATH")
+    if not value:
+        return None
+    folders = [folder for folder in value.split(":") if folder]
+    stubs = next((one for one in folders if _is_stubs(machine, one)), None)
+    wheels = _wheel_libraries(machine)
+    shadows = (
+        [shadow for folder in folders for shadow in _shadows(_folder(machine, folder), wheels)]
+        if wheels
+        else []
+    )
+    return Reading(tuple(shadows), stubs)
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D660 libraries of another version before the wheels' own, D661 a stub in place of the driver."""
+    if reading.stubs:
+        yield Finding(
+            "D661",
+            Severity.ERROR,
+            f"LD_LIBRARY_PATH has {reading.stubs}, whose libcuda.so.1 is for linking only: CUDA fails with "
+            "`CUDA driver is a stub library`.",
+            (f"LD_LIBRARY_PATH has {reading.stubs}",),
+            f"Take {reading.stubs} out of LD_LIBRARY_PATH.",
+        )
+    different = [one for one in reading.shadows if _differs(one)]
+    if not different:
+        return
+    first = different[0]
+    yield Finding(
+        "D660",
+        Severity.WARNING,
+        f"LD_LIBRARY_PATH puts {_count(different)} before those that pip installed with the framework, such as "
+        f"{first.name} {first.version or ''}".rstrip()
+        + f" for {first.wheel_version}: crashes and `version mismatch` follow.",
+        tuple(_in_words(one) for one in different[:_MOST_SHOWN]),
+        "unset LD_LIBRARY_PATH: wheels of PyTorch and tensorflow[and-cuda] bring their libraries and find them.",
+    )
+
+
+def _differs(shadow: Shadow) -> bool:
+    """Silent where a version is not known, and where one is only the other said shorter."""
+    if shadow.version is None or shadow.wheel_version is None:
+        return False
+    shorter = min(shadow.version.count("."), shadow.wheel_version.count("."))
+    ours, theirs = (version.split(".")[: shorter + 1] for version in (shadow.version, shadow.wheel_version))
+    return ours != theirs
+
+
+def _is_stubs(machine: Machine, folder: str) -> bool:
+    return Path(folder).name == "stubs" and (_folder(machine, folder) / "libcuda.so.1").exists()
+
+
+def _folder(machine: Machine, name: str) -> Path:
+    return Path(name) if Path(name).is_relative_to(machine.root) else machine.path(name)
+
+
+def _shadows(folder: Path, wheels: dict[str, tuple[Path, str | None]]) -> Iterator[Shadow]:
+    if "site-packages" in folder.parts or not folder.is_dir():
+        return
+    for name, (wheel, wheel_version) in wheels.items():
+        library = folder / name
+        if library.exists():
+            yield Shadow(name, str(library), _version_of(library), str(wheel), wheel_version)
+
+
+def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
+    """Of the user's interpreter: the path of each library and the version of the package that brought it."""
+    versions: dict[str, str] = {}
+    for package, version in machine.packages.versions.items():
+        if match := _PACKAGE.fullmatch(package):
+            versions[match[1].replace("-", "_")] = version
+    found: dict[str, tuple[Path, str | None]] = {}
+    for folder in machine.packages.folders:
+        for library in sorted(_folder(machine, folder).glob("nvidia/*/lib/lib*.so.*")):
+            if _LIBRARY.fullmatch(library.name):
+                found.setdefault(library.name, (library, versions.get(library.parent.parent.name)))
+    return found
+
+
+def _version_of(library: Path) -> str | None:
+    """`9.1.0` of a link to `libcudnn.so.9.1.0`."""
+    version = library.resolve().name.partition(".so.")[2]
+    return version if version.count(".") >= 2 else None
+
+
+def _count(shadows: list[Shadow]) -> str:
+    return "a CUDA library" if len(shadows) == 1 else f"{len(shadows)} CUDA libraries"
+
+
+def _in_words(shadow: Shadow) -> str:
+    return f"{shadow.path} ({shadow.version}) before {shadow.wheel} ({shadow.wheel_version})"
+
+
+CHECK = Check("LD_LIBRARY_PATH", Layer.SURROUNDINGS, read, evaluate)

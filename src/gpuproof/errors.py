@@ -1,0 +1,66 @@
+"""Errors that a user may see: what happened, what to type next, and the exit code that says it to programs.
+
+A user's mistake raises a `GPUproofError`; `gpuproof` prints it in a few lines and leaves with its exit code. Anything
+else that escapes is a bug and shows its traceback.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What `gpuproof` says to the program that called it."""
+
+    OK = 0
+    """Fine: no findings at or above the threshold; the GPU was used, or none was asked for."""
+    FAILED = 1
+    """Findings, or the user's job failed."""
+    USAGE = 2
+    """Wrong usage or an invalid job description."""
+    UNDECIDED = 3
+    """Could not decide: no credentials, no GPU to look at, facts missing."""
+    GPU_UNUSED = 4
+    """The job ran but did not use the GPU it asked for."""
+    AWS_REFUSED = 5
+    """AWS refused: quota, capacity, permission."""
+    INTERRUPTED = 130
+    """Interrupted; the run was stopped first."""
+
+
+class GPUproofError(Exception):
+    """Something that the user can mend.
+
+    Args:
+        message: what happened and why, in a sentence or two.
+        remedy: what to type or change next.
+    """
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+    def __init__(self, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class UsageError(GPUproofError):
+    """Wrong usage: a flag, a path or a name that cannot be meant."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvalidJob(GPUproofError):
+    """A job description that says something impossible; the message names file, line and key."""
+
+    exit_code = ExitCode.USAGE
+
+
+class GpuRequired(GPUproofError):
+    """A GPU is required and none is there or none was used."""
+
+    exit_code = ExitCode.GPU_UNUSED
+
+
+class RunNotFound(GPUproofError):
+    """No run goes by that name here."""
+
+    exit_code = ExitCode.USAGE

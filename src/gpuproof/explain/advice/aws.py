@@ -1,0 +1,208 @@
+"""Advice about quotas, capacity, instance types and images of AWS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from gpuproof.catalogue import JOB_KINDS, JobKind
+from gpuproof.catalogue.builds import FRAMEWORKS, version_key
+from gpuproof.catalogue.images import JOBS
+from gpuproof.explain.advice.form import Advice, Advise
+from gpuproof.explain.context import Context
+
+_QUOTA = re.compile(
+    r"(?P<type>ml\.[\w.-]+) for (?:(?P<market>spot|training warm pool) ?)?(?:(?P<use>\w+)(?: job| instance)? )?usage"
+)
+_STUDIO = re.compile(r"Studio .* (?:on|running on) (?P<type>ml\.[\w.-]+) instance")
+_MOST = 3
+
+
+def sagemaker_quota(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """Name, code and the command that asks for more of exactly this quota."""
+    name, kind, market = _parsed(groups.get("quota", ""))
+    if name is None:
+        return None
+    needed = int(groups.get("used", 0)) + int(groups.get("delta", 1))
+    quota = context.catalogue.quota(name, context.region, kind, market, needed)
+    if quota is None:
+        return None
+    code = f" ({quota.code})" if quota.code else ""
+    return Advice(
+        f"The quota is '{quota.name}'{code} of {context.region}.{_retired(context, name, kind)}",
+        f"{quota.command}\n{quota.console_url}",
+        instead=True,
+    )
+
+
+def ec2_quota(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The vCPU quota of the instance type."""
+    return _ec2_quota(groups, context, "on-demand")
+
+
+def ec2_spot_quota(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The vCPU quota of the instance type on the spot market."""
+    return _ec2_quota(groups, context, "spot")
+
+
+def other_types(_: Mapping[str, str], context: Context) -> Advice | None:
+    """What to take instead of a type that cannot be had."""
+    if context.instance_type is None:
+        return None
+    instead = _instead(context, context.instance_type, context.use)
+    return Advice(
+        f"The type was {context.instance_type}, in {context.region}.{_retired(context, context.instance_type, context.use)}",
+        f"Instead of it: {instead}." if instead else "",
+    )
+
+
+def accepted_for(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """What the type is accepted for, and which would do."""
+    name = groups.get("type") or groups.get("type2") or ""
+    if context.catalogue.instance(name) is None:
+        return Advice(f"The catalogue knows no type called {name}." if name else "")
+    kinds = context.catalogue.accepted_for(name)
+    use = _use_of(groups.get("member", "")) or context.use
+    here = f"SageMaker accepts {name} for {', '.join(kinds) or 'nothing'}" + (
+        f", not for {use}." if use else "."
+    )
+    instead = _instead(context, name, use)
+    return Advice(here, f"Take {instead}." if instead else "")
+
+
+def other_zones(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """Where else the type is offered."""
+    name = groups.get("type") or context.instance_type
+    if name is None:
+        return None
+    region = re.sub(r"(\d)[a-z]$", r"\1", groups.get("zone", "")) or context.region
+    zones = [zone for offer in context.catalogue.offerings(name, region) for zone in offer.az_ids]
+    elsewhere = [offer.region for offer in context.catalogue.offerings(name) if offer.region != region]
+    here = (
+        f"{name} is offered in {', '.join(zones)} of {region}."
+        if zones
+        else f"No zone of {region} is known to offer {name}."
+    )
+    more = (
+        f"Other regions: {', '.join(elsewhere[:6])}{' …' if len(elsewhere) > 6 else ''}. "
+        if elsewhere
+        else ""
+    )
+    instead = _instead(context, name, None)
+    return Advice(here, f"{more}Other types: {instead}." if instead else more.strip())
+
+
+def image(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The address of AWS's image that would do."""
+    given = next((groups[name] for name in ("image", "image2", "ecr", "repository") if groups.get(name)), "")
+    framework = re.search(r"(pytorch|tensorflow)-(training|inference)(?::(\d+\.\d+))?", given)
+    if framework is None or context.instance_type is None:
+        return None
+    use: JobKind = "training" if framework[2] == "training" else "endpoint"
+    for version in (framework[3], None):
+        found = context.catalogue.image(framework[1], version, use, context.instance_type, context.region)
+        if found is not None:
+            return Advice(remedy=f"An address that exists: {found.uri}")
+    return None
+
+
+def image_versions(groups: Mapping[str, str], context: Context) -> Advice | None:
+    """The versions that have an image."""
+    name = FRAMEWORKS.get(groups.get("framework", "").lower())
+    job = JOBS.get(context.use or "training")
+    versions = {
+        row.version for row in context.catalogue.tables.images if (row.framework, row.job) == (name, job)
+    }
+    if not versions:
+        return None
+    short = sorted({".".join(one.split(".")[:2]) for one in versions}, key=version_key)
+    return Advice(f"There are {job} images of {name} {', '.join(short)}.")
+
+
+def endpoint_driver(_: Mapping[str, str], context: Context) -> Advice | None:
+    """The drivers that hosts of endpoints have."""
+    newest = max(context.catalogue.tables.endpoint_amis, key=lambda ami: version_key(ami.cuda), default=None)
+    if newest is None or not context.gpus:
+        return None
+    hosts = ", ".join(
+        sorted({f"{ami.driver} (CUDA {ami.cuda})" for ami in context.catalogue.tables.endpoint_amis})
+    )
+    return Advice(
+        f"Hosts of GPU endpoints have driver {hosts}, by InferenceAmiVersion; the newest is {newest.inference_ami_version}."
+    )
+
+
+def ami(_: Mapping[str, str], context: Context) -> Advice | None:
+    """The parameter whose value is today's AMI."""
+    if context.instance_type is None:
+        return None
+    fitting = [one for one in context.catalogue.amis(context.instance_type) if one.ssm_parameter]
+    if not fitting:
+        return None
+    one = fitting[0]
+    command = f"aws ssm get-parameter --name {one.ssm_parameter} --region {context.region} --query Parameter.Value --output text"
+    return Advice(f"For {context.instance_type}: {one.name_pattern.rstrip('*')}.", command, instead=True)
+
+
+ADVICE: dict[str, Advise] = {
+    "sagemaker_quota": sagemaker_quota,
+    "ec2_quota": ec2_quota,
+    "ec2_spot_quota": ec2_spot_quota,
+    "other_types": other_types,
+    "accepted_for": accepted_for,
+    "other_zones": other_zones,
+    "image": image,
+    "image_versions": image_versions,
+    "endpoint_driver": endpoint_driver,
+    "ami": ami,
+}
+
+
+def _parsed(name: str) -> tuple[str | None, JobKind | None, str]:
+    """Instance type, use and market of a SageMaker quota's name."""
+    if studio := _STUDIO.search(name):
+        return studio["type"], "studio", "on-demand"
+    match = _QUOTA.search(name)
+    if match is None:
+        return None, None, ""
+    if match["market"] == "training warm pool":
+        return match["type"], "training", "warm-pool"
+    use = match["use"] if match["use"] in JOB_KINDS else "training"
+    return match["type"], cast("JobKind", use), match["market"] or "on-demand"
+
+
+def _ec2_quota(groups: Mapping[str, str], context: Context, market: str) -> Advice | None:
+    name = (groups.get("type") or context.instance_type or "").removeprefix("ml.")
+    quota = context.catalogue.quota(name, context.region, market=market) if name else None
+    if quota is None:
+        return None
+    code = f" ({quota.code})" if quota.code else ""
+    return Advice(
+        f"{name} counts {quota.needed} vCPUs against '{quota.name}'{code} of {context.region}.",
+        f"{quota.command}\n{quota.console_url}",
+        instead=True,
+    )
+
+
+def _retired(context: Context, name: str, use: JobKind | None) -> str:
+    """That the type can no longer be had, whatever the quota; empty where it can."""
+    instance = context.catalogue.instance(name)
+    if instance is None or instance.status != "retired":
+        return ""
+    return f" But {name} can no longer be had at all: take {_instead(context, name, use)}."
+
+
+def _instead(context: Context, name: str, use: JobKind | None) -> str:
+    found = context.catalogue.replacements(name, use, context.region)[:_MOST]
+    return ", ".join(f"{one.instance.name} ({one.reason.rstrip('.')})" for one in found)
+
+
+def _use_of(member: str) -> JobKind | None:
+    if "roductionVariant" in member:
+        return "endpoint"
+    if "transformResources" in member:
+        return "transform"
+    if "processingResources" in member:
+        return "processing"
+    return "training" if "resourceConfig" in member else None

@@ -1,0 +1,82 @@
+"""Probe, for the user's interpreter: what is installed, read from the names of its folders. Imports no framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+from typing import Any
+
+FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib")
+OTHERS = ("pip", "triton", "torchvision", "torchaudio", "tf-keras", "cupy", "tensorrt")
+
+
+def tell(kind: str, **facts: Any) -> None:
+    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+
+
+def main() -> None:
+    folders = [folder for folder in sys.path if folder]
+    found: dict[str, tuple[str, str]] = {}
+    for folder in folders:
+        for name, version, path in distributions(folder):
+            found.setdefault(name, (version, path))
+    tell(
+        "packages",
+        python=platform.python_version(),
+        arch=platform.machine(),
+        prefix=sys.prefix,
+        virtual=sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, "conda-meta")),  # noqa: PTH112, PTH118
+        writable=os.access(sys.prefix, os.W_OK),
+        folders=folders,
+        versions={name: version for name, (version, _) in sorted(found.items())},
+        installers={name: first_line(found[name][1], "INSTALLER") for name in FRAMEWORKS if name in found},
+        requires={name: requires(found[name][1]) for name in FRAMEWORKS if name in found},
+    )
+
+
+def distributions(folder: str) -> list[tuple[str, str, str]]:
+    """Name, version and folder of what matters here."""
+    try:
+        entries = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted, and fast
+    except OSError:
+        return []
+    found: list[tuple[str, str, str]] = []
+    for entry in sorted(entries):
+        match = re.fullmatch(r"(.+?)-(\d.*?)(?:-py[\d.]+)?\.(?:dist|egg)-info", entry)
+        if match is None:
+            continue
+        name = re.sub(r"[-_.]+", "-", match[1]).lower()
+        if (
+            name in FRAMEWORKS
+            or name in OTHERS
+            or name.startswith(("nvidia-", "tensorflow", "cuda-", "jax-cuda"))
+        ):
+            found.append((name, match[2], os.path.join(folder, entry)))  # noqa: PTH118
+    return found
+
+
+def first_line(folder: str, name: str) -> str:
+    """Who installed a package: `pip`, `uv`, `conda`."""
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def requires(folder: str) -> list[str]:
+    """What a framework's wheel asks for of NVIDIA's: `nvidia-cudnn-cu12==9.1.0.70; ...`."""
+    try:
+        with open(os.path.join(folder, "METADATA"), encoding="utf-8", errors="replace") as metadata:  # noqa: PTH118, PTH123
+            lines = metadata.read().split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return []
+    wanted = (line[len("Requires-Dist: ") :] for line in lines if line.startswith("Requires-Dist: "))
+    return [line for line in wanted if line.startswith(("nvidia-", "cuda-"))]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""A thread that looks at the GPUs and the job's processes once a second."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Callable
+
+from gpuproof.gpu.evidence import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
+from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
+from gpuproof.gpu.processes import (
+    ProcessTree,
+    TreeReading,
+    cpu_between,
+    dev_shm,
+    sees_host_pids,
+)
+from gpuproof.gpu.recorder import Recorder
+
+EARLY_S = 3.0
+"""For so many intervals it looks four times as often, so that a script of two seconds leaves some evidence."""
+_STOP_TIMEOUT_S = 10.0
+
+
+class Sampler:
+    """Watches one job. `start()`, then `stop()`, which gives what was seen; `evidence()` gives it so far.
+
+    Args:
+        root_pid: the process at the top of the job's tree.
+        on_sample: called in the sampler's thread after each sample; what it raises is noted and forgotten.
+        interval_s: seconds between two samples.
+        visible_devices: the job's `CUDA_VISIBLE_DEVICES`, for the record.
+        sees_host_pids: whether process ids here are the host's; found out by itself where it is `None`.
+        clock: gives seconds that never go back.
+        wait: waits so many seconds, or until `stop()`; for tests that move time themselves.
+    """
+
+    def __init__(
+        self,
+        root_pid: int,
+        on_sample: Callable[[Sample], None] | None = None,
+        interval_s: float = 1.0,
+        *,
+        visible_devices: str | None = None,
+        sees_host_pids: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        self._tree = ProcessTree(root_pid)
+        self._on_sample = on_sample
+        self._interval = interval_s
+        self._visible_devices = visible_devices
+        self._sees_host_pids = sees_host_pids
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._wait = wait or self._stopping.wait
+        self._lock = threading.Lock()
+        self._recorder = Recorder()
+        self._nvml: Nvml | None = None
+        self._gpu_indexes: range = range(0)
+        self._began = 0.0
+        self._last: Sample | None = None
+        self._asked_us: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begins to watch; NVML is opened in the thread, so this returns at once."""
+        self._began = self._clock()
+        self._thread.start()
+
+    def stop(self) -> Evidence:
+        """Takes a last sample, ends the thread and gives all that was seen. May be called again."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            self._trouble(
+                f"NVML did not answer within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing"
+            )
+        return self.evidence()
+
+    def evidence(self) -> Evidence:
+        """What was seen so far; from any thread."""
+        with self._lock:
+            return self._recorder.evidence()
+
+    def _run(self) -> None:
+        try:
+            self._open()
+            self._look()
+            while not self._stopping.is_set():
+                now = self._clock() - self._began
+                self._wait(next_look(now, self._interval) - now)
+                self._look()
+        finally:
+            if self._nvml is not None:
+                self._nvml.close()
+
+    def _open(self) -> None:
+        state, reason, driver = NVML_FINE, None, None
+        gpus = ()
+        try:
+            if not library_present():
+                raise NvmlUnavailable(f"{LIBRARY} is not found", LIBRARY_NOT_FOUND)
+            self._nvml = Nvml.open()
+            gpus = self._nvml.gpus()
+            driver = self._nvml.driver_version()
+        except NvmlUnavailable as error:
+            state, reason = (NVML_MISSING if error.library_missing else NVML_FAILED), error.reason
+        comparable = sees_host_pids() if self._sees_host_pids is None else self._sees_host_pids
+        self._gpu_indexes = range(len(gpus))
+        recorder = Recorder(
+            gpus,
+            nvml=state,
+            nvml_reason=reason,
+            driver_version=driver,
+            pids_comparable=comparable,
+            visible_devices=self._visible_devices,
+            cpu_count=_cpu_count(),
+            first_step_s=self._interval / 4,
+        )
+        with self._lock:
+            self._recorder = recorder
+
+    def _look(self) -> None:
+        try:
+            sample = self._sample()
+            with self._lock:
+                self._recorder.add(sample)
+        except Exception as error:  # noqa: BLE001 - watching may fail, the job it watches may not
+            self._trouble(f"a sample failed: {type(error).__name__}: {error}")
+            return
+        if self._on_sample is None:
+            return
+        try:
+            self._on_sample(sample)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._trouble(f"what follows a sample failed: {type(error).__name__}: {error}")
+
+    def _sample(self) -> Sample:
+        tree = self._tree.read()
+        t = self._clock() - self._began
+        last = self._last
+        dt = t - last.t if last else 0.0
+        pids = tree.pids if tree else frozenset[int]()
+        readings = tuple(self._read_gpu(index, pids) for index in self._gpu_indexes)
+        before = last.tree if last else None
+        sample = Sample(
+            t=t,
+            dt=dt,
+            gpus=readings,
+            tree=tree,
+            cpu=cpu_between(before, tree, dt) if before and tree else None,
+            read_rate=_read_rate(before, tree, dt),
+            shm=dev_shm(),
+            strangers=_strangers(readings, pids),
+        )
+        self._last = sample
+        return sample
+
+    def _read_gpu(self, index: int, tree: frozenset[int]) -> GpuReading:
+        assert self._nvml is not None
+        reading = self._nvml.read(index)
+        own = sum(pid in tree for pid, _ in reading.processes or ())
+        if own and own < len(reading.processes or ()):
+            now_us = int(time.time() * 1e6)
+            since = self._asked_us.get(index, now_us - int(self._interval * 1e6))
+            self._asked_us[index] = now_us
+            return self._nvml.with_process_utilization(reading, since)
+        return reading
+
+    def _trouble(self, words: str) -> None:
+        with self._lock:
+            self._recorder.add_trouble(words)
+
+
+def next_look(now: float, interval_s: float) -> float:
+    """When to look next, in seconds since the start: on a fixed grid, so that nothing drifts.
+
+    A look that took too long, or a machine that slept, skips what it missed.
+    """
+    step = interval_s / 4 if now < (EARLY_S - 0.25) * interval_s else interval_s
+    return (int(now / step + 0.01) + 1) * step
+
+
+def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: float) -> float | None:
+    if before is None or after is None or seconds <= 0:
+        return None
+    if before.read_bytes is None or after.read_bytes is None:
+        return None
+    return max(after.read_bytes - before.read_bytes, 0) / seconds
+
+
+def _strangers(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
+    """Processes that hold a GPU, exist here, and are not the job's."""
+    listed = {pid for reading in readings for pid, _ in reading.processes or ()}
+    return frozenset(pid for pid in listed - tree if Path(f"/proc/{pid}").exists())
+
+
+def _cpu_count() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

@@ -1,0 +1,78 @@
+"""Reading jobs: from `gpuproof.yaml`, from a folder that has one, or from a bare script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuproof.errors import UsageError
+from gpuproof.jobs.files import is_file, is_folder, near_file
+from gpuproof.jobs.problems import did_you_mean
+from gpuproof.jobs.spec import Job, TrainingJob
+
+FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
+
+
+def load(path: Path, name: str | None = None) -> Job:
+    """One job, with absolute paths.
+
+    Args:
+        path: a `gpuproof.yaml`, a folder that has one, or a script.
+        name: which of the file's jobs; may be left out where there is one.
+
+    Raises:
+        UsageError: there is no such file or no such job, or the name is missing.
+        InvalidJob: the description is wrong; each line of the message names file, line and key.
+    """
+    if _is_script(path):
+        if name:
+            raise UsageError(f"'{name}' would choose a job of a gpuproof.yaml, and {path} is a script")
+        return _job_of_script(path)
+    jobs = load_jobs(path)
+    if name is None and len(jobs) == 1:
+        return next(iter(jobs.values()))
+    if name is None:
+        example = f"name one, as in: {path} {next(iter(jobs))}"
+        raise UsageError(f"{path} has several jobs: {', '.join(jobs)}", example)
+    if name not in jobs:
+        near = did_you_mean(name, jobs)
+        raise UsageError(f"{path} has no job '{name}'{near}", f"its jobs are: {', '.join(jobs)}")
+    return jobs[name]
+
+
+def load_jobs(path: Path) -> dict[str, Job]:
+    """Every job of a `gpuproof.yaml`, by its key (or its name, where the file is one job), with absolute paths.
+
+    Args:
+        path: the file, or a folder that has one.
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+        InvalidJob: one message with every problem of the file, sorted by line.
+    """
+    from gpuproof.jobs.description import read_description  # yaml is slow to import, and a script needs none
+
+    return read_description(_description_file(path))
+
+
+def _is_script(path: Path) -> bool:
+    return not is_folder(path) and path.suffix not in (".yaml", ".yml")
+
+
+def _job_of_script(path: Path) -> Job:
+    if not is_file(path):
+        raise UsageError(f"{path} does not exist{near_file(path)}")
+    if path.suffix == ".ipynb":
+        raise UsageError(f"{path} is a notebook", f"make it a script: jupyter nbconvert --to script '{path}'")
+    script = path.absolute()
+    return TrainingJob(entry_point=script.name, source_dir=str(script.parent))
+
+
+def _description_file(path: Path) -> Path:
+    if is_file(path):
+        return path
+    if not is_folder(path):
+        raise UsageError(f"{path} does not exist{near_file(path)}")
+    for file_name in FILE_NAMES:
+        if is_file(path / file_name):
+            return path / file_name
+    raise UsageError(f"there is no {FILE_NAMES[0]} in {path}", "name a script: gpuproof run train.py")

@@ -1,0 +1,244 @@
+"""What is wrong with a job's description, in words: pydantic's findings become sentences that name the key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from gpuproof.errors import InvalidJob
+
+KeyPath = tuple[str | int, ...]
+"""The keys that lead to a value, as in `("resources", "gpu")`; `()` is the job itself."""
+
+OTHER_NAMES = {
+    "args": "arguments",
+    "base_job_name": "name",
+    "channels": "inputs",
+    "checkpoint_local_path": "checkpoint",
+    "checkpoint_s3_uri": "checkpoint",
+    "checkpoints": "checkpoint",
+    "command": "entry_point",
+    "default_bucket": "bucket",
+    "enable_network_isolation": "network_isolation",
+    "encrypt_inter_container_traffic": "encrypt_traffic",
+    "env": "environment",
+    "environment_variables": "environment",
+    "execution_role": "role",
+    "gpus": "gpu",
+    "hyperparams": "hyperparameters",
+    "image_uri": "image",
+    "job_name": "name",
+    "keep_alive_period_in_seconds": "keep_alive",
+    "max_run": "max_duration",
+    "max_runtime": "max_duration",
+    "max_runtime_in_seconds": "max_duration",
+    "max_wait_time_in_seconds": "max_wait",
+    "metric_definitions": "metrics",
+    "output_kms_key_id": "output_kms_key",
+    "output_path": "output",
+    "parameters": "hyperparameters",
+    "params": "hyperparameters",
+    "role_arn": "role",
+    "script": "entry_point",
+    "security_group_ids": "security_groups",
+    "timeout": "max_duration",
+    "training_image": "image",
+    "training_job_name": "name",
+    "use_spot_instances": "spot",
+    "vcpus": "cpus",
+    "volume_kms_key_id": "volume_kms_key",
+    "volume_size_in_gb": "volume_size",
+}
+"""What the SageMaker SDK, its API and other tools call our keys."""
+
+_SENTENCES = {
+    "string_type": "must be text, not {shown}",
+    "int_type": "must be a whole number, not {shown}",
+    "int_from_float": "must be a whole number, not {shown}",
+    "bool_type": "must be true or false, not {shown}",
+    "dict_type": "must be a mapping of keys to values, not {shown}",
+    "model_type": "must be a mapping of keys to values, not {shown}",
+    "model_attributes_type": "must be a mapping of keys to values, not {shown}",
+    "list_type": "must be a list, not {shown}",
+    "tuple_type": "must be a list, not {shown}",
+    "greater_than_equal": "must be at least {ge}, not {shown}",
+    "less_than_equal": "must be at most {le}, not {shown}",
+}
+
+_CONSEQUENCES = ("default_factory_not_called",)
+"""What pydantic reports only because something else is wrong."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Args:
+        path: where in the job.
+        subject: the beginning of the sentence, as in `unknown key 'instance_typ'`.
+        rest: its end, punctuation included, as in `; did you mean 'instance_type'?`.
+    """
+
+    path: KeyPath
+    subject: str
+    rest: str
+
+    def sentence(self, owner: str = "") -> str:
+        """The problem in one line.
+
+        Args:
+            owner: whose key it is, as in `job 'train'`; may be empty.
+        """
+        return f"{self.subject}{f' in {owner}' if owner else ''}{self.rest}"
+
+
+class InvalidDescription(InvalidJob):
+    """A job that cannot be; it keeps its problems so that a reader of files can add lines to them."""
+
+    def __init__(self, problems: Sequence[Problem], owner: str) -> None:
+        super().__init__("\n".join(problem.sentence(owner) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class FieldError(ValueError):
+    """A rule about several keys is broken; says which key to blame."""
+
+    def __init__(self, path: KeyPath, text: str) -> None:
+        super().__init__(text)
+        self.path = path
+
+
+def find_problems(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+    """Everything that pydantic found, one problem a key.
+
+    Args:
+        error: what it raised.
+        model: the kind of job that was wanted: its keys are the words to suggest.
+    """
+    found = (details for details in error.errors(include_url=False) if details["type"] not in _CONSEQUENCES)
+    return [_problem(details, model) for details in found]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
+    words = list(known)
+    plain = _plain(word)
+    by_plain = {_plain(name): name for name in words}
+    if plain in by_plain:
+        return f"; did you mean '{by_plain[plain]}'?"
+    if OTHER_NAMES.get(plain) in words:
+        return f"; did you mean '{OTHER_NAMES[plain]}'?"
+    near = difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.6)
+    return f"; did you mean '{by_plain[near[0]]}'?" if near else ""
+
+
+def shown(value: Any) -> str:
+    """A value as its author would write it in YAML, kept short."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "nothing"}[value]
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = str(value) if isinstance(value, int | float) else repr(str(value))
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as one word, as in `resources.gpu`, `arguments[2]` and `inputs['/opt/ml/processing/input']`."""
+    plain = (isinstance(key, str) and re.fullmatch(r"[\w-]+", key) for key in path)
+    return "".join(f".{key}" if word else f"[{key!r}]" for key, word in zip(path, plain, strict=True)).lstrip(
+        "."
+    )
+
+
+def _problem(details: Any, model: type[BaseModel]) -> Problem:
+    path = tuple(key for key in details["loc"] if key != "[key]")
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path, model)
+    if kind == "missing":
+        return Problem(path[:-1], f"the key '{dotted(path)}' is missing", "")
+    error = details.get("ctx", {}).get("error")
+    if isinstance(error, FieldError):
+        path = (*path, *error.path)
+    subject = f"'{dotted(path)}'"
+    if isinstance(error, ValueError):
+        return Problem(path, subject, f": {error}")
+    if kind == "literal_error":
+        choices = [choice for choice in get_args(_annotation(model, path)) if isinstance(choice, str)]
+        near = did_you_mean(str(details["input"]), choices)
+        return Problem(path, subject, f" must be {_either(details)}, not {shown(details['input'])}{near}")
+    sentence = _SENTENCES.get(kind) or str(details["msg"])
+    return Problem(
+        path, subject, " " + sentence.format(shown=shown(details["input"]), **details.get("ctx", {}))
+    )
+
+
+def _unknown_key(path: KeyPath, model: type[BaseModel]) -> Problem:
+    *parents, key = path
+    parent = _model_at(model, tuple(parents))
+    place = f" under '{dotted(tuple(parents))}'" if parents else ""
+    known = list(parent.model_fields)
+    subject = f"unknown key '{key}'{place}"
+    if not parents:
+        home = _home(str(key), parent)
+        if home:
+            return Problem(path, subject, f"; it belongs under '{home}'")
+    near = did_you_mean(str(key), known) or f"; {_all_keys(known)}"
+    return Problem(path, subject, _other_kind(str(key), parent) or near)
+
+
+def _all_keys(known: list[str]) -> str:
+    if len(known) > 8:
+        return "see what there is with: gpuproof schema"
+    return f"the keys there are {', '.join(known)}"
+
+
+def _home(key: str, model: type[BaseModel]) -> str:
+    """The nested mapping that has this key, if one has."""
+    word = OTHER_NAMES.get(_plain(key), key)
+    for name, field in model.model_fields.items():
+        nested = _nested(field.annotation)
+        if nested and word in nested.model_fields and word not in model.model_fields:
+            return f"{name}' as '{word}" if word != key else name
+    return ""
+
+
+def _other_kind(key: str, model: type[BaseModel]) -> str:
+    hints: dict[str, str] = getattr(model, "foreign_keys", {})
+    return f"; {hints[key]}" if key in hints else ""
+
+
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
+    return _nested(_annotation(model, path)) or model if path else model
+
+
+def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
+    """The type of the value at a path; keys of free mappings lead to the type of their values."""
+    here: Any = model
+    for key in path:
+        nested = _nested(here)
+        if nested and key in nested.model_fields:
+            here = nested.model_fields[str(key)].annotation
+    return here
+
+
+def _nested(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _nested(part))), None)
+
+
+def _either(details: Any) -> str:
+    return str(details.get("ctx", {}).get("expected", "one of the known words"))
+
+
+def _plain(word: str) -> str:
+    """`InstanceType`, `instance-type` and `instanceType` all read as `instance_type`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).replace("-", "_").replace(" ", "_").lower()

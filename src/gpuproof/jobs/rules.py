@@ -1,0 +1,214 @@
+"""SageMaker's limits on a job's words, and the small rules that a person's text must keep.
+
+Limits come from the service model of botocore 1.40 (`CreateTrainingJobRequest`, `CreateProcessingJobRequest`), which
+is what https://docs.aws.amazon.com/sagemaker/latest/APIReference/ publishes. They hold in every place, so that a job
+that runs here is one that SageMaker takes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from gpuproof.units import Duration
+
+JOB_NAME = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
+CHANNEL_NAME = r"^[A-Za-z0-9.\-_]{1,64}$"
+VARIABLE_NAME = r"^[a-zA-Z_][a-zA-Z0-9_]{0,511}$"
+INSTANCE_TYPE = r"^(ml\.)?[a-z][a-z0-9-]*\.[a-z0-9][a-z0-9-]*$"
+REGION = r"^[a-z]{2,4}(-[a-z]+)+-\d+$"
+
+MAX_CHANNELS = 20
+MAX_PROCESSING_MOUNTS = 10
+MAX_ENTRIES = 100
+"""Hyperparameters of a job, and variables in its environment."""
+MAX_HYPERPARAMETER_NAME = 256
+MAX_HYPERPARAMETER_VALUE = 2500
+MAX_VARIABLE_VALUE = 512
+MAX_TAGS = 50
+MAX_TAG_KEY = 128
+MAX_TAG_VALUE = 256
+MAX_TRAINING_DURATION = Duration(28 * 86400)
+MAX_PROCESSING_DURATION = Duration(9 * 86400)
+PROCESSING_ROOT = "/opt/ml/processing"
+"""SageMaker mounts a processing job's inputs below it and nowhere else."""
+
+
+def is_s3(place: str) -> bool:
+    """Whether a source or a destination is on S3, not a local path."""
+    return place.startswith("s3://")
+
+
+def check_name(name: str) -> str:
+    if not re.fullmatch(JOB_NAME, name):
+        raise ValueError(
+            f"'{name}' cannot name a job on SageMaker: use up to 63 letters, digits and hyphens, "
+            f"as in '{name_from(name)}'"
+        )
+    return name
+
+
+def name_from(text: str) -> str:
+    """A job name that SageMaker takes, made from a file's name or a key: `train_cifar.py` gives `train-cifar`."""
+    stem = PurePosixPath(text).stem if text else ""
+    return re.sub(r"[^a-zA-Z0-9]+", "-", stem).strip("-")[:63].strip("-") or "job"
+
+
+def check_entry_point(path: str) -> str:
+    pure = PurePosixPath(path)
+    if not path.strip() or path.endswith("/"):
+        raise ValueError("it must name a file below source_dir, as in train.py")
+    if pure.is_absolute() or path.startswith("~/"):
+        raise ValueError(
+            f"'{path}' is absolute, and an entry point is relative to source_dir: "
+            f"write source_dir: {pure.parent} and entry_point: {pure.name}"
+        )
+    if ".." in pure.parts:
+        raise ValueError(f"'{path}' leaves source_dir: choose a source_dir that holds the entry point")
+    return str(pure)
+
+
+def check_place(place: str) -> str:
+    """A folder or file here, or an S3 address; `file://` becomes a path."""
+    if not place.strip():
+        raise ValueError("it is empty: write a folder, a file or an s3:// address")
+    if place.startswith("file:///"):
+        return place.removeprefix("file://")
+    if place.startswith("s3:"):
+        if not re.match(r"s3://[^/]+", place):
+            raise ValueError(f"'{place}' names no bucket: write s3://BUCKET/PREFIX")
+        return place
+    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", place):
+        raise ValueError(
+            f"'{place}' is neither a local path nor an s3:// address: copy the data to one of them"
+        )
+    return place
+
+
+def check_instance_type(name: str) -> str:
+    if re.fullmatch(INSTANCE_TYPE, name):
+        return name
+    lower = name.strip().lower()
+    example = lower if re.fullmatch(INSTANCE_TYPE, lower) else "ml.g5.xlarge or g5.xlarge"
+    raise ValueError(f"'{name}' is not an instance type: write, for example, {example}")
+
+
+def check_region(name: str) -> str:
+    if not re.fullmatch(REGION, name):
+        raise ValueError(f"'{name}' is not an AWS region: write, for example, us-east-1")
+    return name
+
+
+def check_channel(name: str) -> str:
+    if not re.fullmatch(CHANNEL_NAME, name):
+        raise ValueError(
+            f"'{name}' cannot name a channel: SageMaker takes up to 64 letters, digits, dots, hyphens and underscores"
+        )
+    return name
+
+
+def check_variable(name: str) -> str:
+    if not re.fullmatch(VARIABLE_NAME, name):
+        raise ValueError(
+            f"'{name}' cannot name an environment variable: use letters, digits and underscores, not first a digit"
+        )
+    return name
+
+
+def text_of_path(value: Any) -> Any:
+    """A `pathlib.Path` as text; anything else as it is."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def text_of_number(value: Any) -> Any:
+    """A number as text, since variables and tags hold text alone; anything else as it is."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def texts(value: Any) -> Any:
+    """A list with its numbers as text, nothing as an empty list; anything else as it is."""
+    if value is None:
+        return ()
+    return tuple(text_of_number(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def check_variable_value(value: str) -> str:
+    return _no_longer_than(value, MAX_VARIABLE_VALUE, "the value of a variable")
+
+
+def check_tag_key(key: str) -> str:
+    if not key:
+        raise ValueError("a tag needs a key")
+    if key.lower().startswith("aws:"):
+        raise ValueError(f"'{key}' begins with aws:, which AWS keeps for itself")
+    if key.startswith("gpuproof:"):
+        raise ValueError(f"'{key}' begins with gpuproof:, by which GPUproof knows its runs")
+    return _no_longer_than(key, MAX_TAG_KEY, "the key of a tag")
+
+
+def check_tag_value(value: str) -> str:
+    return _no_longer_than(value, MAX_TAG_VALUE, "the value of a tag")
+
+
+def check_hyperparameter_name(name: str) -> str:
+    if not name.strip():
+        raise ValueError("a hyperparameter needs a name")
+    return _no_longer_than(name, MAX_HYPERPARAMETER_NAME, "the name of a hyperparameter")
+
+
+def check_hyperparameter(value: Any) -> Any:
+    """A value that JSON can say; tuples become lists."""
+    plain = _json_value(value)
+    _no_longer_than(json.dumps(plain), MAX_HYPERPARAMETER_VALUE, "the value of a hyperparameter, as JSON,")
+    return plain
+
+
+def at_most(most: int, what: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """A rule that a mapping has no more entries than SageMaker takes."""
+
+    def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(things) > most:
+            raise ValueError(f"it has {len(things)} {what}, and SageMaker's limit is {most}")
+        return things
+
+    return check
+
+
+def check_processing_path(path: str) -> str:
+    pure = PurePosixPath(path)
+    below = pure.parts[: len(PurePosixPath(PROCESSING_ROOT).parts)] == PurePosixPath(PROCESSING_ROOT).parts
+    if not below or ".." in pure.parts or len(path) > 256:
+        raise ValueError(
+            f"'{path}' is not below {PROCESSING_ROOT}, where SageMaker mounts a processing job's folders"
+        )
+    return str(pure)
+
+
+def _json_value(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(
+                f"{value} is not a number that JSON can say: put it in quotes to pass it as text"
+            )
+        return value
+    if isinstance(value, list | tuple):
+        return [_json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    raise ValueError(
+        f"a {type(value).__name__} cannot be a hyperparameter: "
+        "use text, a number, true or false, null, a list or a mapping of these"
+    )
+
+
+def _no_longer_than(text: str, most: int, what: str) -> str:
+    if len(text) > most:
+        raise ValueError(f"{what} has {len(text)} characters, and SageMaker's limit is {most}")
+    return text

@@ -1,0 +1,178 @@
+"""The JSON schema of `gpuproof.yaml`, made from the models, so that editors complete and check the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuproof.jobs.parts import Checkpoint, IfGpuUnused, Mount, Outlet, Resources
+from gpuproof.jobs.rules import CHANNEL_NAME, PROCESSING_ROOT
+from gpuproof.jobs.sagemaker import SageMakerSettings
+from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
+
+SCHEMA_ID = "urn:gpuproof:schema:gpuproof.yaml:1"
+
+_TEXT = {"type": "string", "minLength": 1}
+_NUMBER_OR_TEXT = {"type": ["string", "number"]}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a whole file, one job or several under `jobs`; JSON Schema draft 2020-12."""
+    definitions = _definitions()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        "title": "gpuproof.yaml",
+        "description": "One job, or several under jobs, for GPUproof to run here, on EC2 or on SageMaker.",
+        "type": "object",
+        "properties": {
+            "jobs": {
+                "description": "Several jobs, each under its name.",
+                "type": "object",
+                "minProperties": 1,
+            },
+            "defaults": {"$ref": "#/$defs/Defaults"},
+        },
+        "if": {"anyOf": [{"required": ["jobs"]}, {"required": ["defaults"]}]},
+        "then": {
+            "required": ["jobs"],
+            "propertyNames": {"enum": ["jobs", "defaults"]},
+            **_default_says("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
+        },
+        "else": _either("TrainingJob", "ProcessingJob", otherwise="training"),
+        "$defs": definitions,
+    }
+
+
+def _definitions() -> dict[str, Any]:
+    definitions: dict[str, Any] = {}
+    for model in (TrainingJob, ProcessingJob):
+        schema = model.model_json_schema(ref_template="#/$defs/{model}")
+        definitions.update(schema.pop("$defs", {}))
+        definitions[model.__name__] = schema
+    definitions = {name: _trim(schema, title=name) for name, schema in definitions.items()}
+    for name in ("TrainingJob", "ProcessingJob"):
+        _add_what_files_may_say(definitions[name]["properties"])
+        definitions[f"{name}UnderDefaults"] = {
+            key: value for key, value in definitions[name].items() if key != "required"
+        }
+    training, processing = (definitions[name]["properties"] for name in ("TrainingJob", "ProcessingJob"))
+    _add_short_forms(definitions, training, processing)
+    definitions["Defaults"] = {
+        "description": "Keys that every job under jobs shares, unless it says otherwise.",
+        "type": "object",
+        "properties": {
+            **processing,
+            **training,
+            "inputs": {
+                "description": "As in each kind of job.",
+                "anyOf": [training["inputs"], processing["inputs"]],
+            },
+        },
+        "additionalProperties": False,
+    }
+    return definitions
+
+
+def _trim(schema: Any, title: str = "") -> Any:
+    """The schema without the titles that pydantic makes of keys, and with `null` folded into the type."""
+    if isinstance(schema, list):
+        return [_trim(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    trimmed = {
+        key: {name: _trim(value) for name, value in item.items()} if key == "properties" else _trim(item)
+        for key, item in schema.items()
+        if key != "title" or not isinstance(item, str)
+    }
+    choices = trimmed.get("anyOf", [])
+    if (
+        len(choices) == 2
+        and choices[1] == {"type": "null"}
+        and "type" in choices[0]
+        and "enum" not in choices[0]
+    ):
+        del trimmed["anyOf"]
+        types = choices[0]["type"]
+        nullable = [*types, "null"] if isinstance(types, list) else [types, "null"]
+        trimmed = {**choices[0], **trimmed, "type": nullable}
+    if trimmed.get("default", 0) is None:
+        del trimmed["default"]
+    return {"title": title, **trimmed} if title else trimmed
+
+
+def _add_what_files_may_say(properties: dict[str, Any]) -> None:
+    """What the reader of files takes beyond what the models say of themselves."""
+    for key in ("environment", "tags"):
+        properties[key].update(type=["object", "null"], additionalProperties=_NUMBER_OR_TEXT)
+    properties["arguments"]["items"] = _NUMBER_OR_TEXT
+    for key in ("name", "framework_version"):
+        types = properties[key]["type"]
+        properties[key]["type"] = [*([types] if isinstance(types, str) else types), "number"]
+    properties["kind"] = {
+        "description": properties["kind"]["description"],
+        "default": properties["kind"]["default"],
+        "enum": ["training", "processing"],
+    }
+    properties["framework"] = {
+        "description": properties["framework"]["description"],
+        "anyOf": [{"enum": list(KNOWN_FRAMEWORKS)}, {"type": ["string", "null"]}],
+    }
+    for key, part in (("resources", Resources), ("sagemaker", SageMakerSettings)):
+        properties[key] = {
+            "description": properties[key]["description"],
+            "anyOf": [{"$ref": f"#/$defs/{part.__name__}"}, {"type": "null"}],
+        }
+    for key in ("inputs", "hyperparameters", "outputs"):
+        if key in properties:
+            properties[key]["type"] = ["object", "null"]
+
+
+def _add_short_forms(
+    definitions: dict[str, Any], training: dict[str, Any], processing: dict[str, Any]
+) -> None:
+    """The one-word forms that the models' readers turn into mappings."""
+    training["checkpoint"] = _also(training["checkpoint"], Checkpoint.__name__, _TEXT)
+    for properties in (training, processing):
+        action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
+        properties["if_gpu_unused"] = _also(properties["if_gpu_unused"], IfGpuUnused.__name__, action)
+    names = {"anyOf": [{"pattern": CHANNEL_NAME}, {"pattern": f"^{PROCESSING_ROOT}(/|$)"}]}
+    for key, part, short in (("inputs", Mount, _TEXT), ("outputs", Outlet, {"type": ["string", "null"]})):
+        definitions[part.__name__]["required"] = ["source"] if part is Mount else []
+        value = {"anyOf": [short, {"$ref": f"#/$defs/{part.__name__}"}]}
+        processing[key].update(additionalProperties=value, propertyNames=names)
+
+
+def _also(schema: dict[str, Any], name: str, short: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in schema.items() if key in ("description", "examples")}
+    return {**kept, "anyOf": [short, {"$ref": f"#/$defs/{name}"}, {"type": "null"}]}
+
+
+def _jobs(suffix: str) -> dict[str, Any]:
+    """Every job under `jobs`, of the kind that it says, else that `defaults` says, else training."""
+    names = (f"TrainingJob{suffix}", f"ProcessingJob{suffix}")
+    kinds = {
+        kind: {"properties": {"jobs": {"additionalProperties": _either(*names, otherwise=kind)}}}
+        for kind in ("training", "processing")
+    }
+    return _default_says("kind", {"const": "processing"}, kinds["processing"], kinds["training"])
+
+
+def _default_says(
+    key: str, value: dict[str, Any], then: dict[str, Any], otherwise: dict[str, Any]
+) -> dict[str, Any]:
+    defaults = {"type": "object", "required": [key], "properties": {key: value}}
+    return {
+        "if": {"required": ["defaults"], "properties": {"defaults": defaults}},
+        "then": then,
+        "else": otherwise,
+    }
+
+
+def _either(training: str, processing: str, otherwise: str) -> dict[str, Any]:
+    says, other = (training, processing) if otherwise == "processing" else (processing, training)
+    kind = "training" if otherwise == "processing" else "processing"
+    return {
+        "if": {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]},
+        "then": {"$ref": f"#/$defs/{says}"},
+        "else": {"$ref": f"#/$defs/{other}"},
+    }

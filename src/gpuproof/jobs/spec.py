@@ -1,0 +1,265 @@
+"""The description of a job, in SageMaker's words, for every place where it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from gpuproof.jobs import rules
+from gpuproof.jobs.parts import (
+    CheckpointField,
+    Distribution,
+    IfGpuUnusedField,
+    Mount,
+    Outlet,
+    PathText,
+    Place,
+    Resources,
+    read_mounts,
+    read_outlets,
+)
+from gpuproof.jobs.problems import FieldError, InvalidDescription, did_you_mean, find_problems
+from gpuproof.jobs.sagemaker import SageMakerSettings
+from gpuproof.units import Duration
+
+KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
+
+_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+"""A key with nothing after it, as in `hyperparameters:`, means an empty mapping."""
+
+_FEW_MOUNTS = AfterValidator(rules.at_most(rules.MAX_PROCESSING_MOUNTS, "mounts"))
+
+_Hyperparameters = dict[
+    Annotated[str, AfterValidator(rules.check_hyperparameter_name)],
+    Annotated[Any, AfterValidator(rules.check_hyperparameter)],
+]
+_Channels = dict[Annotated[str, AfterValidator(rules.check_channel)], Place]
+_Environment = dict[
+    Annotated[str, AfterValidator(rules.check_variable)],
+    Annotated[str, BeforeValidator(rules.text_of_number), AfterValidator(rules.check_variable_value)],
+]
+_Tags = dict[
+    Annotated[str, AfterValidator(rules.check_tag_key)],
+    Annotated[str, BeforeValidator(rules.text_of_number), AfterValidator(rules.check_tag_value)],
+]
+
+
+class _Described(BaseModel):
+    """What every job says. Raises InvalidDescription, an InvalidJob, that names each key that is wrong."""
+
+    # Deferred: importing this room builds no model, and using one builds it alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    foreign_keys: ClassVar[dict[str, str]]
+    longest: ClassVar[Duration]
+
+    entry_point: Annotated[PathText, AfterValidator(rules.check_entry_point)] = Field(
+        description="The script to run, relative to source_dir.", examples=["train.py"]
+    )
+    name: Annotated[str, AfterValidator(rules.check_name)] = Field(
+        default_factory=lambda known: rules.name_from(known.get("entry_point", "")),
+        description="What the job is called: up to 63 letters, digits and hyphens.",
+        examples=["train-cifar"],
+        json_schema_extra={"pattern": rules.JOB_NAME},
+    )
+    source_dir: PathText = Field(
+        default=".", description="The folder that travels with the job.", examples=["."]
+    )
+    arguments: Annotated[tuple[str, ...], BeforeValidator(rules.texts)] = Field(
+        default=(), description="What the script gets on its command line, after any hyperparameters."
+    )
+    environment: Annotated[
+        _Environment, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "variables"))
+    ] = Field(
+        default_factory=dict,
+        description="Environment variables of the script.",
+        json_schema_extra={
+            "propertyNames": {"pattern": rules.VARIABLE_NAME},
+            "maxProperties": rules.MAX_ENTRIES,
+        },
+    )
+    framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
+        default=None,
+        description="What the script is written with.",
+        examples=["tensorflow", "keras", "pytorch"],
+    )
+    framework_version: str | None = Field(
+        default=None, description="The framework's version, in quotes.", examples=["2.19", "2.8.0"]
+    )
+    image: str | None = Field(
+        default=None, description="Container image to run in, instead of the one that AWS offers."
+    )
+    instance_type: Annotated[str, AfterValidator(rules.check_instance_type)] | None = Field(
+        default=None,
+        description="Instance type, with ml. for SageMaker.",
+        examples=["ml.g5.xlarge", "g6.2xlarge"],
+        json_schema_extra={"pattern": rules.INSTANCE_TYPE},
+    )
+    instance_count: Annotated[int, Field(strict=True, ge=1)] = Field(
+        default=1, description="How many hosts, algo-1 to algo-n.", examples=[1, 2]
+    )
+    resources: Annotated[Resources, _EMPTY] = Field(
+        default_factory=Resources,
+        description="What the job needs, where instance_type does not say it.",
+    )
+    fallbacks: Annotated[
+        tuple[Annotated[str, AfterValidator(rules.check_instance_type)], ...],
+        BeforeValidator(rules.texts),
+    ] = Field(
+        default=(),
+        description="Instance types to try in order where instance_type cannot be had: no capacity, or no quota.",
+        examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
+    )
+    max_duration: Duration | None = Field(
+        default=None, description="When the job is stopped.", examples=["8h", "90m", "1h30m", 3600]
+    )
+    require_gpu: StrictBool | None = Field(
+        default=None,
+        description="Whether running without a GPU is an error; without it, what the job asks for decides.",
+    )
+    if_gpu_unused: IfGpuUnusedField | None = Field(
+        default=None,
+        description="What happens to a job that has a GPU and does not touch it; grace is 5min unless said.",
+    )
+    tags: Annotated[_Tags, _EMPTY, AfterValidator(rules.at_most(rules.MAX_TAGS, "tags"))] = Field(
+        default_factory=dict,
+        description="AWS tags.",
+        json_schema_extra={"maxProperties": rules.MAX_TAGS},
+    )
+    sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
+        default_factory=SageMakerSettings,
+        description="What holds on SageMaker alone: role, bucket, network, keys, warm pool, metrics.",
+    )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is unusual but may be meant, a sentence each."""
+        if self.framework is None or self.framework in KNOWN_FRAMEWORKS:
+            return ()
+        near = did_you_mean(self.framework, KNOWN_FRAMEWORKS)
+        return (f"GPUproof knows nothing about the framework '{self.framework}'{near}",)
+
+    @field_validator("max_duration")
+    @classmethod
+    def _within_limits(cls, duration: Duration | None) -> Duration | None:
+        if duration is None or 1 <= duration.seconds <= cls.longest.seconds:
+            return duration
+        raise ValueError(
+            f"{duration} is not between 1s and {cls.longest}, SageMaker's limit for a job of this kind"
+        )
+
+    def _check(self) -> None:
+        """Raises ValueError or FieldError where keys contradict each other."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> _Described:
+        self._check()
+        return self
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, data: Any, handler: Callable[[Any], _Described]) -> _Described:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            problems = find_problems(error, cls)
+        raise InvalidDescription(problems, cls.__name__)
+
+
+class TrainingJob(_Described):
+    """A script that trains: hyperparameters and channels in, a model and checkpoints out."""
+
+    foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
+    longest: ClassVar[Duration] = rules.MAX_TRAINING_DURATION
+
+    kind: Literal["training"] = Field(default="training", description="What sort of job this is.")
+    hyperparameters: Annotated[
+        _Hyperparameters, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "entries"))
+    ] = Field(
+        default_factory=dict,
+        description="What the script gets as --name value: text, numbers, true or false, null, lists, mappings.",
+        examples=[{"epochs": 5, "learning-rate": 0.001}],
+        json_schema_extra={
+            "propertyNames": {"minLength": 1, "maxLength": rules.MAX_HYPERPARAMETER_NAME},
+            "maxProperties": rules.MAX_ENTRIES,
+        },
+    )
+    inputs: Annotated[_Channels, _EMPTY, AfterValidator(rules.at_most(rules.MAX_CHANNELS, "channels"))] = (
+        Field(
+            default_factory=dict,
+            description="Each channel and its data: a folder, a file or an s3:// address.",
+            examples=[{"training": "./data", "validation": "s3://bucket/validation"}],
+            json_schema_extra={
+                "propertyNames": {"pattern": rules.CHANNEL_NAME},
+                "maxProperties": rules.MAX_CHANNELS,
+            },
+        )
+    )
+    output: Place | None = Field(
+        default=None,
+        description="Where the artifacts go: a folder or an s3:// address; without it, they stay with the run.",
+        examples=["./artifacts", "s3://bucket/artifacts"],
+    )
+    distribution: Distribution | None = Field(
+        default=None,
+        description="How the job becomes several processes.",
+        examples=[{"torch_distributed": {"enabled": True}}],
+    )
+    checkpoint: CheckpointField | None = Field(
+        default=None,
+        description="Where checkpoints outlive the job: a folder, an s3:// address, or both as path and s3.",
+    )
+
+
+class ProcessingJob(_Described):
+    """A script that prepares or examines data: folders in, folders out."""
+
+    foreign_keys: ClassVar[dict[str, str]] = {
+        "hyperparameters": "a processing job has none: use 'arguments', or kind: training",
+        "output": "a processing job has 'outputs', as in outputs: {/opt/ml/processing/output: ./out}",
+        "distribution": "only training jobs are distributed",
+        "checkpoint": "only training jobs keep checkpoints",
+    }
+    longest: ClassVar[Duration] = rules.MAX_PROCESSING_DURATION
+
+    kind: Literal["processing"] = Field(default="processing", description="What sort of job this is.")
+    inputs: Annotated[dict[str, Mount], BeforeValidator(read_mounts), _EMPTY, _FEW_MOUNTS] = Field(
+        default_factory=dict,
+        description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
+        examples=[{"/opt/ml/processing/input": "./data"}],
+        json_schema_extra={"maxProperties": rules.MAX_PROCESSING_MOUNTS},
+    )
+    outputs: Annotated[dict[str, Outlet], BeforeValidator(read_outlets), _EMPTY, _FEW_MOUNTS] = Field(
+        default_factory=dict,
+        description="Each output: its path in the job, or a name, and where its files go.",
+        examples=[{"/opt/ml/processing/output": "./out"}],
+        json_schema_extra={"maxProperties": rules.MAX_PROCESSING_MOUNTS},
+    )
+
+    def _check(self) -> None:
+        mounts = [(("inputs", key), mount.path) for key, mount in self.inputs.items()]
+        mounts += [(("outputs", key), outlet.path) for key, outlet in self.outputs.items()]
+        for (_, first), (path, second) in combinations(mounts, 2):
+            if _overlap(PurePosixPath(first), PurePosixPath(second)):
+                raise FieldError(path, f"{second} and {first} overlap: give each its own folder")
+
+
+Job = TrainingJob | ProcessingJob
+
+
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)

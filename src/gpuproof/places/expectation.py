@@ -1,0 +1,50 @@
+"""Which GPUs a job asks for, and from which of its words that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuproof.catalogue import Catalogue
+from gpuproof.jobs.spec import Job
+
+
+@dataclass(frozen=True)
+class ExpectedGpus:
+    """What a job asks for on each host.
+
+    Args:
+        count: GPUs; `None` when the job says nothing about GPUs.
+        name: their model, such as `A10G`; `None` when any will do.
+        because: the words that it follows from, for a person.
+        unknown: an instance type that the catalogue does not know, so that nothing could be expected of it.
+    """
+
+    count: int | None
+    name: str | None = None
+    because: str = "the job says nothing about GPUs"
+    unknown: str | None = None
+
+
+def expected_gpus(job: Job, catalogue: Catalogue) -> ExpectedGpus:
+    """What the job's `instance_type`, else its `resources`, else its `require_gpu` asks for."""
+    if job.instance_type is not None:
+        return _from_instance(job.instance_type, catalogue)
+    wanted = job.resources.gpu
+    if wanted is not None:
+        names = ", ".join(wanted.names) or None
+        written = str(wanted).removeprefix(":")
+        return ExpectedGpus(wanted.count.low or 1, names, f"resources.gpu: {written}")
+    if job.resources.gpu_memory is not None:
+        return ExpectedGpus(1, None, f"resources.gpu_memory: {job.resources.gpu_memory}")
+    if job.require_gpu:
+        return ExpectedGpus(1, None, "require_gpu: true")
+    return ExpectedGpus(None)
+
+
+def _from_instance(name: str, catalogue: Catalogue) -> ExpectedGpus:
+    instance = catalogue.instance(name)
+    if instance is None:
+        return ExpectedGpus(None, because=f"the catalogue does not know instance_type {name}", unknown=name)
+    if instance.gpu_count == 0:
+        return ExpectedGpus(0, None, f"instance_type: {name} has no GPU")
+    return ExpectedGpus(instance.gpu_count, instance.gpu_model, f"instance_type: {name}")

@@ -1,0 +1,37 @@
+"""What a user's script may import: a GPU or a clear error, never a silent fall back to the CPU.
+
+Standard library alone; works where neither framework is installed, and in any container, because the agent carries it.
+`import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
+"""
+
+from gpuproof.runtime.checkpoints import Checkpoint, CheckpointMismatch, checkpoint
+from gpuproof.runtime.contract import NoSuchChannel, hyperparameters, is_first_rank, paths
+from gpuproof.runtime.devices import GpuRequired, device
+from gpuproof.runtime.frameworks import NoFramework
+from gpuproof.runtime.keras_guard import KerasFitUnsupported
+from gpuproof.runtime.preparation import Setup, setup
+from gpuproof.runtime.process_groups import Distributed, distributed
+from gpuproof.runtime.saving import load, save
+from gpuproof.runtime.strategies import global_batch_size, strategy
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointMismatch",
+    "Distributed",
+    "GpuRequired",
+    "KerasFitUnsupported",
+    "NoFramework",
+    "NoSuchChannel",
+    "Setup",
+    "checkpoint",
+    "device",
+    "distributed",
+    "global_batch_size",
+    "hyperparameters",
+    "is_first_rank",
+    "load",
+    "paths",
+    "save",
+    "setup",
+    "strategy",
+]

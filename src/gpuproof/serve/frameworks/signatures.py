@@ -1,0 +1,147 @@
+"""How a SavedModel or a Keras model is called: its inputs by name, and a function that is traced once for all batch sizes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuproof.serve.codecs.tensorflow_json import Spec
+from gpuproof.serve.errors import LoadError, RequestError
+
+DEFAULT = "serving_default"
+
+
+class Servable(ABC):
+    """A model that says what its inputs are."""
+
+    @abstractmethod
+    def specs(self, signature: str) -> Sequence[Spec]:
+        """The inputs of a signature, the default one where it is empty. Raises RequestError (400)."""
+
+    @abstractmethod
+    def call(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
+        """Outputs by name as numpy arrays, for numpy arrays by name."""
+
+    def call_plainly(self, data: Any) -> Any:
+        """The prediction for an array or arrays by name, as a handler's own `input_fn` makes them."""
+        specs = self.specs("")
+        inputs = data if isinstance(data, Mapping) else {specs[0].name: data}
+        outputs = self.call(inputs, "")
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+class SavedModel(Servable):
+    """What `tf.saved_model.load` gives, by its signatures."""
+
+    def __init__(self, tf: Any, model: Any) -> None:
+        self._tf = tf
+        self._model = model  # its variables live as long as it does
+        self._functions: dict[str, Any] = dict(model.signatures)
+        if not self._functions:
+            raise LoadError(
+                "The SavedModel has no signature, so nothing says what to call.",
+                remedy="Save it with model.export(folder), or tf.saved_model.save(model, folder, signatures=…).",
+            )
+        self._default = DEFAULT if DEFAULT in self._functions else next(iter(self._functions))
+        self._specs = {name: _specs_of(function) for name, function in self._functions.items()}
+
+    def specs(self, signature: str) -> Sequence[Spec]:
+        return self._specs[self._name(signature)]
+
+    def call(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
+        name = self._name(signature)
+        tensors = {spec.name: self._tf.constant(inputs[spec.name], spec.dtype) for spec in self._specs[name]}
+        return {key: value.numpy() for key, value in self._functions[name](**tensors).items()}
+
+    def _name(self, signature: str) -> str:
+        name = signature or self._default
+        if name not in self._functions:
+            raise RequestError(
+                400, f"The model has no signature {name[:60]!r}; it has {', '.join(self._functions)}."
+            )
+        return name
+
+
+class KerasModel(Servable):
+    """A Keras model as it was built, whatever backend it computes with."""
+
+    def __init__(self, tf: Any, model: Any) -> None:
+        self._tf = tf
+        self._model = model
+        self._inputs = [_keras_spec(tensor, index) for index, tensor in enumerate(_built(model, "inputs"))]
+        self._outputs = [
+            str(getattr(t, "name", None) or f"output_{i}") for i, t in enumerate(_built(model, "outputs"))
+        ]
+        self._function = _traced(tf, model) if _backend(model) == "tensorflow" else model
+
+    def specs(self, signature: str) -> Sequence[Spec]:
+        if signature not in ("", DEFAULT):
+            raise RequestError(400, f"The model has no signature {signature[:60]!r}; it has {DEFAULT}.")
+        # A subclassed model says nothing of its inputs before its first call.
+        return self._inputs or [Spec("inputs", "float32", None)]
+
+    def call(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
+        specs = self.specs(signature)
+        tensors = {spec.name: self._tf.constant(inputs[spec.name], spec.dtype) for spec in specs}
+        given = tensors if len(specs) > 1 else tensors[specs[0].name]
+        answer = self._function(given)
+        if isinstance(answer, Mapping):
+            return {str(name): _numpy(value) for name, value in answer.items()}
+        if isinstance(answer, (list, tuple)):
+            names = (
+                self._outputs
+                if len(self._outputs) == len(answer)
+                else [f"output_{i}" for i in range(len(answer))]
+            )
+            return {name: _numpy(value) for name, value in zip(names, answer)}
+        return {self._outputs[0] if len(self._outputs) == 1 else "output_0": _numpy(answer)}
+
+
+def _specs_of(function: Any) -> list[Spec]:
+    named: Mapping[str, Any] = function.structured_input_signature[1]
+    return [
+        Spec(
+            name,
+            object if spec.dtype.name == "string" else spec.dtype.as_numpy_dtype,
+            None if spec.shape.rank is None else tuple(spec.shape.as_list()),
+        )
+        for name, spec in named.items()
+    ]
+
+
+def _keras_spec(tensor: Any, index: int) -> Spec:
+    dtype = str(getattr(tensor.dtype, "name", tensor.dtype))
+    name = str(getattr(tensor, "name", None) or f"input_{index}").partition(":")[0]
+    return Spec(name, object if dtype == "string" else dtype, tuple(tensor.shape))
+
+
+def _built(model: Any, what: str) -> list[Any]:
+    try:
+        return list(getattr(model, what) or ())
+    except (AttributeError, ValueError, TypeError):
+        return []
+
+
+def _backend(model: Any) -> str:
+    if type(model).__module__.partition(".")[0] == "tf_keras":
+        return "tensorflow"
+    try:
+        import keras
+    except ImportError:
+        return "tensorflow"
+    backend = getattr(keras, "backend", None)
+    return str(backend.backend()) if backend is not None and hasattr(backend, "backend") else "tensorflow"
+
+
+def _traced(tf: Any, model: Any) -> Any:
+    def predict(data: Any) -> Any:
+        return model(data, training=False)
+
+    return tf.function(predict, reduce_retracing=True)
+
+
+def _numpy(value: Any) -> Any:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return value.numpy() if hasattr(value, "numpy") else value

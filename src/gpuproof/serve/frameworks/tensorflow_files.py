@@ -1,0 +1,87 @@
+"""Where TensorFlow's and Keras's models lie in a folder. Reads names alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuproof.serve.errors import LoadError
+
+SAVED_MODEL = "saved_model.pb"
+KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
+_DEEPEST = 4
+_MOST_FOLDERS = 2_000
+"""A model's folder has fewer; somebody's home or `/` is not searched to its end."""
+_NO_MODELS = ("code", "assets", "variables")
+
+
+def saved_models(folder: Path) -> dict[str, Path]:
+    """SavedModels by model name, the newest version of each: `1/`, `name/1/`, `export/Servo/1/`, or the folder itself.
+
+    TensorFlow Serving's numbered folders: the highest number is served.
+    """
+    found: dict[str, tuple[int, Path]] = {}
+    for path in _walk(folder, _DEEPEST):
+        version = int(path.name) if path.name.isdigit() and path != folder else -1
+        home = path.parent if version >= 0 else path
+        name = "model" if home == folder else home.name
+        if name not in found or version > found[name][0]:
+            found[name] = (version, path)
+    return {name: path for name, (_, path) in sorted(found.items())}
+
+
+def choose_model(folder: Path, wanted: str = "") -> Path | None:
+    """The SavedModel folder or Keras file to serve; `None` where there is neither. A SavedModel goes first: it needs
+    none of the classes that it was made of.
+
+    Args:
+        wanted: the name of one of several SavedModels.
+
+    Raises:
+        LoadError: several are there and none was chosen, or the chosen one is not there.
+    """
+    found = saved_models(folder)
+    if wanted and found:
+        if wanted not in found:
+            raise LoadError(
+                f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME is {wanted!r}; {folder} holds {', '.join(found)}."
+            )
+        return found[wanted]
+    if len(found) > 1 and "model" not in found:
+        raise LoadError(
+            f"{folder} holds several SavedModels: {', '.join(found)}.",
+            remedy="Set SAGEMAKER_TFS_DEFAULT_MODEL_NAME to the one to serve.",
+        )
+    if found:
+        return found.get("model") or next(iter(found.values()))
+    files = sorted(path for path in folder.iterdir() if path.suffix in KERAS_SUFFIXES and path.is_file())
+    if len(files) > 1:
+        files = [path for path in files if path.stem == "model"] or files
+    if len(files) > 1 and len({path.stem for path in files}) > 1:
+        raise LoadError(
+            f"{folder} holds several models: {', '.join(path.name for path in files)}.",
+            remedy="Call the one to serve model.keras, or write a model_fn.",
+        )
+    return next((path for path in files if path.suffix == ".keras"), files[0]) if files else None
+
+
+def _walk(top: Path, depth: int) -> list[Path]:
+    found: list[Path] = []
+    waiting = [(top, depth)]
+    looked = 0
+    while waiting and looked < _MOST_FOLDERS:
+        folder, below = waiting.pop(0)
+        looked += 1
+        if (folder / SAVED_MODEL).is_file():
+            found.append(folder)
+        elif below:
+            waiting += [(path, below - 1) for path in _folders(folder)]
+    return found
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        # Not this user's to read, or gone meanwhile: no model for this server.
+        return []
+    return [path for path in paths if path.name not in _NO_MODELS and not path.name.startswith(".")]

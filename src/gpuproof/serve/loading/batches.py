@@ -1,0 +1,162 @@
+"""Requests computed together: which go together, how they become one and how the answer is taken apart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Callable
+
+from gpuproof.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
+
+Concatenate = Callable[[Sequence[Any]], Any]
+
+
+class Inseparable(Exception):
+    """An answer to several requests that does not have one row for each of their rows."""
+
+
+def key_of(data: Any) -> Hashable | None:
+    """What data of equal shape but for its first dimension has in common; `None` where it must go alone."""
+    if isinstance(data, TensorRequest):
+        key = key_of(data.inputs)
+        return None if key is None else (data.signature, data.by_row, key)
+    if hasattr(data, "shape") and hasattr(data, "dtype"):
+        shape = tuple(data.shape)
+        return None if not shape or not shape[0] else ("array", data.dtype, shape[1:])
+    if isinstance(data, Mapping):
+        return _key_of_parts(tuple(data.keys()), list(data.values()))
+    if isinstance(data, list) and data and all(isinstance(item, (str, bytes, dict)) for item in data):
+        return ("texts",)
+    if isinstance(data, (list, tuple)):
+        return _key_of_parts(type(data).__name__, list(data))
+    return None
+
+
+def length_of(data: Any) -> int:
+    """Its rows."""
+    if isinstance(data, TensorRequest):
+        return length_of(data.inputs)
+    if hasattr(data, "shape"):
+        return int(data.shape[0])
+    if isinstance(data, Mapping):
+        return length_of(next(iter(data.values())))
+    return len(data) if isinstance(data[0], (str, bytes, dict)) else length_of(data[0])
+
+
+def join(items: Sequence[Any], concatenate: Concatenate) -> Any:
+    """Data of one key, along its first dimension."""
+    first = items[0]
+    if isinstance(first, TensorRequest):
+        return TensorRequest(
+            join([item.inputs for item in items], concatenate), first.by_row, first.signature
+        )
+    if hasattr(first, "shape"):
+        return concatenate(items)
+    if isinstance(first, Mapping):
+        return {name: join([item[name] for item in items], concatenate) for name in first}
+    if isinstance(first[0], (str, bytes, dict)):
+        return [row for item in items for row in item]
+    joined = [join(parts, concatenate) for parts in zip(*items)]
+    return tuple(joined) if isinstance(first, tuple) else joined
+
+
+def split(prediction: Any, lengths: Sequence[int]) -> list[Any]:
+    """The rows of a joined prediction, for each request its own.
+
+    Raises:
+        Inseparable: it has more or fewer rows than the requests together.
+    """
+    total = sum(lengths)
+    if isinstance(prediction, TensorAnswer):
+        return [TensorAnswer(outputs, prediction.by_row) for outputs in split(prediction.outputs, lengths)]
+    if hasattr(prediction, "shape"):
+        if not prediction.shape or prediction.shape[0] != total:
+            raise Inseparable(f"a prediction of shape {tuple(prediction.shape)} for {total} rows")
+        return _slices(prediction, lengths)
+    if isinstance(prediction, Mapping):
+        columns = [split(part, lengths) for part in prediction.values()]
+        return [dict(zip(prediction, row)) for row in zip(*columns)]
+    if isinstance(prediction, (list, tuple)):
+        if prediction and all(_rows(item) == total for item in prediction):
+            columns = [split(part, lengths) for part in prediction]
+            return [row if isinstance(prediction, tuple) else list(row) for row in zip(*columns)]
+        if len(prediction) == total:
+            return _slices(prediction, lengths)
+    raise Inseparable(f"a {type(prediction).__name__} for {total} rows")
+
+
+def different(items: Sequence[Any]) -> Sequence[Any] | None:
+    """The same items where they differ, else each with its values shifted by another step, so that a mix-up of rows
+    would show; `None` where that makes no difference either (all zeros).
+    """
+    if any(not alike(items[0], item) for item in items[1:]):
+        return items
+    shifted = [_shifted(item, step) for step, item in enumerate(items)]
+    return None if alike(shifted[0], shifted[1]) else shifted
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two predictions, or two inputs, on the host say the same, within what the order of a sum may change."""
+    import numpy as np
+
+    if isinstance(one, TensorAnswer):
+        return alike(one.outputs, other.outputs)
+    if isinstance(one, TensorRequest):
+        return alike(one.inputs, other.inputs)
+    if isinstance(one, Mapping):
+        return all(alike(value, other[name]) for name, value in one.items())
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other))
+    if not hasattr(one, "shape"):
+        return bool(one == other)
+    a, b = _plain(one), _plain(other)
+    if a.shape != b.shape:
+        return False
+    if a.dtype.kind not in "fc":
+        return bool((a == b).all())
+    largest = float(np.nanmax(np.abs(a), initial=0.0))
+    return bool(np.allclose(a, b, rtol=1e-2, atol=1e-3 * max(largest, 1e-6), equal_nan=True))
+
+
+def _key_of_parts(names: Hashable, parts: list[Any]) -> Hashable | None:
+    keys = [key_of(part) for part in parts]
+    if not keys or any(key is None for key in keys) or len({length_of(part) for part in parts}) != 1:
+        return None
+    return (names, *keys)
+
+
+def _shifted(data: Any, step: int) -> Any:
+    if isinstance(data, TensorRequest):
+        return TensorRequest(_shifted(data.inputs, step), data.by_row, data.signature)
+    if isinstance(data, Mapping):
+        return {name: _shifted(value, step) for name, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        parts = [_shifted(value, step) for value in data]
+        return tuple(parts) if isinstance(data, tuple) else parts
+    if not hasattr(data, "shape") or not data.shape:
+        return data
+    import numpy as np
+
+    # The values stay such as the model knows: rolled along the last dimension, no number is new.
+    return data.roll(step, -1) if hasattr(data, "roll") else np.roll(data, step, axis=-1)
+
+
+def _slices(rows: Any, lengths: Sequence[int]) -> list[Any]:
+    pieces: list[Any] = []
+    start = 0
+    for length in lengths:
+        pieces.append(rows[start : start + length])
+        start += length
+    return pieces
+
+
+def _rows(value: Any) -> int | None:
+    return int(value.shape[0]) if hasattr(value, "shape") and value.shape else None
+
+
+def _plain(array: Any) -> Any:
+    import numpy as np
+
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+        array = array.float() if array.is_floating_point() else array
+    return np.asarray(array)

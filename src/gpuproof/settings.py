@@ -1,0 +1,179 @@
+"""Every environment variable and folder that the ground half reads or writes, in one place.
+
+| variable | what it sets |
+|---|---|
+| `GPUPROOF_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/gpuproof`, `~/.local/state/gpuproof`) |
+| `GPUPROOF_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/gpuproof`, `~/.cache/gpuproof`) |
+| `GPUPROOF_ROLE_ARN` | the role of SageMaker jobs, where neither a flag nor the job names one |
+| `GPUPROOF_BUCKET` | the bucket that SageMaker jobs go through, where neither a flag nor the job names one |
+| `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as every AWS SDK reads them |
+| `AWS_DEFAULT_REGION` | the region where `AWS_REGION` is not set, as boto3 has it |
+| `AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_SAGEMAKER`, `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_CONTAINER_CREDENTIALS_FULL_URI`, `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` | one of them is enough for runs to be looked for on SageMaker too; boto3 reads their values |
+| `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, where the file is there (default `~/.aws/config`, `~/.aws/credentials`) |
+| `NO_COLOR` | no colours (https://no-color.org) |
+| `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
+"""
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpuproof.errors import GPUproofError
+
+_AWS_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_SAGEMAKER",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+)
+_AWS_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials"}
+
+
+def state_dir() -> Path:
+    """The folder of runs, made if need be.
+
+    A home that cannot be written (a read-only mount, a container without one) is no reason to fail: then the folder
+    lies in the temporary directory, and GPUproof says so once.
+
+    Raises:
+        GPUproofError: `GPUPROOF_STATE_DIR` is set and cannot be written.
+    """
+    return _made("GPUPROOF_STATE_DIR", "XDG_STATE_HOME", ".local/state", "Runs are kept")
+
+
+def cache_dir() -> Path:
+    """The folder of what can be made again at any time, made if need be; falls back as `state_dir` does."""
+    return _made("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache", "The cache is kept")
+
+
+def cache_path() -> Path | None:
+    """Where the cache would lie, whether it is there or not; `None` without a home. Makes nothing, never fails."""
+    return _meant("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
+
+
+def own_folders() -> list[Path]:
+    """Where runs and the cache would lie, there or not: they are no part of a job, even below its source folder."""
+    state = _meant("GPUPROOF_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+    return [folder for folder in (state, cache_path()) if folder is not None]
+
+
+def role_arn() -> str | None:
+    """The role that SageMaker jobs run as unless they name another; None if none is set."""
+    return os.environ.get("GPUPROOF_ROLE_ARN") or None
+
+
+def bucket_name() -> str | None:
+    """The bucket that SageMaker jobs go through unless they name another; None if none is set."""
+    return os.environ.get("GPUPROOF_BUCKET") or None
+
+
+def aws_region() -> str | None:
+    """The region that variables name, without a look at AWS's own files; None if none does."""
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
+
+
+def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | None = None) -> bool:
+    """Whether this user seems to have an AWS account to ask: a look at variables and for two files.
+
+    Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+    """
+    known = os.environ if environment is None else environment
+    if any(known.get(name) for name in _AWS_VARIABLES):
+        return True
+    try:
+        at_home = home or Path.home()
+    except RuntimeError:
+        return any(known.get(name) for name in _AWS_FILES)
+    return any(
+        Path(known.get(name) or at_home / file).expanduser().is_file() for name, file in _AWS_FILES.items()
+    )
+
+
+def boto3_session() -> Any:
+    """The session that the user's environment describes: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
+    import boto3  # 0.2 s: only where AWS is asked
+
+    # boto3 itself reads AWS_DEFAULT_REGION alone; AWS_REGION is what all other SDKs read.
+    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+
+
+def colour(stream: object = None) -> bool:
+    """Whether to colour what goes to the stream (default: standard output)."""
+    # Set and not empty, says https://no-color.org
+    return not os.environ.get("NO_COLOR") and interactive(stream)
+
+
+def interactive(stream: object = None) -> bool:
+    """Whether a person looks at the stream (default: standard output) through a terminal that can redraw a line."""
+    if os.environ.get("CI", "").lower() not in ("", "0", "false") or os.environ.get("TERM") == "dumb":
+        return False
+    isatty = getattr(stream or sys.stdout, "isatty", None)
+    return bool(isatty and isatty())
+
+
+@lru_cache
+def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
+    folder = _meant(own, xdg, below_home)
+    problem = "there is no home folder" if folder is None else _cannot_write(folder)
+    if folder is not None and problem is None:
+        return folder
+    if value := os.environ.get(own):
+        raise GPUproofError(
+            f"{own}={value} cannot be written: {problem}.", remedy=f"Set {own} to a folder of yours."
+        )
+    shared = Path(tempfile.gettempdir()) / f"gpuproof-{os.getuid()}"
+    spare = shared / Path(below_home).name
+    # Anybody may have made a folder of that name there before us, or a link.
+    if (spare_problem := _not_ours(shared) or _cannot_write(spare)) is not None:
+        raise GPUproofError(
+            f"Neither {folder} ({problem}) nor {spare} ({spare_problem}) can be written.",
+            remedy=f"Set {own} to a folder of yours.",
+        )
+    print(f"gpuproof: {folder or '~'} cannot be written ({problem}). {what} in {spare}.", file=sys.stderr)
+    return spare
+
+
+def _meant(own: str, xdg: str, below_home: str) -> Path | None:
+    if value := os.environ.get(own):
+        return Path(value).expanduser().absolute()
+    return _standard(xdg, below_home)
+
+
+def _standard(xdg: str, below_home: str) -> Path | None:
+    # The XDG specification has relative values ignored: https://specifications.freedesktop.org/basedir-spec/
+    base = os.environ.get(xdg, "")
+    if Path(base).is_absolute():
+        return Path(base) / "gpuproof"
+    try:
+        return Path.home() / below_home / "gpuproof"
+    except RuntimeError:
+        return None
+
+
+def _not_ours(folder: Path) -> str | None:
+    try:
+        folder.mkdir(exist_ok=True, mode=0o700)
+        status = folder.lstat()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.getuid():
+        return "it belongs to somebody else"
+    return "others may write there" if status.st_mode & 0o022 else None
+
+
+def _cannot_write(folder: Path) -> str | None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if folder.stat().st_uid not in (os.getuid(), 0):
+            return "it belongs to somebody else"
+        return None if os.access(folder, os.W_OK | os.X_OK) else "you may not write there"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()

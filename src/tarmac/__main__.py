@@ -1,7 +1,0 @@
-"""`python -m tarmac`: the same as `tarmac`."""
-
-import sys
-
-from tarmac.cli.main import main
-
-sys.exit(main())

@@ -1,8 +1,0 @@
-"""`python -m tarmac.serve`: the server, and the predictors that it starts."""
-
-import sys
-
-from tarmac.serve.main import main
-
-if __name__ == "__main__":
-    sys.exit(main())
