@@ -69,7 +69,7 @@ def _lines(size: int) -> Iterator[bytes]:
 
 def _explain(log: Path) -> float:
     from gpuproof.explain import Context
-    from gpuproof.explain.read import explain_file
+    from gpuproof.explain.sources import explain_file
 
     context = Context()
     start = time.process_time()
@@ -88,7 +88,7 @@ def _grep(grep: str, log: Path) -> float:
 
 
 def _texts() -> int:
-    from gpuproof.explain.known import known_errors
+    from gpuproof.explain.patterns import known_errors
 
     return len(known_errors())
 

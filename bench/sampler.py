@@ -2,7 +2,7 @@
 
     python bench/sampler.py [--seconds 20] [--gpus 8] [--job 32] [--others 200]
 
-The GPUs are the stub NVML of tests/fakes, so that the figure is GPUproof's own work; a real driver adds its own.
+The GPUs are the stub NVML of tests/support, so that the figure is GPUproof's own work; a real driver adds its own.
 Aim: under 1 % of one core.
 """
 
@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FAKES = Path(__file__).resolve().parent.parent / "tests" / "fakes"
+FAKES = Path(__file__).resolve().parent.parent / "tests"
 AIM_PERCENT = 1.0
 _IN_CHILD = "GPUPROOF_BENCH_SAMPLER_ROOT"
 
@@ -28,7 +28,7 @@ def main() -> int:
     if _IN_CHILD in os.environ:
         return _measure(int(os.environ[_IN_CHILD]), options.seconds)
     sys.path.insert(0, str(FAKES))
-    stub = importlib.import_module("nvml_stub")  # in tests/fakes, which is not a package
+    stub = importlib.import_module("support.nvml_stub")
 
     sleepers = "import subprocess, sys; [subprocess.Popen(['sleep', '600']) for _ in range(int(sys.argv[1]))]; input()"
     with tempfile.TemporaryDirectory() as folder:

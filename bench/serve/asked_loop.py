@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpuproof.serve.codecs import bodies as codecs
+from gpuproof.serve.codecs import registry as codecs
 
 
 def main() -> int:

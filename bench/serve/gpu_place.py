@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable, library_present
-from gpuproof.serve.devices import VISIBLE, visible_gpus
+from gpuproof.serve.workers.device_assignment import VISIBLE, visible_gpus
 
 from . import report
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import simdjson
 
-from gpuproof.serve.codecs import bodies, json_numbers
+from gpuproof.serve.codecs import json_fast, registry
 
 _ROOM = 8 * 1024 * 1024
 """Bytes that a body may have."""
@@ -139,9 +139,9 @@ def main() -> int:
                 if not size:
                     _answer(client, b"")
                     continue
-                numbers = reading.numbers() if reading else json_numbers.read(room[:size])
+                numbers = reading.numbers() if reading else json_fast.read(room[:size])
                 prediction = inference.predict_fn(torch.from_numpy(numbers.reshape(1, *shape)), model)
-                _answer(client, bodies.write_body(prediction.numpy(), "application/json"))
+                _answer(client, registry.write_body(prediction.numpy(), "application/json"))
 
 
 def _receive(client: socket.socket, room: memoryview, reading: Reading | None) -> int | None:

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.spec import ProcessingJob, TrainingJob
-    from gpuproof.places.api import run
 
 __version__ = "0.1.0"
 
@@ -21,7 +21,7 @@ _HOMES = {
     "ProcessingJob": "gpuproof.jobs.spec",
     "GPUproofError": "gpuproof.errors",
     "TrainingJob": "gpuproof.jobs.spec",
-    "run": "gpuproof.places.api",
+    "run": "gpuproof.backends.api",
 }
 
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from gpuproof.places.agent_file import build_agent
+from gpuproof.backends.agent_archive import build_agent
 
 # Enters the private /opt/ml, and becomes what it is told to.
 _ENTER = """
 import ctypes, json, os, sys
 from pathlib import Path
-from gpuproof.agent.mounts import enter_private_contract
+from gpuproof.agent.isolation.opt_ml_mounts import enter_private_contract
 ml, read_only, uid, closed, command = json.loads(sys.argv[1])
 enter_private_contract(Path(ml), ())
 if read_only:

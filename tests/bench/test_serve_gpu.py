@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desk import until
-from nvml_stub import SCENARIO_VARIABLE, Scenario, build_library, loaded
 
 from gpuproof.gpu.nvml import MIB, GpuReading, count_gpus
+from support.cli_sandbox import until
+from support.nvml_stub import SCENARIO_VARIABLE, Scenario, build_library, loaded
 
 BENCH = Path(__file__).parents[2] / "bench"
 

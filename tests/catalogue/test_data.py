@@ -9,7 +9,7 @@ import pytest
 
 import gpuproof.catalogue.tables as tables_module
 from gpuproof.catalogue import JOB_KINDS
-from gpuproof.catalogue.binaries import parse_architecture
+from gpuproof.catalogue.build_support import parse_architecture
 from gpuproof.catalogue.tables import Tables
 
 TABLES = Tables()

@@ -14,7 +14,7 @@ import pytest
 
 from gpuproof import __version__
 from gpuproof.agent.state import write_json
-from gpuproof.cli import ps
+from gpuproof.cli.jobs import ps
 from gpuproof.cli.main import VERBS, main
 from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
 
@@ -60,9 +60,9 @@ def imported_by(*words: str) -> set[str]:
 def test_help_lists_every_verb(gpuproof: Callable[..., Said]) -> None:
     code, out, _ = gpuproof("--help")
     assert code == 0
-    for verb, summary in VERBS.items():
-        assert verb in out
-        assert summary.split()[0] in out
+    for name, verb in VERBS.items():
+        assert name in out
+        assert verb.summary.split()[0] in out
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -70,15 +70,15 @@ def test_every_verb_explains_itself(gpuproof: Callable[..., Said], verb: str) ->
     code, out, _ = gpuproof(verb, "--help")
     assert code == 0
     assert f"gpuproof {verb}" in out
-    description = str(import_module(f"gpuproof.cli.{verb.replace('-', '_')}").__doc__).strip().splitlines()[0]
+    description = str(import_module(f"gpuproof.cli.{VERBS[verb].module}").__doc__).strip().splitlines()[0]
     assert " ".join(description.split()) in " ".join(out.split())
 
 
 def test_every_file_of_a_verb_is_listed() -> None:
-    folder = Path(ps.__file__).parent
+    folder = Path(ps.__file__).parents[1]
     verbs = {
         path.stem.replace("_", "-")
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         if "def add_parser(verbs" in path.read_text()
     }
     assert verbs == set(VERBS)

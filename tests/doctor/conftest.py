@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from machines import SCENARIOS, build_machine, read_scenario
 
 from gpuproof.doctor.machine import Machine
+from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 
 
 @pytest.fixture(scope="session")

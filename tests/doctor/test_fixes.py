@@ -8,7 +8,7 @@ import pytest
 from gpuproof.doctor.fixes import Plan, plan_fixes
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.runner import all_checks, examine
-from gpuproof.gpu.frameworks import Packages
+from gpuproof.gpu.framework_probe import Packages
 
 
 @pytest.fixture

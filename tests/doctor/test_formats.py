@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.formats.documents import render_json, render_junit
+from gpuproof.doctor.formats.json_junit import render_json, render_junit
 from gpuproof.doctor.formats.markdown import Private, redact, render_markdown
 from gpuproof.doctor.formats.text import render_text
 from gpuproof.doctor.machine import Machine

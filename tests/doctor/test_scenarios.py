@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import SCENARIOS, build_machine, read_scenario
 
 from gpuproof.doctor.runner import Report, State, all_checks, examine
 from gpuproof.findings import Finding
+from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 
 NAMES = sorted(folder.name for folder in SCENARIOS.iterdir() if folder.is_dir())
 

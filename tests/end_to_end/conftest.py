@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from desk import Desk, gone, until
-from ports import free_port
 
-from gpuproof.agent.descendants import descendants
+from gpuproof.util.process_tree import descendants
+from support.cli_sandbox import Desk, gone, until
+from support.ports import free_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 

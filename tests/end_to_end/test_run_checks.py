@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 pytestmark = pytest.mark.journey
 

@@ -9,7 +9,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 pytestmark = pytest.mark.journey
 

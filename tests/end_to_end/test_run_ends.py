@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from desk import GPUPROOF, Desk, gone, until
 
-from gpuproof.agent.descendants import descendants
+from gpuproof.util.process_tree import descendants
+from support.cli_sandbox import GPUPROOF, Desk, gone, until
 
 pytestmark = pytest.mark.journey
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 pytestmark = pytest.mark.journey
 

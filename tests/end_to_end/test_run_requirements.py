@@ -10,7 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from desk import Desk, until
+
+from support.cli_sandbox import Desk, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 

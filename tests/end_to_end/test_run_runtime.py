@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from desk import Desk
+
+from support.cli_sandbox import Desk
 
 pytestmark = pytest.mark.journey
 

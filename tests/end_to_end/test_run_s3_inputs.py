@@ -11,8 +11,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from desk import GPUPROOF, Desk
-from s3_server import CREDENTIALS, BadServer, Bucket, MotoServer, Reply, listing, refusal
+
+from support.cli_sandbox import GPUPROOF, Desk
+from support.s3_server import CREDENTIALS, BadServer, Bucket, MotoServer, Reply, listing, refusal
 
 pytestmark = pytest.mark.journey
 

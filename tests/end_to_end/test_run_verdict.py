@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from desk import Desk
-from nvml_stub import GPU_IS_LOST, STAYS, Scenario, build_library
+
+from support.cli_sandbox import Desk
+from support.nvml_stub import GPU_IS_LOST, STAYS, Scenario, build_library
 
 pytestmark = pytest.mark.journey
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from desk import Desk, until
+
+from support.cli_sandbox import Desk, until
 
 pytestmark = pytest.mark.journey
 

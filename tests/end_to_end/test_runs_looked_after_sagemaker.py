@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws_emulator import RunningEmulator, running_emulator
-from container_jobs import Jobs
-from desk import Desk, until
 
-from gpuproof.places.aws import Aws
-from gpuproof.places.sagemaker.run import SageMakerRun
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.sagemaker.run import SageMakerRun
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.cli_sandbox import Desk, until
+from support.container_jobs import Jobs
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -217,9 +217,9 @@ def test_without_aws_nothing_of_it_is_imported(desk: Desk) -> None:
     desk.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     done = desk.gpuproof("ps")
     assert done.returncode == 0
-    assert "gpuproof.places.local.store" in done.stderr
+    assert "gpuproof.backends.local.store" in done.stderr
     assert "botocore" not in done.stderr
-    assert "gpuproof.places.aws" not in done.stderr
+    assert "gpuproof.backends.aws" not in done.stderr
 
 
 def test_a_machine_with_nothing_but_credentials_can_look_after_a_run(

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from aws_emulator import RunningEmulator, running_emulator
-from desk import Desk
+
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.cli_sandbox import Desk
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_emulator import RunningEmulator, running_emulator
-from desk import Desk, until
+
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.cli_sandbox import Desk, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -261,7 +262,7 @@ def test_a_run_on_this_machine_imports_nothing_of_aws(cloud: Desk) -> None:
     asked = (
         "import sys, gpuproof.cli.main as main\n"
         "code = main.main(['run', '--dry-run'])\n"
-        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.places.sagemaker'))])\n"
+        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.backends.sagemaker'))])\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run(

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nvml_stub import SCENARIO_VARIABLE, Scenario, build_library, loaded
+
+from support.nvml_stub import SCENARIO_VARIABLE, Scenario, build_library, loaded
 
 
 @pytest.fixture(scope="session")

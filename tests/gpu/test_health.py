@@ -1,10 +1,10 @@
 """How a GPU is, through the real pynvml and the stub library."""
 
 import pytest
-from nvml_stub import GPU_IS_LOST, NO_PERMISSION, Scenario
 
 from gpuproof.gpu.health import GpuHealth, read_health
 from gpuproof.gpu.nvml import Nvml
+from support.nvml_stub import GPU_IS_LOST, NO_PERMISSION, Scenario
 
 
 def read(index: int = 0) -> GpuHealth:

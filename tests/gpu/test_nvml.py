@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from nvml_stub import (
+
+from gpuproof.gpu import nvml
+from gpuproof.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_words
+from support.nvml_stub import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
     NO_PERMISSION,
@@ -17,9 +20,6 @@ from nvml_stub import (
     build_library,
     loaded,
 )
-
-from gpuproof.gpu import nvml
-from gpuproof.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_words
 
 MIB = 1024 * 1024
 

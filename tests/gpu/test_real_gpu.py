@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from nvml_stub import unload
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, USED, Expectation, Verdict, judge
 from gpuproof.gpu.nvml import Nvml, count_gpus
 from gpuproof.gpu.sampler import Sampler
+from support.nvml_stub import unload
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
 from gpuproof.gpu import nvml, sampler
-from gpuproof.gpu.evidence import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
 from gpuproof.gpu.sampler import Sampler, next_look
+from gpuproof.gpu.telemetry import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
+from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
 
 ME = os.getpid()
 INIT = 1

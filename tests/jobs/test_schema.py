@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpuproof.jobs import yamltext
+from gpuproof.jobs import yaml_reader
 from gpuproof.jobs.schema import json_schema
 
 HERE = Path(__file__).parent
@@ -18,7 +18,7 @@ SCHEMA = json_schema()
 
 
 def check(path: Path) -> jsonschema.ValidationError | None:
-    data = yamltext.read(path.read_bytes()).data
+    data = yaml_reader.read(path.read_bytes()).data
     return next(jsonschema.Draft202012Validator(SCHEMA).iter_errors(data), None)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cuda_stub import CUDA_VARIABLE, build_cuda
-from nvml_stub import Scenario, build_library
-from runtime_script import Script
+
+from support.cuda_stub import CUDA_VARIABLE, build_cuda
+from support.nvml_stub import Scenario, build_library
+from support.runtime_script import Script
 
 OURS = ("SM_", "GPUPROOF_", "SAGEMAKER_", "TF_", "CUDA_", "PYTORCH_", "OMP_", "OMPI_", "KERAS_")
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuproof.agent.contract import Machine, code_folder, script_arguments, script_environment
+from gpuproof.agent.isolation.isolation import World
+from gpuproof.agent.isolation.reaper import Launch
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.keeper import Launch
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.world import World
 
 # Makes `import gpuproof.runtime` work in the script, from within the agent's one file too; see the package in it.
 _CARRIED = Path(__file__).parents[1] / "runtime" / "carried"

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from gpuproof.agent import state as states
-from gpuproof.agent.descendants import adopt_orphans, end_descendants
+from gpuproof.agent.environments.environment import RunFolder
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import ContainerPaths, RunPaths
-from gpuproof.agent.run import Run
+from gpuproof.agent.runner import Run
 from gpuproof.agent.state import RunState
-from gpuproof.agent.venue import RunFolder
+from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
 _USAGE = "usage: gpuproof-agent RUN_FOLDER [--lock-fd N] | --container FOLDER | --toolkit FOLDER"
 
@@ -61,9 +61,9 @@ def _in_container(way: str, folder: str) -> int:
     here = ContainerPaths(Path(folder).absolute())
     # Imported here: a run in a folder needs neither.
     if way == "--container":
-        from gpuproof.agent.container import carry_out
+        from gpuproof.agent.environments.sagemaker_container import carry_out
     else:
-        from gpuproof.agent.toolkit import carry_out
+        from gpuproof.agent.environments.training_toolkit import carry_out
     return carry_out(here)
 
 

@@ -5,7 +5,7 @@ them in the user's cache folder. `Catalogue` answers questions about them; it ne
 not know.
 """
 
-from gpuproof.catalogue.binaries import Support
+from gpuproof.catalogue.build_support import Support
 from gpuproof.catalogue.catalogue import JOB_KINDS, Catalogue
 from gpuproof.catalogue.model import Build, Gpu, Instance, JobKind, Price
 from gpuproof.catalogue.search import Request

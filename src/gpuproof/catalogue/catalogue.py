@@ -5,7 +5,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self, get_args
 
-from gpuproof.catalogue import api_types, binaries, drivers, images, prices, quotas, replacements
+from gpuproof.catalogue import (
+    build_support,
+    drivers,
+    images,
+    prices,
+    quotas,
+    replacements,
+    sagemaker_api_types,
+)
 from gpuproof.catalogue import search as searching
 from gpuproof.catalogue.builds import find_build
 from gpuproof.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
@@ -204,7 +212,7 @@ class Catalogue:
         """The build that `torch==2.11` or `torch==2.11.0+cu126` means on a host architecture; None if unknown."""
         return find_build(self.tables.builds, requirement, arch)
 
-    def runs_on(self, build: Build | str | None, gpu: Gpu | str | None) -> binaries.Support:
+    def runs_on(self, build: Build | str | None, gpu: Gpu | str | None) -> build_support.Support:
         """Whether a framework's build runs on a GPU: native, by PTX (a slow first start), no, or unknown.
 
         Args:
@@ -214,15 +222,17 @@ class Catalogue:
         """
         model = self.gpu(gpu) if isinstance(gpu, str) else gpu
         if model is None:
-            return binaries.Support("unknown", f"Nothing is known about a GPU called {gpu}.")
+            return build_support.Support("unknown", f"Nothing is known about a GPU called {gpu}.")
         binary = self.build(build, self._arch_of(model)) if isinstance(build, str) else build
         if binary is None:
-            return binaries.Support("unknown", f"Nothing is known about {build} on {self._arch_of(model)}.")
-        return binaries.support(binary, model)
+            return build_support.Support(
+                "unknown", f"Nothing is known about {build} on {self._arch_of(model)}."
+            )
+        return build_support.support(binary, model)
 
     @cached_property
     def _accepted(self) -> Mapping[JobKind, frozenset[str]]:
-        return api_types.accepted_types() if self._given_accepted is None else self._given_accepted
+        return sagemaker_api_types.accepted_types() if self._given_accepted is None else self._given_accepted
 
     @cached_property
     def _accepted_by_any(self) -> frozenset[str]:

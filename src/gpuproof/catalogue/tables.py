@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from gpuproof.catalogue import model, rows
-from gpuproof.catalogue.rows import Row
+from gpuproof.catalogue import csv_rows, model
+from gpuproof.catalogue.csv_rows import Row
 
 SHIPPED = Path(__file__).parent / "data"
 """The facts that came with this version of GPUproof."""
@@ -35,8 +35,8 @@ class Tables:
     @cached_property
     def gpu_instances(self) -> dict[str, model.Instance]:
         """EC2 types with GPUs, by type."""
-        found = {row.name: row for row in self._shipped_rows("instances", rows.gpu_instance)}
-        for row in self._refreshed_rows("instances", rows.gpu_instance):
+        found = {row.name: row for row in self._shipped_rows("instances", csv_rows.gpu_instance)}
+        for row in self._refreshed_rows("instances", csv_rows.gpu_instance):
             old = found.get(row.name)
             # The API offers a type to its last day: that its end is announced must not be forgotten.
             announced = old is not None and old.status == "legacy"
@@ -46,16 +46,16 @@ class Tables:
     @cached_property
     def gpus(self) -> dict[str, model.Gpu]:
         """GPU models, by key."""
-        return {row.name: row for row in self._shipped_rows("gpus", rows.gpu)}
+        return {row.name: row for row in self._shipped_rows("gpus", csv_rows.gpu)}
 
     @cached_property
     def offerings(self) -> dict[str, dict[str, model.Offering]]:
         """Offerings by region, then by type. A region that is missing was not read."""
         found: dict[str, dict[str, model.Offering]] = {}
-        for row in self._shipped_rows("offerings", rows.offering):
+        for row in self._shipped_rows("offerings", csv_rows.offering):
             found.setdefault(row.region, {})[row.instance_type] = row
         fresh: dict[str, dict[str, model.Offering]] = {}
-        for row in self._refreshed_rows("offerings", rows.offering):
+        for row in self._refreshed_rows("offerings", csv_rows.offering):
             fresh.setdefault(row.region, {})[row.instance_type] = row
         # A region that was read again is replaced whole: what it no longer offers must vanish.
         return found | fresh
@@ -63,10 +63,10 @@ class Tables:
     @cached_property
     def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
         """Prices by service, use, type, region and market."""
-        fresh = self._refreshed_rows("prices", rows.price)
+        fresh = self._refreshed_rows("prices", csv_rows.price)
         # What was read again is replaced whole, as with offerings.
         again = {(row.service, row.region, row.market) for row in fresh}
-        shipped = self._shipped_rows("prices", rows.price)
+        shipped = self._shipped_rows("prices", csv_rows.price)
         kept = (row for row in shipped if (row.service, row.region, row.market) not in again)
         return {
             (row.service, row.use, row.instance_type, row.region, row.market): row for row in (*kept, *fresh)
@@ -75,27 +75,27 @@ class Tables:
     @cached_property
     def builds(self) -> tuple[model.Build, ...]:
         """Framework builds, newest first within a framework."""
-        return tuple(self._shipped_rows("builds", rows.build))
+        return tuple(self._shipped_rows("builds", csv_rows.build))
 
     @cached_property
     def cuda_drivers(self) -> tuple[model.CudaDriver, ...]:
         """CUDA toolkits and their drivers, newest first."""
-        return tuple(self._shipped_rows("cuda_drivers", rows.cuda_driver))
+        return tuple(self._shipped_rows("cuda_drivers", csv_rows.cuda_driver))
 
     @cached_property
     def images(self) -> tuple[model.ImageRow, ...]:
         """Deep Learning Containers."""
-        return tuple(self._shipped_rows("images", rows.image))
+        return tuple(self._shipped_rows("images", csv_rows.image))
 
     @cached_property
     def registries(self) -> dict[str, model.Registry]:
         """Accounts of the Deep Learning Containers, by region."""
-        return {row.region: row for row in self._shipped_rows("image_accounts", rows.registry)}
+        return {row.region: row for row in self._shipped_rows("image_accounts", csv_rows.registry)}
 
     @cached_property
     def amis(self) -> tuple[model.Ami, ...]:
         """Lines of Deep Learning AMIs."""
-        return tuple(self._shipped_rows("amis", rows.ami))
+        return tuple(self._shipped_rows("amis", csv_rows.ami))
 
     @cached_property
     def ami_ids(self) -> dict[tuple[str, str], str]:
@@ -106,28 +106,28 @@ class Tables:
     @cached_property
     def endpoint_amis(self) -> tuple[model.EndpointAmi, ...]:
         """Host images of SageMaker endpoints."""
-        return tuple(self._shipped_rows("endpoint_amis", rows.endpoint_ami))
+        return tuple(self._shipped_rows("endpoint_amis", csv_rows.endpoint_ami))
 
     @cached_property
     def quotas(self) -> tuple[model.QuotaRow, ...]:
         """Quotas and patterns of their names."""
-        return tuple(self._shipped_rows("quotas", rows.quota))
+        return tuple(self._shipped_rows("quotas", csv_rows.quota))
 
     @cached_property
     def quota_limits(self) -> dict[tuple[str, str, str], model.QuotaLimit]:
         """What the account may use, by service, region and quota name; only what was refreshed."""
-        read = self._refreshed_rows("quota_limits", rows.quota_limit)
+        read = self._refreshed_rows("quota_limits", csv_rows.quota_limit)
         return {(row.service, row.region, row.name): row for row in read}
 
     @cached_property
     def sources(self) -> dict[str, model.Source]:
         """Sources by key."""
-        return {row.source: row for row in self._shipped_rows("sources", rows.source)}
+        return {row.source: row for row in self._shipped_rows("sources", csv_rows.source)}
 
     def other_instance(self, ec2_type: str) -> model.Instance | None:
         """An EC2 type without an NVIDIA or AMD GPU."""
         row = self._other_types.get(ec2_type)
-        return rows.other_instance(row) if row else None
+        return csv_rows.other_instance(row) if row else None
 
     @cached_property
     def _other_types(self) -> dict[str, Row]:

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuproof.check.files import find_files
-from gpuproof.check.graph.build import jobs_of, what_if
-from gpuproof.check.job import JobDefinition
-from gpuproof.check.looking import Looker
+from gpuproof.check.config import CheckSettings
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.link import jobs_of, what_if
 from gpuproof.check.project import Project, Target
-from gpuproof.check.readers.units import Failure, read_units
+from gpuproof.check.registry import Selection, selected_rules
 from gpuproof.check.rule import Hit, Rule
-from gpuproof.check.selection import Selection, selected_rules
-from gpuproof.check.settings import CheckSettings
-from gpuproof.check.span import Unit
-from gpuproof.check.suppress import is_suppressed
+from gpuproof.check.source.discovery import find_files
+from gpuproof.check.source.read import Failure, read_units
+from gpuproof.check.source.span import Unit
+from gpuproof.check.suppression import is_suppressed
+from gpuproof.check.unit_check import Looker
 from gpuproof.findings import Severity
 
 COLLECT_EVERY = 20_000_000
@@ -122,10 +122,10 @@ def check_project(
                 seen = 0
         return found
 
-    from gpuproof.check import workers
+    from gpuproof.check import process_pool
 
-    number = workers.count(processes, len(units))
-    return iter(look(units)) if number < 2 else workers.look_with(number, units, look)
+    number = process_pool.count(processes, len(units))
+    return iter(look(units)) if number < 2 else process_pool.look_with(number, units, look)
 
 
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:

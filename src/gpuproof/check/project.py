@@ -10,17 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpuproof.check.arguments import CommandLine, command_line
-from gpuproof.check.module import Module
-from gpuproof.check.readers import source
-from gpuproof.check.readers.text import Unreadable, decode, read_bytes
-from gpuproof.check.span import Unit, absolute
-from gpuproof.check.values import Value
+from gpuproof.check.analysis.argparse_model import CommandLine, command_line
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.source import python
+from gpuproof.check.source.decode import Unreadable, decode, read_bytes
+from gpuproof.check.source.span import Unit, absolute
 
 if TYPE_CHECKING:
     from gpuproof.catalogue.catalogue import Catalogue
     from gpuproof.catalogue.model import Instance
-    from gpuproof.check.job import JobDefinition
+    from gpuproof.check.jobs.definition import JobDefinition
 
 
 MOST_HELD = 3_000_000
@@ -58,7 +58,7 @@ class Project:
         self.jobs: list[JobDefinition] = []
         self._units: dict[Path, Unit] = {}
         self._modules: dict[Unit, Module | None] = {}
-        self._broken: dict[Unit, list[source.Broken]] = {}
+        self._broken: dict[Unit, list[python.Broken]] = {}
         self._lines: dict[Module, CommandLine] = {}
         self._script_folders: list[str] = []
         self._siblings: dict[tuple[str, str], Unit | None] = {}
@@ -111,7 +111,7 @@ class Project:
 
         Such as `{"torch": "==2.1.0", "sagemaker": ">=2,<3"}`; the nearest file wins, up to the repository's root.
         """
-        from gpuproof.check.pins import installed_in, pins_above
+        from gpuproof.check.knowledge.version_pins import installed_in, pins_above
 
         folder = unit.absolute.parent
         repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
@@ -132,7 +132,7 @@ class Project:
     def module(self, unit: Unit) -> Module | None:
         """The model of a unit; None for one that does not parse or is not Python."""
         if unit not in self._modules:
-            tree, broken = source.parse(unit)
+            tree, broken = python.parse(unit)
             self._broken[unit] = broken
             self._modules[unit] = Module(unit, tree, self) if tree is not None else None
             self._held += len(unit.source)
@@ -144,7 +144,7 @@ class Project:
         """The model of a unit, which is parsed only when somebody asks for more than its text; empty if it cannot be."""
         return self._modules.get(unit) or Module(unit, None, self)
 
-    def broken(self, unit: Unit) -> list[source.Broken]:
+    def broken(self, unit: Unit) -> list[python.Broken]:
         """What of a unit does not parse."""
         if unit not in self._broken:
             self.module(unit)
@@ -254,7 +254,7 @@ class Project:
 
     @cached_property
     def _jobs_by_script(self) -> dict[Path, list[JobDefinition]]:
-        from gpuproof.check.reach import local_units
+        from gpuproof.check.analysis.local_imports import local_units
 
         found: dict[Path, list[JobDefinition]] = defaultdict(list)
         for job in self.jobs:

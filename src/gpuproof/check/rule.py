@@ -12,16 +12,16 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
-from gpuproof.check.span import Span
+from gpuproof.check.source.span import Span
 from gpuproof.findings import Finding, Location, Severity
 
 if TYPE_CHECKING:
-    from gpuproof.check.job import JobDefinition
-    from gpuproof.check.module import Module
+    from gpuproof.check.analysis.module import Module
+    from gpuproof.check.jobs.definition import JobDefinition
+    from gpuproof.check.jobs.requirement import Requirement
+    from gpuproof.check.jobs.resource import Resource
     from gpuproof.check.project import Project
-    from gpuproof.check.requirement import Requirement
-    from gpuproof.check.resource import Resource
-    from gpuproof.check.span import Unit
+    from gpuproof.check.source.span import Unit
 
 When = Literal["default", "link", "strict"]
 """`link` is on by default and can only speak where a job is linked to a script; `strict` is off unless selected."""
@@ -166,8 +166,8 @@ def all_rules() -> tuple[Rule, ...]:
     from gpuproof.check import rules
 
     found: dict[str, Rule] = {}
-    for info in pkgutil.iter_modules(rules.__path__):
-        source = import_module(f"{rules.__name__}.{info.name}")
+    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        source = import_module(info.name)
         for value in vars(source).values():
             if isinstance(value, Rule) and not value.doc:
                 value.doc = source.__doc__ or ""

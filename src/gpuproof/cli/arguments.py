@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.places.place import Run
+    from gpuproof.backends.base import Run
 
     # argparse gives no public name to what `add_subparsers` returns.
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -57,7 +57,7 @@ def one_line_type(given: str | None) -> str | None:
 
 def found_run(arguments: argparse.Namespace, name: str | None) -> Run:
     """The run that these arguments mean."""
-    from gpuproof.places.everywhere import find_run  # `gpuproof VERB --help` needs no runs
+    from gpuproof.backends.registry import find_run  # `gpuproof VERB --help` needs no runs
 
     return find_run(name, arguments.on, arguments.region)
 

@@ -8,33 +8,45 @@ import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from typing import NamedTuple
 
 from gpuproof import __version__
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
+
+class Verb(NamedTuple):
+    """A verb of the command line."""
+
+    module: str
+    """Below `gpuproof.cli`; holds `add_parser(verbs)` and `run(arguments) -> int`."""
+    summary: str
+
+
 VERBS = {
-    "run": "run a job and give a verdict on its GPU use",
-    "ps": "list runs",
-    "show": "show one run: its state, verdict and artifacts",
-    "logs": "print what a run's script printed; -f goes on until it ends",
-    "stop": "stop a run",
-    "wait": "wait until a run has ended",
-    "pull": "copy a run's artifacts, verdict and logs into a folder",
-    "rm": "remove runs that have ended",
-    "explain": "say what went wrong in a log, and what to type next",
-    "check": "find what will leave a GPU idle in scripts and job descriptions",
-    "doctor": "look why a GPU is not used, or slow, on this machine",
-    "bench-endpoint": "measure an endpoint: latency, highest rate, cost per million requests",
-    "package": "build a model.tar.gz and check that it serves",
-    "serve": "serve a model by SageMaker's handler contract",
-    "rule": "say what a rule of `gpuproof check` is about",
-    "gpus": "choose a GPU: what AWS offers, what it costs, what runs on it",
-    "iam": "print the least permissions that GPUproof needs",
-    "catalogue": "refresh the facts about AWS GPUs from AWS itself",
-    "schema": "print the JSON schema of gpuproof.yaml",
-    "emulator": "an AWS on this machine that really runs SageMaker jobs",
+    "run": Verb("jobs.run", "run a job and give a verdict on its GPU use"),
+    "ps": Verb("jobs.ps", "list runs"),
+    "show": Verb("jobs.show", "show one run: its state, verdict and artifacts"),
+    "logs": Verb("jobs.logs", "print what a run's script printed; -f goes on until it ends"),
+    "stop": Verb("jobs.stop", "stop a run"),
+    "wait": Verb("jobs.wait", "wait until a run has ended"),
+    "pull": Verb("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
+    "rm": Verb("jobs.rm", "remove runs that have ended"),
+    "explain": Verb("diagnostics.explain", "say what went wrong in a log, and what to type next"),
+    "check": Verb("diagnostics.check", "find what will leave a GPU idle in scripts and job descriptions"),
+    "doctor": Verb("diagnostics.doctor", "look why a GPU is not used, or slow, on this machine"),
+    "bench-endpoint": Verb(
+        "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"
+    ),
+    "package": Verb("serving.package", "build a model.tar.gz and check that it serves"),
+    "serve": Verb("serving.serve", "serve a model by SageMaker's handler contract"),
+    "rule": Verb("diagnostics.rule", "say what a rule of `gpuproof check` is about"),
+    "gpus": Verb("aws.gpus", "choose a GPU: what AWS offers, what it costs, what runs on it"),
+    "iam": Verb("aws.iam", "print the least permissions that GPUproof needs"),
+    "catalogue": Verb("aws.catalogue", "refresh the facts about AWS GPUs from AWS itself"),
+    "schema": Verb("schema", "print the JSON schema of gpuproof.yaml"),
+    "emulator": Verb("aws.emulator", "an AWS on this machine that really runs SageMaker jobs"),
 }
-"""What each verb does; its file has the same name and holds `add_parser(verbs)` and `run(arguments) -> int`."""
+"""Every verb, in the order of `gpuproof --help`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -74,11 +86,11 @@ def _read(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gpuproof {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for verb, summary in VERBS.items():
-        if verb != asked:
-            verbs.add_parser(verb, help=summary, add_help=False)
+    for name, verb in VERBS.items():
+        if name != asked:
+            verbs.add_parser(name, help=verb.summary, add_help=False)
         else:
-            import_module(f"gpuproof.cli.{verb.replace('-', '_')}").add_parser(verbs)
+            import_module(f"gpuproof.cli.{verb.module}").add_parser(verbs)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         raise _not_taken(str(asked), unknown[0], verbs.choices[str(asked)])

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
+from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.runner import Report
-from gpuproof.doctor.stack.builds import InstalledBuild
-from gpuproof.doctor.stack.framework_reading import FrameworkStack, read_stack
-from gpuproof.gpu.frameworks import TENSORFLOW, TORCH
+from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
 
 _MENDED_BY_A_WHEEL = {
     "D301": TENSORFLOW,

@@ -14,10 +14,9 @@ from threading import Lock
 from typing import Any, Generic, TypeVar, overload
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.gpu.asking import Answer, ask, wait
 from gpuproof.gpu.cuda import CudaReading, NvmlReading, read_cuda, read_nvml
 from gpuproof.gpu.driver import DriverFiles, read_driver_files
-from gpuproof.gpu.frameworks import (
+from gpuproof.gpu.framework_probe import (
     TENSORFLOW,
     TORCH,
     FrameworkReading,
@@ -25,6 +24,7 @@ from gpuproof.gpu.frameworks import (
     read_framework,
     read_packages,
 )
+from gpuproof.gpu.probe_process import Answer, ask, wait
 
 Value = TypeVar("Value")
 _locks = Lock()

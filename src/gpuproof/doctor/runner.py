@@ -98,9 +98,12 @@ class Report:
 
 def all_checks() -> tuple[Check[Any], ...]:
     """Every check that GPUproof has."""
-    from gpuproof.doctor import stack, surroundings  # dozens of modules: not for `gpuproof --help`
+    from gpuproof.doctor.checks import (  # dozens of modules: not for `gpuproof --help`
+        environment_checks,
+        stack_checks,
+    )
 
-    return (*stack.CHECKS, *surroundings.CHECKS)
+    return (*stack_checks.CHECKS, *environment_checks.CHECKS)
 
 
 def examine(
@@ -123,10 +126,10 @@ def examine(
         pool.submit(lambda: machine.packages)
         if machine.files.present:
             pool.submit(lambda: machine.cuda)
-        stack = _climb(machine, by_layer, pool, on_layer)
+        stack_checks = _climb(machine, by_layer, pool, on_layer)
         for check in later:
             beside[check.layer].append(pool.submit(_ask, machine, check))
-        return Report((*stack, *(_end(layer, started) for layer, started in beside.items())))
+        return Report((*stack_checks, *(_end(layer, started) for layer, started in beside.items())))
 
 
 def _waits(machine: Machine, check: Check[Any]) -> bool:

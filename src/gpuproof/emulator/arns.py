@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpuproof.emulator.protocol import ACCOUNT
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import ACCOUNT
 
 TRAINING, PROCESSING = "training-job", "processing-job"
 MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuproof.emulator.clients import Clients
-from gpuproof.emulator.faults import Fault, Faults
-from gpuproof.emulator.journal import Journal
+from gpuproof.emulator.endpoints import Endpoints
+from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
+from gpuproof.emulator.execution.jobs.job_threads import Supervisor
+from gpuproof.emulator.faults.fault import Fault, Faults
+from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.options import Options
 from gpuproof.emulator.quotas import Quotas
-from gpuproof.emulator.running.model_server import GPUproofServer
-from gpuproof.emulator.running.supervisor import Supervisor
-from gpuproof.emulator.serving import Endpoints
 from gpuproof.emulator.store import Store
 
 

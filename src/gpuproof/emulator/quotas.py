@@ -10,8 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from gpuproof.emulator.arns import ENDPOINT, PROCESSING, TRAINING
+from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource, Store
-from gpuproof.emulator.wire import AwsError
 
 ENOUGH = 500.0
 """What every quota is until it is set: nobody's emulator should have to ask for an increase first."""
@@ -89,7 +89,7 @@ def quota_for(instance_type: str, use: str, market: str = "on-demand") -> Quota:
 @cache
 def known_quotas(service: str) -> tuple[Quota, ...]:
     """The quotas of a service: SageMaker's of every type that an API accepts, EC2's of the catalogue."""
-    from gpuproof.catalogue.api_types import accepted_types  # a file, read where quotas are listed
+    from gpuproof.catalogue.sagemaker_api_types import accepted_types  # a file, read where quotas are listed
 
     if service == "ec2":
         return tuple(sorted(Quota(name, code) for name, code in _known_codes("ec2").items()))

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
-from gpuproof.emulator.faults import Fault
-from gpuproof.emulator.first_role import make_first_role
+from gpuproof.emulator.bootstrap import make_first_role
+from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.options import Options
-from gpuproof.emulator.wire import DEFAULT_REGION
+from gpuproof.emulator.protocol import DEFAULT_REGION
 from gpuproof.errors import GPUproofError
 
 LOOPBACK = "127.0.0.1"
@@ -49,9 +49,9 @@ def serve(
     try:
         from werkzeug.serving import make_server  # comes with the extra
 
-        from gpuproof.emulator.application import Application
         from gpuproof.emulator.emulator import Emulator
         from gpuproof.emulator.handler import Handler
+        from gpuproof.emulator.wsgi import Application
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gpuproof"):
             raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuproof.explain.advice import ADVICE, Advice
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Explanation
-from gpuproof.explain.fold import Found, fold
+from gpuproof.explain.root_cause import Found, fold
 from gpuproof.explain.scan import Scan, Sighting, scan_lines
 from gpuproof.explain.text import fill
 from gpuproof.findings import Severity

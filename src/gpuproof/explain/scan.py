@@ -9,8 +9,8 @@ from functools import cache
 from typing import NamedTuple
 
 from gpuproof.agent.failure import error_line
-from gpuproof.explain.clean import clean
-from gpuproof.explain.known import KnownError, LogFact, Sign, compiled, known_errors, log_facts, signs
+from gpuproof.explain.normalize import clean
+from gpuproof.explain.patterns import KnownError, LogFact, Sign, compiled, known_errors, log_facts, signs
 from gpuproof.explain.prefilter import Prefilter
 
 BLOCK = 1 << 20

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuproof.gpu.asking import Answer, ask, own_environment
 from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuInfo
+from gpuproof.gpu.probe_process import Answer, ask, own_environment
 
 DRIVER_SECONDS = 60.0
 """Without persistence mode a driver takes seconds to wake eight GPUs; one that takes longer than this is stuck."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuproof.gpu.kernels import NONE, PTX, Capability, kernels_for
+from gpuproof.gpu.compute_capability import NONE, PTX, Capability, kernels_for
 from gpuproof.gpu.nvml import GpuInfo
 
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow"}

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from gpuproof.gpu.evidence import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
+from gpuproof.gpu.aggregate import Recorder
 from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
 from gpuproof.gpu.processes import (
     ProcessTree,
@@ -17,7 +17,7 @@ from gpuproof.gpu.processes import (
     dev_shm,
     sees_host_pids,
 )
-from gpuproof.gpu.recorder import Recorder
+from gpuproof.gpu.telemetry import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
 
 EARLY_S = 3.0
 """For so many intervals it looks four times as often, so that a script of two seconds leaves some evidence."""

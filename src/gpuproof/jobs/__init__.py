@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuproof.jobs.cli_overrides import Changes, override_job
     from gpuproof.jobs.load import load as load_job
     from gpuproof.jobs.load import load_jobs
-    from gpuproof.jobs.override import Changes, override_job
     from gpuproof.jobs.schema import json_schema
     from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Changes": ("override", "Changes"),
+    "Changes": ("cli_overrides", "Changes"),
     "Job": ("spec", "Job"),
     "ProcessingJob": ("spec", "ProcessingJob"),
     "TrainingJob": ("spec", "TrainingJob"),
     "json_schema": ("schema", "json_schema"),
     "load_job": ("load", "load"),
     "load_jobs": ("load", "load_jobs"),
-    "override_job": ("override", "override_job"),
+    "override_job": ("cli_overrides", "override_job"),
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs.files import is_file, is_folder, near_file
-from gpuproof.jobs.problems import did_you_mean
+from gpuproof.jobs.file_hints import is_file, is_folder, near_file
 from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.validation_errors import did_you_mean
 
 FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 
@@ -49,7 +49,7 @@ def load_jobs(path: Path) -> dict[str, Job]:
         UsageError: there is no such file, or it cannot be read.
         InvalidJob: one message with every problem of the file, sorted by line.
     """
-    from gpuproof.jobs.description import read_description  # yaml is slow to import, and a script needs none
+    from gpuproof.jobs.yaml_file import read_description  # yaml is slow to import, and a script needs none
 
     return read_description(_description_file(path))
 

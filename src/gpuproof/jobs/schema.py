@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuproof.jobs.parts import Checkpoint, IfGpuUnused, Mount, Outlet, Resources
-from gpuproof.jobs.rules import CHANNEL_NAME, PROCESSING_ROOT
-from gpuproof.jobs.sagemaker import SageMakerSettings
 from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, Mount, Outlet, Resources
+from gpuproof.jobs.spec_sagemaker import SageMakerSettings
+from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT
 
 SCHEMA_ID = "urn:gpuproof:schema:gpuproof.yaml:1"
 

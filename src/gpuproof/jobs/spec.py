@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from gpuproof.jobs import rules
-from gpuproof.jobs.parts import (
+from gpuproof.jobs import validators
+from gpuproof.jobs.spec_parts import (
     CheckpointField,
     Distribution,
     IfGpuUnusedField,
@@ -32,8 +32,8 @@ from gpuproof.jobs.parts import (
     read_mounts,
     read_outlets,
 )
-from gpuproof.jobs.problems import FieldError, InvalidDescription, did_you_mean, find_problems
-from gpuproof.jobs.sagemaker import SageMakerSettings
+from gpuproof.jobs.spec_sagemaker import SageMakerSettings
+from gpuproof.jobs.validation_errors import FieldError, InvalidDescription, did_you_mean, find_problems
 from gpuproof.units import Duration
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
@@ -41,20 +41,22 @@ KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxn
 _EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 """A key with nothing after it, as in `hyperparameters:`, means an empty mapping."""
 
-_FEW_MOUNTS = AfterValidator(rules.at_most(rules.MAX_PROCESSING_MOUNTS, "mounts"))
+_FEW_MOUNTS = AfterValidator(validators.at_most(validators.MAX_PROCESSING_MOUNTS, "mounts"))
 
 _Hyperparameters = dict[
-    Annotated[str, AfterValidator(rules.check_hyperparameter_name)],
-    Annotated[Any, AfterValidator(rules.check_hyperparameter)],
+    Annotated[str, AfterValidator(validators.check_hyperparameter_name)],
+    Annotated[Any, AfterValidator(validators.check_hyperparameter)],
 ]
-_Channels = dict[Annotated[str, AfterValidator(rules.check_channel)], Place]
+_Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], Place]
 _Environment = dict[
-    Annotated[str, AfterValidator(rules.check_variable)],
-    Annotated[str, BeforeValidator(rules.text_of_number), AfterValidator(rules.check_variable_value)],
+    Annotated[str, AfterValidator(validators.check_variable)],
+    Annotated[
+        str, BeforeValidator(validators.text_of_number), AfterValidator(validators.check_variable_value)
+    ],
 ]
 _Tags = dict[
-    Annotated[str, AfterValidator(rules.check_tag_key)],
-    Annotated[str, BeforeValidator(rules.text_of_number), AfterValidator(rules.check_tag_value)],
+    Annotated[str, AfterValidator(validators.check_tag_key)],
+    Annotated[str, BeforeValidator(validators.text_of_number), AfterValidator(validators.check_tag_value)],
 ]
 
 
@@ -67,29 +69,29 @@ class _Described(BaseModel):
     foreign_keys: ClassVar[dict[str, str]]
     longest: ClassVar[Duration]
 
-    entry_point: Annotated[PathText, AfterValidator(rules.check_entry_point)] = Field(
+    entry_point: Annotated[PathText, AfterValidator(validators.check_entry_point)] = Field(
         description="The script to run, relative to source_dir.", examples=["train.py"]
     )
-    name: Annotated[str, AfterValidator(rules.check_name)] = Field(
-        default_factory=lambda known: rules.name_from(known.get("entry_point", "")),
+    name: Annotated[str, AfterValidator(validators.check_name)] = Field(
+        default_factory=lambda known: validators.name_from(known.get("entry_point", "")),
         description="What the job is called: up to 63 letters, digits and hyphens.",
         examples=["train-cifar"],
-        json_schema_extra={"pattern": rules.JOB_NAME},
+        json_schema_extra={"pattern": validators.JOB_NAME},
     )
     source_dir: PathText = Field(
         default=".", description="The folder that travels with the job.", examples=["."]
     )
-    arguments: Annotated[tuple[str, ...], BeforeValidator(rules.texts)] = Field(
+    arguments: Annotated[tuple[str, ...], BeforeValidator(validators.texts)] = Field(
         default=(), description="What the script gets on its command line, after any hyperparameters."
     )
     environment: Annotated[
-        _Environment, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "variables"))
+        _Environment, _EMPTY, AfterValidator(validators.at_most(validators.MAX_ENTRIES, "variables"))
     ] = Field(
         default_factory=dict,
         description="Environment variables of the script.",
         json_schema_extra={
-            "propertyNames": {"pattern": rules.VARIABLE_NAME},
-            "maxProperties": rules.MAX_ENTRIES,
+            "propertyNames": {"pattern": validators.VARIABLE_NAME},
+            "maxProperties": validators.MAX_ENTRIES,
         },
     )
     framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
@@ -103,11 +105,11 @@ class _Described(BaseModel):
     image: str | None = Field(
         default=None, description="Container image to run in, instead of the one that AWS offers."
     )
-    instance_type: Annotated[str, AfterValidator(rules.check_instance_type)] | None = Field(
+    instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] | None = Field(
         default=None,
         description="Instance type, with ml. for SageMaker.",
         examples=["ml.g5.xlarge", "g6.2xlarge"],
-        json_schema_extra={"pattern": rules.INSTANCE_TYPE},
+        json_schema_extra={"pattern": validators.INSTANCE_TYPE},
     )
     instance_count: Annotated[int, Field(strict=True, ge=1)] = Field(
         default=1, description="How many hosts, algo-1 to algo-n.", examples=[1, 2]
@@ -117,8 +119,8 @@ class _Described(BaseModel):
         description="What the job needs, where instance_type does not say it.",
     )
     fallbacks: Annotated[
-        tuple[Annotated[str, AfterValidator(rules.check_instance_type)], ...],
-        BeforeValidator(rules.texts),
+        tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
+        BeforeValidator(validators.texts),
     ] = Field(
         default=(),
         description="Instance types to try in order where instance_type cannot be had: no capacity, or no quota.",
@@ -135,10 +137,10 @@ class _Described(BaseModel):
         default=None,
         description="What happens to a job that has a GPU and does not touch it; grace is 5min unless said.",
     )
-    tags: Annotated[_Tags, _EMPTY, AfterValidator(rules.at_most(rules.MAX_TAGS, "tags"))] = Field(
+    tags: Annotated[_Tags, _EMPTY, AfterValidator(validators.at_most(validators.MAX_TAGS, "tags"))] = Field(
         default_factory=dict,
         description="AWS tags.",
-        json_schema_extra={"maxProperties": rules.MAX_TAGS},
+        json_schema_extra={"maxProperties": validators.MAX_TAGS},
     )
     sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
         default_factory=SageMakerSettings,
@@ -184,30 +186,30 @@ class TrainingJob(_Described):
     """A script that trains: hyperparameters and channels in, a model and checkpoints out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
-    longest: ClassVar[Duration] = rules.MAX_TRAINING_DURATION
+    longest: ClassVar[Duration] = validators.MAX_TRAINING_DURATION
 
     kind: Literal["training"] = Field(default="training", description="What sort of job this is.")
     hyperparameters: Annotated[
-        _Hyperparameters, _EMPTY, AfterValidator(rules.at_most(rules.MAX_ENTRIES, "entries"))
+        _Hyperparameters, _EMPTY, AfterValidator(validators.at_most(validators.MAX_ENTRIES, "entries"))
     ] = Field(
         default_factory=dict,
         description="What the script gets as --name value: text, numbers, true or false, null, lists, mappings.",
         examples=[{"epochs": 5, "learning-rate": 0.001}],
         json_schema_extra={
-            "propertyNames": {"minLength": 1, "maxLength": rules.MAX_HYPERPARAMETER_NAME},
-            "maxProperties": rules.MAX_ENTRIES,
+            "propertyNames": {"minLength": 1, "maxLength": validators.MAX_HYPERPARAMETER_NAME},
+            "maxProperties": validators.MAX_ENTRIES,
         },
     )
-    inputs: Annotated[_Channels, _EMPTY, AfterValidator(rules.at_most(rules.MAX_CHANNELS, "channels"))] = (
-        Field(
-            default_factory=dict,
-            description="Each channel and its data: a folder, a file or an s3:// address.",
-            examples=[{"training": "./data", "validation": "s3://bucket/validation"}],
-            json_schema_extra={
-                "propertyNames": {"pattern": rules.CHANNEL_NAME},
-                "maxProperties": rules.MAX_CHANNELS,
-            },
-        )
+    inputs: Annotated[
+        _Channels, _EMPTY, AfterValidator(validators.at_most(validators.MAX_CHANNELS, "channels"))
+    ] = Field(
+        default_factory=dict,
+        description="Each channel and its data: a folder, a file or an s3:// address.",
+        examples=[{"training": "./data", "validation": "s3://bucket/validation"}],
+        json_schema_extra={
+            "propertyNames": {"pattern": validators.CHANNEL_NAME},
+            "maxProperties": validators.MAX_CHANNELS,
+        },
     )
     output: Place | None = Field(
         default=None,
@@ -234,20 +236,20 @@ class ProcessingJob(_Described):
         "distribution": "only training jobs are distributed",
         "checkpoint": "only training jobs keep checkpoints",
     }
-    longest: ClassVar[Duration] = rules.MAX_PROCESSING_DURATION
+    longest: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
 
     kind: Literal["processing"] = Field(default="processing", description="What sort of job this is.")
     inputs: Annotated[dict[str, Mount], BeforeValidator(read_mounts), _EMPTY, _FEW_MOUNTS] = Field(
         default_factory=dict,
         description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
         examples=[{"/opt/ml/processing/input": "./data"}],
-        json_schema_extra={"maxProperties": rules.MAX_PROCESSING_MOUNTS},
+        json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
     )
     outputs: Annotated[dict[str, Outlet], BeforeValidator(read_outlets), _EMPTY, _FEW_MOUNTS] = Field(
         default_factory=dict,
         description="Each output: its path in the job, or a name, and where its files go.",
         examples=[{"/opt/ml/processing/output": "./out"}],
-        json_schema_extra={"maxProperties": rules.MAX_PROCESSING_MOUNTS},
+        json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
     )
 
     def _check(self) -> None:

@@ -7,7 +7,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from gpuproof.loadtest.answers import AnswerReader, Malformed
+from gpuproof.loadtest.http_parser import AnswerReader, Malformed
 from gpuproof.loadtest.target import Target
 
 _SWEEP_S = 0.1

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.errors import GPUproofError
-from gpuproof.loadtest.answers import AnswerReader, Malformed
 from gpuproof.loadtest.arrivals import Arrivals, due_times
 from gpuproof.loadtest.connections import Pool
+from gpuproof.loadtest.http_parser import AnswerReader, Malformed
 from gpuproof.loadtest.result import Result, succeeded
 from gpuproof.loadtest.target import Target
 

@@ -4,15 +4,15 @@ Standard library alone; works where neither framework is installed, and in any c
 `import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
 """
 
-from gpuproof.runtime.checkpoints import Checkpoint, CheckpointMismatch, checkpoint
+from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint
 from gpuproof.runtime.contract import NoSuchChannel, hyperparameters, is_first_rank, paths
-from gpuproof.runtime.devices import GpuRequired, device
-from gpuproof.runtime.frameworks import NoFramework
-from gpuproof.runtime.keras_guard import KerasFitUnsupported
-from gpuproof.runtime.preparation import Setup, setup
-from gpuproof.runtime.process_groups import Distributed, distributed
-from gpuproof.runtime.saving import load, save
-from gpuproof.runtime.strategies import global_batch_size, strategy
+from gpuproof.runtime.device import GpuRequired, device
+from gpuproof.runtime.distributed import Distributed, distributed
+from gpuproof.runtime.imported_frameworks import NoFramework
+from gpuproof.runtime.keras_multi_host import KerasFitUnsupported
+from gpuproof.runtime.models.save_load import load, save
+from gpuproof.runtime.setup import Setup, setup
+from gpuproof.runtime.strategy import global_batch_size, strategy
 
 __all__ = [
     "Checkpoint",

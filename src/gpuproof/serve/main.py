@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gpuproof.agent.descendants import die_with_parent
+from gpuproof.util.process_tree import die_with_parent
 
 
 def main(words: list[str] | None = None) -> int:
@@ -16,11 +16,11 @@ def main(words: list[str] | None = None) -> int:
         if not _ends_with_parent():
             return 1
     if words[:1] == ["predictor"]:
-        from gpuproof.serve.predictor import main as predict
+        from gpuproof.serve.workers.worker_process import main as predict
 
         return predict(words[1:])
     if words[:1] == ["reader"]:
-        from gpuproof.serve.reader import main as read
+        from gpuproof.serve.workers.decoder_process import main as read
 
         return read(words[1:])
     from gpuproof.serve.server import main as serve

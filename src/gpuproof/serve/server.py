@@ -10,13 +10,13 @@ import signal
 import sys
 from pathlib import Path
 
-from gpuproof.agent.descendants import die_with_parent
-from gpuproof.serve.arguments import read_arguments
 from gpuproof.serve.errors import LoadError
-from gpuproof.serve.front import ENDING, Front, Options, say
-from gpuproof.serve.keeper import Keeper
+from gpuproof.serve.flags import read_arguments
+from gpuproof.serve.frontend.frontend import ENDING, Front, Options, say
 from gpuproof.serve.settings import Settings, read_settings
-from gpuproof.serve.warmup import recorded_files
+from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.warmup import recorded_files
+from gpuproof.util.process_tree import die_with_parent
 
 EXIT_PORT = 2
 

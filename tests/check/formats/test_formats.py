@@ -7,10 +7,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from checking import check_here, write_files
 
 from gpuproof.check.engine import Report
-from gpuproof.check.formats import github, json_format, junit, sarif, text
+from gpuproof.check.formats import github, junit, sarif, text
+from gpuproof.check.formats import json as json_format
+from support.check_helpers import check_here, write_files
 
 
 @pytest.fixture(autouse=True)

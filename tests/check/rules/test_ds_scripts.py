@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.engine import Options, check_paths
-from gpuproof.check.selection import Selection
+from gpuproof.check.registry import Selection
 
 HOST_RANKS = """
 import argparse, json, os

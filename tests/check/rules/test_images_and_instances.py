@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Hit
-from gpuproof.check.selection import Selection
 from gpuproof.findings import Severity
 
 HEAD = "import os\nfrom sagemaker.estimator import Estimator\nfrom sagemaker.pytorch import PyTorch\n"

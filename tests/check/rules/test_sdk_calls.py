@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from gpuproof.check.sdk_calls import pinned_major, release
-from gpuproof.check.tables import Signature, v3
-from gpuproof.check.tables.sdk import FOLDER
+from gpuproof.check.sdk import Signature, v3
+from gpuproof.check.sdk.calls import pinned_major, release
+from gpuproof.check.sdk.tables import FOLDER
 
 HOMES = ("sagemaker.train.configs", "sagemaker.train", "sagemaker.train.distributed", "sagemaker.serve")
 

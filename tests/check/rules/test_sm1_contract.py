@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Hit
-from gpuproof.check.selection import Selection
 from gpuproof.findings import Severity
 
 Look = Callable[[str, dict[str, str]], list[Hit]]

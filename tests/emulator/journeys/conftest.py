@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from aws_emulator import RunningEmulator, running_emulator
-from emulator_jobs import Account
+
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.emulator_jobs import Account
 
 
 @pytest.fixture(scope="session")

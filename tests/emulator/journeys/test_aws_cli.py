@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_jobs import Account
-from emulator_models import container, served
-from sdk_scripts import environment
 
-from environments import interpreter_of
+from support.emulator_jobs import Account
+from support.emulator_models import container, served
+from support.sdk_environments import interpreter_of
+from support.sdk_scripts import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("awscli")]
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from archives import archive
-from aws_emulator import end_emulator, running_emulator, start_emulator
 from botocore.exceptions import ClientError, EventStreamError
-from desk import gone, until
-from emulator_jobs import Account
-from emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
 
 from gpuproof.emulator.clients import Clients
+from gpuproof.emulator.endpoints import ModelContainer, ModelData, ServingFailed
+from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
 from gpuproof.emulator.options import Options
-from gpuproof.emulator.running.model_server import GPUproofServer
-from gpuproof.emulator.serving import ModelContainer, ModelData, ServingFailed
+from support.archives import archive
+from support.aws_emulator import end_emulator, running_emulator, start_emulator
+from support.cli_sandbox import gone, until
+from support.emulator_jobs import Account
+from support.emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
 
 pytestmark = pytest.mark.slow
 

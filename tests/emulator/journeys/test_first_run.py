@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aws_emulator import running_emulator
-from desk import Desk
+
+from support.aws_emulator import running_emulator
+from support.cli_sandbox import Desk
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aws_emulator import running_emulator
-from emulator_jobs import IMAGE
-from sdk_scripts import run_script
+
+from support.aws_emulator import running_emulator
+from support.emulator_jobs import IMAGE
+from support.sdk_scripts import run_script
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_jobs import IMAGE, Account
-from sdk_scripts import run_script
+
+from support.emulator_jobs import IMAGE, Account
+from support.sdk_scripts import run_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v2")]
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from emulator_jobs import IMAGE, Account
-from sdk_scripts import run_script
+
+from support.emulator_jobs import IMAGE, Account
+from support.sdk_scripts import run_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v3")]
 

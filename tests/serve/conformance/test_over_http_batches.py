@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import as_folder, served
-from serving import Answer, Server
+
+from support.cli_sandbox import until
+from support.model_server import Answer, Server
+from support.raw_connections import as_folder, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-batches")]
 

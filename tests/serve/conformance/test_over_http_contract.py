@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from desk import until
-from ports import free_port
-from served import as_folder, served
-from serving import ECHO, Server
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, Server
+from support.ports import free_port
+from support.raw_connections import as_folder, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-contract")]
 

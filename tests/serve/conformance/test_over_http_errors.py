@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import post, raw, served
-from serving import ECHO, WAITS, Answer, Server
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, WAITS, Answer, Server
+from support.raw_connections import post, raw, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-errors")]
 

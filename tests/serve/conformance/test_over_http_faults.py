@@ -1,6 +1,6 @@
 """What handlers do to the process that runs them: the next request is answered, and SIGTERM still ends it all.
 
-Deaths in each phase, hanging and forking handlers are in tests/serve/test_faults.py.
+Deaths in each phase, hanging and forking handlers are in tests/serve/workers/test_faults.py.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import as_folder, served
-from serving import ECHO, Server
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, Server
+from support.raw_connections import as_folder, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-faults")]
 

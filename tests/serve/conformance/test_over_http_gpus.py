@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from desk import until
-from nvml_stub import Scenario, build_library
-from served import served
-from serving import Server
+
+from support.cli_sandbox import until
+from support.model_server import Server
+from support.nvml_stub import Scenario, build_library
+from support.raw_connections import served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-gpus")]
 

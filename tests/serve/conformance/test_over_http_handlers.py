@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from served import served
-from serving import Answer, Server
-from serving_handlers import Case, Example, examples
+
+from support.handler_examples import Case, Example, examples
+from support.model_server import Answer, Server
+from support.raw_connections import served
 
 pytestmark = pytest.mark.slow
 

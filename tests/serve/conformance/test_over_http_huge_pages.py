@@ -7,7 +7,8 @@ import platform
 from pathlib import Path
 
 import pytest
-from serving import serving
+
+from support.model_server import serving
 
 pytestmark = pytest.mark.slow
 

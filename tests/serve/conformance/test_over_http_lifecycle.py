@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from desk import gone, until
-from served import front_of, post, served, wire
-from serving import ECHO, WAITS, Server, below, zombies
+
+from support.cli_sandbox import gone, until
+from support.model_server import ECHO, WAITS, Server, below, zombies
+from support.raw_connections import front_of, post, served, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-lifecycle")]
 

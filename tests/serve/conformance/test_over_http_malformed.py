@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from served import HEAD, post, raw, served, wire
-from serving import Server
+
+from support.model_server import Server
+from support.raw_connections import HEAD, post, raw, served, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-malformed")]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from desk import gone, until
-from served import served
-from serving import ECHO, Answer, Server, model_folder
+
+from support.cli_sandbox import gone, until
+from support.model_server import ECHO, Answer, Server, model_folder
+from support.raw_connections import served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-models")]
 

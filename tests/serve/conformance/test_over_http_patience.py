@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import HEAD, post, raw, served, wire
-from serving import ECHO, Server
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, Server
+from support.raw_connections import HEAD, post, raw, served, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-patience")]
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desk import until
-from served import raw, served
-from serving import ECHO, Server, model_folder
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, Server, model_folder
+from support.raw_connections import raw, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-seen")]
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import served
-from serving import Server, below
+
+from support.cli_sandbox import until
+from support.model_server import Server, below
+from support.raw_connections import served
 
 # By itself: what else runs would take its processor time.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("alone")]

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import HEAD, served, wire
-from serving import ECHO, WAITS, Server, below
+
+from support.cli_sandbox import until
+from support.model_server import ECHO, WAITS, Server, below
+from support.raw_connections import HEAD, served, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-stopped")]
 

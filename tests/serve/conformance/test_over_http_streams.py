@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from desk import until
-from served import post, served, wire
-from serving import Server
+
+from support.cli_sandbox import until
+from support.model_server import Server
+from support.raw_connections import post, served, wire
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-streams")]
 

@@ -4,7 +4,7 @@ Everything here is pure: it takes what `gpuproof.gpu` saw and gives the finding,
 """
 
 from gpuproof.agent.verdict.judge import judge, used_so_far
-from gpuproof.agent.verdict.model import (
+from gpuproof.agent.verdict.schema import (
     CPU_ONLY,
     IDLE,
     NO_GPU_EXPECTED,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuproof.agent.verdict.model import BY_DEVICE, BY_PROCESSES, GpuVerdict
-from gpuproof.gpu.evidence import Evidence, GpuEvidence, Work
-from gpuproof.gpu.recorder import TAKEN_BYTES, TOO_EARLY_FOR_CUDA_S, idle_memory
+from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
+from gpuproof.gpu.aggregate import TAKEN_BYTES, TOO_EARLY_FOR_CUDA_S, idle_memory
+from gpuproof.gpu.telemetry import Evidence, GpuEvidence, Work
 
 MIN_BUSY_S = 0.05
 """Less work than this in all is what opening a context and filling some memory take."""

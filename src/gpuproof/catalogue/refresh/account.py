@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from gpuproof.catalogue.rows import Row
+from gpuproof.catalogue.csv_rows import Row
 
 SSM_BATCH = 10
 """GetParameters takes ten names at most."""

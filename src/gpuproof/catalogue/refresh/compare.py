@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gpuproof.catalogue import rows as readers
+from gpuproof.catalogue import csv_rows as readers
+from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.model import Instance
 from gpuproof.catalogue.refresh.runner import Outcome
-from gpuproof.catalogue.rows import Row
 from gpuproof.catalogue.tables import Tables
 
 COMPARED = (

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.model import Gpu
-from gpuproof.catalogue.rows import Row
 from gpuproof.catalogue.search import matching_gpus
 
 SOURCE = "aws-api"

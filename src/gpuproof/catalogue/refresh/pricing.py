@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.refresh.ec2 import price_row
-from gpuproof.catalogue.rows import Row
 
 PRICING_REGION = "us-east-1"
 """The Pricing API answers for all regions, but only in a few."""

@@ -5,11 +5,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from datetime import datetime
 from typing import NamedTuple
 
+from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.refresh import account, ec2, pricing
 from gpuproof.catalogue.refresh.clients import Clients
 from gpuproof.catalogue.refresh.faults import Fault, fault_of
 from gpuproof.catalogue.refresh.store import TABLES, Scope
-from gpuproof.catalogue.rows import Row
 from gpuproof.catalogue.tables import Tables
 
 PARTS = tuple(TABLES)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from gpuproof.catalogue.rows import Row
+from gpuproof.catalogue.csv_rows import Row
 
 STATE_VERSION = 1
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuproof.check.fixing.choose import apply_edits, chosen_fixes
-from gpuproof.check.readers import source
-from gpuproof.check.readers.text import Unreadable, read_bytes
-from gpuproof.check.readers.units import read_file
+from gpuproof.check.fixing.conflicts import apply_edits, chosen_fixes
 from gpuproof.check.rule import Edit, Fix, Hit
-from gpuproof.check.span import Unit
+from gpuproof.check.source import python
+from gpuproof.check.source.decode import Unreadable, read_bytes
+from gpuproof.check.source.read import read_file
+from gpuproof.check.source.span import Unit
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _in_file(edit: Edit) -> Edit:
 
 def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
     from gpuproof.check.fixing.notebooks import with_cells
-    from gpuproof.check.readers.notebook import cell_sources
+    from gpuproof.check.source.notebook import cell_sources
 
     by_cell: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
@@ -197,7 +197,7 @@ def _faults(path: str, raw: bytes) -> int:
 def _faults_of(unit: Unit) -> int:
     match unit.kind:
         case "python" | "notebook" | "cell-file" | "markdown":
-            tree, broken = source.parse(unit)
+            tree, broken = python.parse(unit)
             return len(broken) + (tree is None)
         case "cloudformation" | "gpuproof":
             return _yaml_faults(unit)

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from gpuproof import __version__
-from gpuproof.check.documentation import page
+from gpuproof.check.docs.examples import read_documentation
+from gpuproof.check.docs.pages import page
 from gpuproof.check.engine import Report
-from gpuproof.check.examples import read_documentation
 from gpuproof.check.rule import Edit, Hit, Rule
 from gpuproof.findings import Severity
 

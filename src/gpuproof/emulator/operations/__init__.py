@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuproof.emulator.operations import endpoints, processing, searching, tags, training
+from gpuproof.emulator.operations import endpoints, processing, search, tags, training
 from gpuproof.emulator.operations.call import Call
 
 Operation = Callable[[Call], dict[str, Any]]
@@ -15,6 +15,6 @@ OPERATIONS: dict[str, Operation] = {
     **processing.OPERATIONS,
     **endpoints.OPERATIONS,
     **tags.OPERATIONS,
-    **searching.OPERATIONS,
+    **search.OPERATIONS,
 }
 """Every operation that the emulator offers, by its name."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.emulator.arns import arn_of
+from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import AwsError
 
 if TYPE_CHECKING:
     from gpuproof.emulator.emulator import Emulator

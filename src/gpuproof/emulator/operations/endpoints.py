@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpuproof.emulator.arns import ENDPOINT, ENDPOINT_CONFIG, MODEL, arn
+from gpuproof.emulator.endpoints import model_data
+from gpuproof.emulator.execution.s3_sync import Location
 from gpuproof.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
-from gpuproof.emulator.operations.creation import refuse_by_fault, refuse_twice
-from gpuproof.emulator.operations.listing import Listing
-from gpuproof.emulator.running.objects import Location
-from gpuproof.emulator.serving import model_data
+from gpuproof.emulator.operations.create_checks import refuse_by_fault, refuse_twice
+from gpuproof.emulator.operations.list import Listing
+from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import AwsError, now
 
 _DUPLICATES = {
     MODEL: "Cannot create already existing model",

@@ -6,11 +6,11 @@ from typing import Any
 
 from gpuproof.emulator.arns import PROCESSING, arn
 from gpuproof.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
-from gpuproof.emulator.operations.creation import refuse_by_fault, refuse_twice
-from gpuproof.emulator.operations.ending import delete_job, stop_job
-from gpuproof.emulator.operations.listing import Listing
+from gpuproof.emulator.operations.create_checks import refuse_by_fault, refuse_twice
+from gpuproof.emulator.operations.list import Listing
+from gpuproof.emulator.operations.stop_delete import delete_job, stop_job
+from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import AwsError, now
 
 _MAX_RUNTIME = 86_400  # seconds, unless the request says otherwise
 _ROOT = "/opt/ml/processing"

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpuproof.emulator.arns import arn_of
 from gpuproof.emulator.operations.call import Call
-from gpuproof.emulator.operations.listing import page
+from gpuproof.emulator.operations.list import page
+from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import AwsError
 
 _MOST = 50  # tags of one resource: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AddTags.html
 

@@ -6,13 +6,13 @@ from collections import Counter
 from typing import Any
 
 from gpuproof.emulator.arns import TRAINING, arn_of
+from gpuproof.emulator.execution.jobs.warm_pools import with_pool
 from gpuproof.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
-from gpuproof.emulator.operations.creation import refuse_by_fault, refuse_twice
-from gpuproof.emulator.operations.ending import delete_job, stop_job
-from gpuproof.emulator.operations.listing import Listing
-from gpuproof.emulator.running.warm_pools import with_pool
+from gpuproof.emulator.operations.create_checks import refuse_by_fault, refuse_twice
+from gpuproof.emulator.operations.list import Listing
+from gpuproof.emulator.operations.stop_delete import delete_job, stop_job
+from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import Resource
-from gpuproof.emulator.wire import AwsError, now
 
 _MAX_RUNTIME = 86_400  # seconds, unless the request says otherwise
 _MISSING = "Requested resource not found."

@@ -9,7 +9,7 @@ from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, Request
 from gpuproof.catalogue.builds import version_key
 from gpuproof.explain.advice.form import Advice, Advise, gib
 from gpuproof.explain.context import Context
-from gpuproof.explain.known import table
+from gpuproof.explain.patterns import table
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpuproof.explain.advice.form import Advice, Advise, gib
 from gpuproof.explain.context import Context
-from gpuproof.explain.known import table
+from gpuproof.explain.patterns import table
 
 
 def host_memory(_: Mapping[str, str], context: Context) -> Advice | None:

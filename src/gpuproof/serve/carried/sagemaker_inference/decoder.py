@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuproof.serve.codecs import bodies
+from gpuproof.serve.codecs import registry
 from sagemaker_inference import content_types, errors
 
 _KNOWN = (content_types.NPY, content_types.CSV, content_types.JSON, content_types.NPZ)
@@ -14,4 +14,4 @@ def decode(obj: Any, content_type: str) -> Any:
     """The array that a body holds. Raises UnsupportedFormatError."""
     if content_type not in _KNOWN:
         raise errors.UnsupportedFormatError(content_type)
-    return bodies.read_body(obj.encode() if isinstance(obj, str) else bytes(obj), content_type)
+    return registry.read_body(obj.encode() if isinstance(obj, str) else bytes(obj), content_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuproof.serve.codecs import bodies
+from gpuproof.serve.codecs import registry
 from sagemaker_inference import content_types, errors
 
 SUPPORTED_CONTENT_TYPES = {content_types.NPY, content_types.CSV, content_types.JSON}
@@ -14,5 +14,5 @@ def encode(array_like: Any, content_type: str) -> Any:
     """A body that holds an array. Raises UnsupportedFormatError."""
     if content_type not in SUPPORTED_CONTENT_TYPES:
         raise errors.UnsupportedFormatError(content_type)
-    body = bodies.write_body(array_like, content_type)
+    body = registry.write_body(array_like, content_type)
     return body if content_type == content_types.NPY else body.decode()

@@ -1,0 +1,1 @@
+"""What is left when the script ends: model and output archives, and extracting input archives safely."""

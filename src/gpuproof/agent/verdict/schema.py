@@ -1,0 +1,215 @@
+"""What a verdict is, and its JSON form, `verdict.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from gpuproof.gpu.telemetry import Series
+
+VERSION = 1
+
+USED = "used"
+"""At least one GPU did work for the job."""
+IDLE = "idle"
+"""The job took hold of a GPU, which then did almost no work."""
+CPU_ONLY = "cpu-only"
+"""GPUs were expected, and the job never touched one."""
+NO_GPU_EXPECTED = "no-gpu-expected"
+"""None was expected and none was used."""
+UNKNOWN = "unknown"
+"""GPUs were expected, and it cannot be told."""
+
+BY_PROCESSES = "processes"
+BY_DEVICE = "device counters"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the job was meant to use.
+
+    Args:
+        gpus: how many GPUs; `None` where nobody said.
+        gpu_name: which, such as `A10G`.
+        because: where that was said, such as `instance_type: g5.xlarge`.
+        required: the job must use them or count as failed.
+    """
+
+    gpus: int | None = None
+    gpu_name: str | None = None
+    because: str = ""
+    required: bool | None = None
+
+    @property
+    def count(self) -> int:
+        """How many GPUs must work; a required or named GPU without a number is one."""
+        if self.required:
+            return max(self.gpus or 0, 1)
+        if self.gpus is not None:
+            return self.gpus
+        return 1 if self.gpu_name else 0
+
+
+@dataclass(frozen=True)
+class GpuVerdict:
+    """The finding about one GPU. Memory in bytes, power in watts, times in seconds since the watch began.
+
+    Args:
+        touched: the job had a context or memory on it; `None` where that cannot be told.
+        worked: it did work for the job; `None` where that cannot be told, and `why` says why not.
+        judged_by: the process ids that NVML lists, or the device's own counters.
+        active_window: first and last use.
+        mean_utilization: percent over the active window; `p90_utilization` likewise.
+        headroom: memory that was free at the fullest moment.
+        throttle: reasons for lowered clocks, each with its share of the working time from 0 to 1.
+        series: utilization over the whole run.
+        others_present: a process that is not the job's was on it.
+        hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
+    """
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    worked: bool | None = None
+    touched: bool | None = None
+    judged_by: str | None = None
+    why: str | None = None
+    first_use_s: float | None = None
+    active_window: tuple[float, float] | None = None
+    mean_utilization: float | None = None
+    p90_utilization: float | None = None
+    busy_s: float = 0.0
+    held_s: float = 0.0
+    peak_memory: int | None = None
+    memory_total: int | None = None
+    headroom: int | None = None
+    mean_power_w: float | None = None
+    max_power_w: float | None = None
+    power_limit_w: float | None = None
+    throttle: Mapping[str, float] = field(default_factory=dict)
+    series: Series = field(default_factory=Series)
+    others_present: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """Something that held the GPUs back.
+
+    Args:
+        kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`.
+        sentence: what was seen and what to try, for a person.
+        numbers: the measurements behind it.
+    """
+
+    kind: str
+    sentence: str
+    numbers: Mapping[str, float | int | str | None]
+
+
+@dataclass(frozen=True)
+class ProcessSummary:
+    """What the job's processes used: bytes, seconds, and percent of one core."""
+
+    peak_rss: int
+    mean_cpu_percent: float
+    cpu_seconds: float
+    read_bytes: int | None
+    written_bytes: int | None
+    peak_processes: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The finding about a run.
+
+    Args:
+        outcome: one of this module's five words.
+        reason: the finding in a sentence.
+        remedy: what to look at next, where there is something to mend.
+        gpus_expected: how many GPUs were meant to work; `gpus_working` how many did; `gpus_present` how many exist.
+        gpu_requirement_met: `False` where GPUs are required and too few did any work, `None` where that cannot be
+            told, `True` otherwise.
+        seconds: how long the watch went on; `samples` how often it looked.
+        shm_peak, shm_total: `/dev/shm`, in bytes.
+        notes: what else a reader should know.
+    """
+
+    outcome: str
+    reason: str
+    remedy: str | None = None
+    expectation: Expectation = field(default_factory=Expectation)
+    gpus_expected: int = 0
+    gpus_working: int = 0
+    gpus_present: int = 0
+    gpu_requirement_met: bool | None = True
+    gpus: tuple[GpuVerdict, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
+    processes: ProcessSummary | None = None
+    cpu_count: int | None = None
+    shm_peak: int | None = None
+    shm_total: int | None = None
+    driver_version: str | None = None
+    seconds: float = 0.0
+    samples: int = 0
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as plain values, for `json.dump`; floats are rounded to what they are worth."""
+        return {"version": VERSION, **_rounded(asdict(self))}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Verdict:
+        """Reads what `to_json` gave; keys that it does not know are passed over.
+
+        Raises:
+            ValueError: another version, or not a verdict.
+        """
+        if value.get("version") != VERSION:
+            raise ValueError(
+                f"verdict.json has version {value.get('version')!r}; this GPUproof reads {VERSION}"
+            )
+        try:
+            return _verdict(value)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"verdict.json is not a verdict: {error}") from error
+
+
+def _verdict(value: Mapping[str, Any]) -> Verdict:
+    known = _known(Verdict, value)
+    processes = value.get("processes")
+    known.update(
+        expectation=Expectation(**_known(Expectation, value["expectation"])),
+        gpus=tuple(_gpu(gpu) for gpu in value["gpus"]),
+        bottlenecks=tuple(Bottleneck(**_known(Bottleneck, one)) for one in value["bottlenecks"]),
+        processes=ProcessSummary(**_known(ProcessSummary, processes)) if processes else None,
+        notes=tuple(value["notes"]),
+    )
+    return Verdict(**known)
+
+
+def _gpu(value: Mapping[str, Any]) -> GpuVerdict:
+    known = _known(GpuVerdict, value)
+    window = value.get("active_window")
+    series = value.get("series") or {}
+    known.update(
+        active_window=(window[0], window[1]) if window else None,
+        series=Series(series.get("step_s", 1.0), tuple(series.get("values", ()))),
+    )
+    return GpuVerdict(**known)
+
+
+def _known(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {name: item for name, item in value.items() if name in names}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value

@@ -1,0 +1,104 @@
+"""What is asked of STS and IAM: who asks, and which roles there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote
+
+from gpuproof.backends.aws.errors import AwsRefused
+from gpuproof.backends.aws.session import Asking
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks.
+
+    Args:
+        account: 12 digits.
+        arn: such as `arn:aws:sts::123456789012:assumed-role/Engineer/ann`.
+        user_id: as STS tells it.
+    """
+
+    account: str
+    arn: str
+    user_id: str
+
+    @property
+    def partition(self) -> str:
+        """`aws`, `aws-cn`, `aws-us-gov`."""
+        return self.arn.split(":")[1]
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role.
+
+    Args:
+        arn: its address.
+        name: without its path.
+        trusted_services: who may assume it, such as `sagemaker.amazonaws.com`.
+    """
+
+    arn: str
+    name: str
+    trusted_services: tuple[str, ...]
+
+
+class IdentityCalls(Asking):
+    """The part of the client that asks who may do what."""
+
+    def caller(self) -> Caller:
+        """Who the credentials belong to."""
+        answer = self._ask("sts", "get_caller_identity", {})
+        return Caller(answer["Account"], answer["Arn"], answer["UserId"])
+
+    def role(self, name_or_arn: str) -> Role | None:
+        """A role of this account; None if there is none of that name."""
+        name = name_or_arn.rpartition("/")[2]
+        try:
+            answer = self._ask("iam", "get_role", {"RoleName": name}, f"role {name}")
+        except AwsRefused as refused:
+            if refused.code == "NoSuchEntity":
+                return None
+            raise
+        return _role(answer["Role"])
+
+    def roles(self) -> Iterator[Role]:
+        """All roles of the account."""
+        for page in self._pages("iam", "list_roles", {}):
+            yield from map(_role, page["Roles"])
+
+
+def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The services that a trust policy lets assume its role.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
+    allowed: list[str] = []
+    denied: set[str] = set()
+    for statement in _many(document.get("Statement", ())):
+        if not any(fnmatchcase("sts:AssumeRole", action) for action in _many(statement.get("Action", ()))):
+            continue
+        principal = statement.get("Principal", {})
+        services = _many(principal.get("Service", ())) if isinstance(principal, Mapping) else ()
+        if statement.get("Effect") == "Allow":
+            allowed.extend(services)
+        else:
+            denied.update(services)
+    return tuple(service for service in dict.fromkeys(allowed) if service not in denied)
+
+
+def _role(answer: Mapping[str, Any]) -> Role:
+    document = answer.get("AssumeRolePolicyDocument") or {}
+    if isinstance(document, str):
+        document = json.loads(unquote(document))
+    return Role(answer["Arn"], answer["RoleName"], trusted_services(document))
+
+
+def _many(value: Any) -> Iterable[Any]:
+    """IAM writes one thing alone without a list around it."""
+    return value if isinstance(value, list | tuple) else (value,)

@@ -1,0 +1,168 @@
+"""What is asked of S3, but for transfers of whole files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, BinaryIO
+from urllib.parse import urlencode
+
+from gpuproof.backends.aws.error_translation import broken_off
+from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.s3_object import S3Object
+from gpuproof.backends.aws.s3_stream import ObjectStream
+from gpuproof.backends.aws.session import Asking
+
+_ATTEMPTS = 4
+_CHUNK = 1 << 18
+_DELETED_AT_A_TIME = 1000
+_MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
+
+
+class S3Calls(Asking):
+    """S3's part of the client."""
+
+    def bucket_region(self, bucket: str, *, owner: str | None = None) -> str | None:
+        """Where a bucket is; None if there is none of that name.
+
+        Args:
+            owner: the account that it has to belong to.
+
+        Raises:
+            AwsRefused: with `is_permission` where the bucket is somebody else's, or may not be looked at.
+        """
+        asked = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
+        try:
+            answer = self._ask("s3", "head_bucket", asked, f"s3://{bucket}")
+        except AwsRefused as refused:
+            if refused.code in _MISSING:
+                return None
+            raise
+        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        # No region in the answer is what S3's stand-ins do: they have the bucket wherever they are asked.
+        return answer.get("BucketRegion") or headers.get("x-amz-bucket-region") or self.region
+
+    def list_objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+        """All objects whose keys begin with a prefix, in the order of their keys, page after page."""
+        asked = {"Bucket": bucket, "Prefix": prefix}
+        for page in self._pages("s3", "list_objects_v2", asked, f"s3://{bucket}/{prefix}"):
+            for item in page.get("Contents", ()):
+                yield S3Object(
+                    bucket, item["Key"], item["Size"], item["ETag"], item["LastModified"].timestamp()
+                )
+
+    def object(self, bucket: str, key: str) -> S3Object | None:
+        """One object; None if there is none of that key."""
+        try:
+            head = self._ask("s3", "head_object", {"Bucket": bucket, "Key": key}, f"s3://{bucket}/{key}")
+        except AwsRefused as refused:
+            if refused.code in _MISSING:
+                return None
+            raise
+        return S3Object(bucket, key, head["ContentLength"], head["ETag"], head["LastModified"].timestamp())
+
+    def put_object(
+        self,
+        bucket: str,
+        key: str,
+        content: bytes,
+        *,
+        kms_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write a small object whole, over any that is there."""
+        asked = {"Bucket": bucket, "Key": key, "Body": content, **encryption(kms_key)}
+        if tags:
+            asked["Tagging"] = urlencode(tags)
+        self._ask("s3", "put_object", asked, f"s3://{bucket}/{key}")
+
+    def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
+        """Remove objects; those that are not there are no error."""
+        left = iter(keys)
+        while batch := list(islice(left, _DELETED_AT_A_TIME)):
+            asked = {"Objects": [{"Key": key} for key in batch], "Quiet": True}
+            answer = self._ask("s3", "delete_objects", {"Bucket": bucket, "Delete": asked}, f"s3://{bucket}")
+            for problem in answer.get("Errors", ()):
+                raise self._not_deleted(bucket, problem)
+
+    def get_bytes(self, bucket: str, key: str) -> bytes | None:
+        """A small object's content; None if there is none of that key."""
+        try:
+            with self.open_object(bucket, key) as stream:
+                return stream.read()
+        except AwsRefused as refused:
+            if refused.code in _MISSING:
+                return None
+            raise
+
+    def open_object(self, bucket: str, key: str) -> BinaryIO:
+        """An object's content as a stream, which goes on where it was when the connection breaks off."""
+        first = self.get_object(bucket, key)
+
+        def open_at(start: int) -> Any:
+            return self.get_object(bucket, key, Range=f"bytes={start}-", IfMatch=first["ETag"])["Body"]
+
+        def said() -> contextlib.AbstractContextManager[None]:
+            return self._said("s3", "GetObject", f"s3://{bucket}/{key}")
+
+        stream = ObjectStream(first["Body"], first["ContentLength"], open_at, said, self._sleep)
+        return io.BufferedReader(stream, _CHUNK)
+
+    def read_object(
+        self, item: S3Object, start: int, length: int, write: Callable[[int, bytes], None]
+    ) -> None:
+        """Read a part of an object, again from its beginning where the connection breaks off.
+
+        Args:
+            item: as it was listed; another content under its key is an error.
+            start: where the part begins, in bytes.
+            length: its bytes, 1 or more.
+            write: gets each piece and where in the object it belongs; after a break, pieces come again.
+        """
+        with self._said("s3", "GetObject", str(item)):
+            for attempt in range(1, _ATTEMPTS):
+                try:
+                    self._read_once(item, start, length, write)
+                except broken_off():
+                    self._sleep(0.25 * 2**attempt)
+                else:
+                    return
+            self._read_once(item, start, length, write)
+
+    def get_object(self, bucket: str, key: str, **more: Any) -> dict[str, Any]:
+        """GetObject's answer, with its body still to be read; `more` are further members of the request."""
+        return self._ask("s3", "get_object", {"Bucket": bucket, "Key": key, **more}, f"s3://{bucket}/{key}")
+
+    def _read_once(
+        self, item: S3Object, start: int, length: int, write: Callable[[int, bytes], None]
+    ) -> None:
+        part = {"Range": f"bytes={start}-{start + length - 1}"} if length < item.size else {}
+        answer = self.get_object(item.bucket, item.key, IfMatch=item.etag, **part)
+        with contextlib.closing(answer["Body"]) as body:
+            if answer["ContentLength"] != length:
+                raise AwsUnreachable(
+                    f"{item}: {length} bytes were asked for, and {answer['ContentLength']} were sent.",
+                    remedy="Look at what stands between here and S3: a proxy (HTTPS_PROXY), or AWS_ENDPOINT_URL.",
+                    operation="GetObject",
+                )
+            at = start
+            while content := body.read(_CHUNK):
+                write(at, content)
+                at += len(content)
+
+    def _not_deleted(self, bucket: str, problem: dict[str, Any]) -> AwsRefused:
+        code, said = str(problem.get("Code")), str(problem.get("Message") or "")
+        return AwsRefused(
+            f"s3://{bucket}/{problem.get('Key')}: {code}: {said.rstrip('.')} (DeleteObjects).",
+            remedy="Ask for s3:DeleteObject on it; a bucket with object lock keeps what it has.",
+            code=code,
+            operation="DeleteObjects",
+            said=said,
+        )
+
+
+def encryption(kms_key: str | None) -> dict[str, str]:
+    """The members of a request that have S3 encrypt with that key; none for the bucket's own way."""
+    return {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}

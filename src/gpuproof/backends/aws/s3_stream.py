@@ -1,0 +1,70 @@
+"""An object's content as a stream that survives lost connections."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from gpuproof.backends.aws.error_translation import broken_off
+
+_ATTEMPTS = 4
+
+
+class ObjectStream(io.RawIOBase):
+    """Reads an object from its beginning, and goes on where it was when the connection breaks off.
+
+    Args:
+        body: what botocore gives to read, from the object's beginning.
+        size: the object's bytes.
+        open_at: opens the same content again, at an offset.
+        said: turns what botocore raises into words.
+        sleep: waits that many seconds.
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        size: int,
+        open_at: Callable[[int], Any],
+        said: Callable[[], AbstractContextManager[None]],
+        sleep: Callable[[float], None],
+    ) -> None:
+        super().__init__()
+        self._body = body
+        self._size = size
+        self._open_at = open_at
+        self._said = said
+        self._sleep = sleep
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer)
+        with self._said():
+            content = self._read(len(view))
+        view[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._body.close()
+        super().close()
+
+    def _read(self, most: int) -> bytes:
+        if self._at >= self._size:
+            return b""
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                if content := self._body.read(most):
+                    return content
+            except broken_off():
+                pass
+            self._body.close()
+            self._sleep(0.25 * 2**attempt)
+            self._body = self._open_at(self._at)
+        return self._body.read(most)

@@ -1,0 +1,108 @@
+"""What is asked of SageMaker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from gpuproof.backends.aws.errors import AwsRefused
+from gpuproof.backends.aws.session import Asking
+
+SageMakerKind = Literal["training", "processing"]
+
+_DESCRIBE = {"training": "describe_training_job", "processing": "describe_processing_job"}
+_LIST = {"training": "list_training_jobs", "processing": "list_processing_jobs"}
+_STOP = {"training": "stop_training_job", "processing": "stop_processing_job"}
+_NAME = {"training": "TrainingJobName", "processing": "ProcessingJobName"}
+_STATUS = {"training": "TrainingJobStatus", "processing": "ProcessingJobStatus"}
+_SUMMARIES = {"training": "TrainingJobSummaries", "processing": "ProcessingJobSummaries"}
+_PAGE = 100
+_NO_SUCH_JOB = re.compile(r"not found|could not find|does not exist", re.IGNORECASE)
+
+
+class SageMakerCalls(Asking):
+    """SageMaker's part of the client."""
+
+    def describe_job(self, kind: SageMakerKind, name: str) -> dict[str, Any] | None:
+        """A job as SageMaker describes it; None if there is none of that name."""
+        try:
+            return self._ask("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
+        except AwsRefused as refused:
+            if refused.code == "ResourceNotFound" or (
+                refused.code == "ValidationException" and _NO_SUCH_JOB.search(refused.said)
+            ):
+                return None
+            raise
+
+    def list_jobs(
+        self,
+        kind: SageMakerKind,
+        *,
+        name_contains: str | None = None,
+        created_after: float | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Jobs' summaries, the newest first; asked for page by page as they are taken.
+
+        Args:
+            name_contains: a part of their names.
+            created_after: seconds since the epoch.
+            status: such as `InProgress`; any if None.
+            limit: how many at most.
+        """
+        asked: dict[str, Any] = {
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": _PAGE if limit is None else max(1, min(_PAGE, limit)),
+        }
+        if name_contains:
+            asked["NameContains"] = name_contains
+        if created_after is not None:
+            asked["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
+        if status is not None:
+            asked["StatusEquals"] = status
+        left = limit
+        for page in self._pages("sagemaker", _LIST[kind], asked):
+            for summary in page[_SUMMARIES[kind]]:
+                if left == 0:
+                    return
+                yield summary
+                left = None if left is None else left - 1
+
+    def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
+        """The descriptions of training jobs with a tag of that key, the newest first; a search may be some seconds behind."""
+        asked: dict[str, Any] = {
+            "Resource": "TrainingJob",
+            "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
+            "SortBy": "CreationTime",
+            "SortOrder": "Descending",
+            "MaxResults": _PAGE,
+        }
+        for page in self._pages("sagemaker", "search", asked):
+            for result in page.get("Results", ()):
+                if "TrainingJob" in result:
+                    yield result["TrainingJob"]
+
+    def stop_job(self, kind: SageMakerKind, name: str) -> None:
+        """Ask a job to stop; one that has ended, or is stopping, is no error."""
+        try:
+            self._ask("sagemaker", _STOP[kind], {_NAME[kind]: name}, f"{kind} job {name}")
+        except AwsRefused as refused:
+            if refused.code != "ValidationException":
+                raise
+            job = self.describe_job(kind, name)
+            if job is None or job[_STATUS[kind]] == "InProgress":
+                raise
+
+    def tags(self, arn: str) -> dict[str, str]:
+        """The tags of one of SageMaker's resources."""
+        pages = self._pages("sagemaker", "list_tags", {"ResourceArn": arn}, arn)
+        return {tag["Key"]: tag["Value"] for page in pages for tag in page.get("Tags", ())}
+
+    def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
+        """Add tags to one of SageMaker's resources."""
+        asked = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        self._ask("sagemaker", "add_tags", asked, arn)

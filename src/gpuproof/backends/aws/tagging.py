@@ -1,0 +1,35 @@
+"""What is asked of the Resource Groups Tagging API: which resources have a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuproof.backends.aws.session import Asking
+
+JOBS = ("sagemaker:training-job", "sagemaker:processing-job")
+_VALUES_AT_A_TIME = 20
+"""Source: https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_TagFilter.html"""
+
+
+class TaggingCalls(Asking):
+    """The part of the client that finds resources by their tags."""
+
+    def tagged(
+        self, key: str, values: Sequence[str] = (), resource_types: Sequence[str] = JOBS
+    ) -> Iterator[tuple[str, dict[str, str]]]:
+        """Resources with a tag, each with its ARN and all its tags, in no order. A tag may show some seconds late.
+
+        Args:
+            key: the tag's name.
+            values: its values, of which one has to be; any if empty.
+        """
+        for start in range(0, len(values) or 1, _VALUES_AT_A_TIME):
+            some = values[start : start + _VALUES_AT_A_TIME]
+            asked = {
+                "TagFilters": [{"Key": key, "Values": list(some)}],
+                "ResourceTypeFilters": list(resource_types),
+            }
+            for page in self._pages("resourcegroupstaggingapi", "get_resources", asked):
+                for found in page.get("ResourceTagMappingList", ()):
+                    tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
+                    yield found["ResourceARN"], tags

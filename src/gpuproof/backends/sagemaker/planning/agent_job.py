@@ -1,0 +1,63 @@
+"""A job as the agent in a SageMaker container gets it: `job.json` of the code channel.
+
+Variables of the environment are not in it: they go through the API alone, so that no file holds a secret.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from gpuproof.agent.job import AgentJob, ProcessingOutput, UnusedGpuRule
+from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths
+from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+
+DEFAULT_GRACE_SECONDS = 900.0
+"""Somebody pays by the second for this GPU, and data may take some minutes to come."""
+
+
+def container_order(job: Job, run_id: str, instance_type: str, expected: ExpectedGpus) -> AgentJob:
+    """What the agent shall do on each host.
+
+    Args:
+        run_id: SageMaker's name for the job.
+        instance_type: what it runs on.
+        expected: the GPUs that must work on each host.
+    """
+    training = isinstance(job, TrainingJob)
+    return AgentJob(
+        run_id=run_id,
+        job_name=job.name,
+        kind=job.kind,
+        entry_point=job.entry_point,
+        python="python3",
+        checkpoints=ContractPaths().checkpoints,
+        arguments=job.arguments,
+        hyperparameters=job.hyperparameters if training else {},
+        channels=tuple(job.inputs) if training else (),
+        outputs=() if training else tuple(_outputs(job)),
+        framework=job.framework,
+        instance_type=instance_type,
+        expected_gpus=expected.count,
+        expected_gpu_name=expected.name,
+        expected_because=expected.because,
+        require_gpu=job.require_gpu,
+        if_gpu_unused=unused_rule(job, expected),
+        isolation="container",
+    )
+
+
+def unused_rule(job: Job, expected: ExpectedGpus) -> UnusedGpuRule | None:
+    """The job's own rule, else to stop after a quarter of an hour; None where there is no GPU to use."""
+    if expected.count == 0 or job.require_gpu is False:
+        return None
+    if job.if_gpu_unused is not None:
+        return UnusedGpuRule(job.if_gpu_unused.action, float(job.if_gpu_unused.grace.seconds))
+    return None if expected.count is None else UnusedGpuRule("stop", DEFAULT_GRACE_SECONDS)
+
+
+def _outputs(job: ProcessingJob) -> list[ProcessingOutput]:
+    return [
+        ProcessingOutput(str(PurePosixPath(outlet.path).relative_to(CONTRACT_ROOT)))
+        for outlet in job.outputs.values()
+    ]

@@ -1,0 +1,131 @@
+"""The framework of a job that does not name one: what its source imports, and what its requirements pin."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.source_tree import SourceTree
+from gpuproof.jobs.spec import Job
+
+PYTORCH = "pytorch"
+TENSORFLOW = "tensorflow"
+
+_OF_MODULE = {
+    "torch": PYTORCH,
+    "torchvision": PYTORCH,
+    "torchaudio": PYTORCH,
+    "lightning": PYTORCH,
+    "pytorch_lightning": PYTORCH,
+    "accelerate": PYTORCH,
+    "timm": PYTORCH,
+    "tensorflow": TENSORFLOW,
+    "tf_keras": TENSORFLOW,
+    "tensorflow_datasets": TENSORFLOW,
+}
+"""Which of AWS's images a module needs. Keras runs on each of them, and is asked for its backend."""
+
+_IMAGES = {"keras": TENSORFLOW, "huggingface": PYTORCH, "torch": PYTORCH, "tf": TENSORFLOW}
+"""The image for a framework that AWS has no image of by that name, or that the job calls by another."""
+
+_BACKENDS = {"torch": PYTORCH, "tensorflow": TENSORFLOW}
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([\w., \t]+)", re.MULTILINE)
+_PIN = re.compile(
+    r"^(torch|tensorflow(?:[-_]cpu|[-_]gpu)?)(?:\[[^\]]*\])?\s*==\s*(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE
+)
+_MOST_BYTES = 1 << 20
+_MOST_FILES = 500
+
+
+@dataclass(frozen=True)
+class Framework:
+    """What the image must have.
+
+    Args:
+        name: `pytorch`, `tensorflow`, or whatever else the job names.
+        version: such as `2.8` or `2.8.0`; None for the newest that AWS still patches.
+        because: from what that follows, for people.
+        pinned: whether the version is the job's own word, and no other will do.
+    """
+
+    name: str
+    version: str | None
+    because: str
+    pinned: bool = False
+
+
+def framework_of(job: Job, tree: SourceTree) -> Framework:
+    """What the job says, else what its source imports.
+
+    Raises:
+        InvalidJob: the job does not say it, and its source imports none or several.
+    """
+    if job.framework is not None:
+        name = _image_of(job)
+        version = job.framework_version if name == job.framework or job.framework in ("torch", "tf") else None
+        return Framework(name, version, f"framework: {job.framework}", pinned=version is not None)
+    found, where = _imported(job, tree)
+    if len(found) != 1:
+        said = f"imports {' and '.join(sorted(found))}" if found else "imports neither PyTorch nor TensorFlow"
+        raise InvalidJob(
+            f"'{job.name}' names no framework and no image, and its source {said}: "
+            "GPUproof cannot tell which image it needs.",
+            remedy="--framework pytorch or --framework tensorflow, or your own image: --image ACCOUNT.dkr.ecr…",
+        )
+    name = next(iter(found))
+    if job.framework_version is not None:
+        return Framework(name, job.framework_version, where, pinned=True)
+    pin = _pinned(tree).get(name)
+    return Framework(name, pin, f"{where}, requirements.txt pins {pin}" if pin else where)
+
+
+def _image_of(job: Job) -> str:
+    name = job.framework or ""
+    if name == "keras":
+        return _BACKENDS.get(job.environment.get("KERAS_BACKEND", ""), TENSORFLOW)
+    return _IMAGES.get(name, name)
+
+
+def _imported(job: Job, tree: SourceTree) -> tuple[set[str], str]:
+    """The frameworks that the script imports, else those of all its modules; and who imports them."""
+    modules = _modules(tree.root / job.entry_point)
+    if found := _frameworks(modules, job):
+        return found, f"{job.entry_point} imports it"
+    files = [file.relative for file in tree.files if file.relative.endswith(".py")][:_MOST_FILES]
+    for name in files:
+        modules |= _modules(tree.root / name)
+    return _frameworks(modules, job), "the source imports it"
+
+
+def _frameworks(modules: set[str], job: Job) -> set[str]:
+    found = {_OF_MODULE[name] for name in modules if name in _OF_MODULE}
+    if not found and "keras" in modules:
+        return {_BACKENDS.get(job.environment.get("KERAS_BACKEND", ""), TENSORFLOW)}
+    return found
+
+
+def _modules(path: Path) -> set[str]:
+    """Top-level names that a file seems to import; a name in a text that looks like an import counts too."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return set()
+    found: set[str] = set()
+    for match in _IMPORT.finditer(text):
+        statement = match[0].decode("utf-8", "replace").split()
+        named = match[1].decode("utf-8", "replace")
+        parts = [named.split()[0]] if statement[0] == "from" else named.split(",")
+        found |= {part.split()[0].partition(".")[0] for part in parts if part.split()}
+    return found
+
+
+def _pinned(tree: SourceTree) -> dict[str, str]:
+    try:
+        lines = (tree.root / "requirements.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    matches = [match for line in lines if (match := _PIN.match(line.strip()))]
+    return {PYTORCH if match[1].lower() == "torch" else TENSORFLOW: match[2] for match in matches}

@@ -1,0 +1,209 @@
+"""The runs on SageMaker, found by their tags: no machine needs to remember them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
+from gpuproof.backends.base import SAGEMAKER, AmbiguousRun
+from gpuproof.backends.record import RunRecord
+from gpuproof.backends.sagemaker.run import SageMakerRun
+from gpuproof.backends.sagemaker.tracking.records import (
+    TAG_JOB,
+    TAG_REMOVED,
+    TAG_RUN,
+    earliest_of,
+    is_run_id,
+    listed_record,
+    name_in,
+    record_of,
+    stamp_in,
+)
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import RunNotFound
+
+KINDS: tuple[SageMakerKind, ...] = ("training", "processing")
+
+_Key = tuple[SageMakerKind, str]
+_Found = tuple[SageMakerKind, dict[str, Any]]
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
+_DETAILED = 10
+"""Runs that are described one by one, at most: no list tells the times of one that goes on, or of processing."""
+
+
+class SageMakerRuns:
+    """Finds and lists runs on SageMaker; obeys `gpuproof.backends.base.Runs`.
+
+    Args:
+        aws: the client.
+        make: makes the run object; for tests.
+    """
+
+    place = SAGEMAKER
+
+    def __init__(self, aws: Aws, make: Callable[..., SageMakerRun] = SageMakerRun) -> None:
+        self._aws = aws
+        self._catalogue = Catalogue.load()
+        self._make = make
+        self._known: dict[str, SageMakerRun] = {}
+
+    def records(self) -> Iterator[RunRecord]:
+        """All runs that GPUproof made here, newest first.
+
+        The tags say which jobs are GPUproof's, the lists how they stand, a search what they ran on and cost: some calls
+        for a hundred runs. Only the newest that go on, or that process, are described one by one.
+        """
+        tagged = self._tagged()
+        found: list[_Found] = []
+        for kind in KINDS:
+            found.extend(self._summaries(kind, {name for one, name in tagged if one == kind}))
+        yield from self._detailed(found, tagged)
+
+    def newest(self, count: int) -> tuple[list[RunRecord], int]:
+        """The newest runs and all that go on, newest first; and how many there are beside."""
+        tagged = self._tagged()
+        newest = sorted(tagged, key=_age, reverse=True)[:count]
+        found: list[_Found] = []
+        for kind in KINDS:
+            names = {name for one, name in newest if one == kind}
+            found.extend(self._summaries(kind, names))
+            older = {name for one, name in tagged if one == kind} - names
+            if older:
+                found.extend(self._going_on(kind, older))
+        return list(self._detailed(found, tagged)), len(tagged) - len(found)
+
+    def find(self, name: str | None) -> RunRecord:
+        """The run that a person means; see `gpuproof.backends.base.Runs.find`. A whole name finds any job here.
+
+        Raises:
+            RunNotFound: no run is meant, or it cannot be told which.
+        """
+        if name is not None and is_run_id(name) and (found := self._exact(name)) is not None:
+            return found
+        tagged = self._tagged()
+        if name is None:
+            if not tagged:
+                raise RunNotFound(
+                    f"There are no runs on SageMaker in {self._aws.region}.",
+                    remedy="`gpuproof run train.py --on sagemaker` makes one; --region looks in another region.",
+                )
+            return self._run(*_newest(tagged)).record
+        named = {key: tags for key, tags in tagged.items() if tags.get(TAG_JOB) == name}
+        if named:
+            return self._run(*_newest(named)).record
+        near = sorted(key for key in tagged if key[1].startswith(name) or key[1].endswith(name))
+        if len(near) > 1:
+            listed = ", ".join(run_id for _, run_id in near[:5]) + (" …" if len(near) > 5 else "")
+            raise AmbiguousRun(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
+        if near:
+            return self._run(*near[0]).record
+        if not is_run_id(name) and (found := self._exact(name)) is not None:
+            return found
+        raise RunNotFound(
+            f"No run on SageMaker in {self._aws.region} is called {name}.",
+            remedy="`gpuproof ps --on sagemaker` lists them; --region looks in another region.",
+        )
+
+    def run(self, record: RunRecord) -> SageMakerRun:
+        """The run behind a record."""
+        kind: SageMakerKind = "processing" if record.kind == "processing" else "training"
+        return self._run(kind, record.id)
+
+    def _run(self, kind: SageMakerKind, name: str) -> SageMakerRun:
+        if name not in self._known:
+            self._known[name] = self._make(self._aws, name, kind, catalogue=self._catalogue)
+        return self._known[name]
+
+    def _exact(self, name: str) -> RunRecord | None:
+        """The job with exactly that name, GPUproof's or not."""
+        if not _JOB_NAME.fullmatch(name):
+            return None
+        for kind in KINDS:
+            if self._aws.describe_job(kind, name) is not None:
+                return self._run(kind, name).record
+        return None
+
+    def _tagged(self) -> dict[_Key, dict[str, str]]:
+        """The tags of all runs by kind and name."""
+        found: dict[_Key, dict[str, str]] = {}
+        for arn, tags in self._aws.tagged(TAG_RUN):
+            key = name_in(arn)
+            if key is not None and TAG_REMOVED not in tags:
+                found[key] = tags
+        return found
+
+    def _summaries(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
+        """The lists' words on these jobs; other jobs of the account are passed over."""
+        left = set(names)
+        if not left:
+            return
+        for summary in self._aws.list_jobs(kind, created_after=earliest_of(left)):
+            name = summary[_word(kind) + "JobName"]
+            if name in left:
+                left.discard(name)
+                yield kind, summary
+                if not left:
+                    return
+
+    def _going_on(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
+        """Those of these jobs that have not ended."""
+        left = set(names)
+        for status in ("InProgress", "Stopping"):
+            for summary in self._aws.list_jobs(kind, status=status):
+                name = summary[_word(kind) + "JobName"]
+                # One that began to stop between the two lists is in both.
+                if name in left:
+                    left.discard(name)
+                    yield kind, summary
+
+    def _detailed(self, found: list[_Found], tagged: Mapping[_Key, dict[str, str]]) -> Iterator[RunRecord]:
+        """Records of what the lists found, newest first, with what a search says beside."""
+        found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
+        details = self._details({one["TrainingJobName"]: one for kind, one in found if kind == "training"})
+        left = _DETAILED
+        for kind, summary in found:
+            name = summary[_word(kind) + "JobName"]
+            tags = tagged[kind, name]
+            record = listed_record(kind, summary, tags, self._aws.region)
+            if left > 0 and (not record.has_ended or kind == "processing"):
+                left -= 1
+                with contextlib.suppress(RunNotFound):
+                    record = self._run(kind, name).look().record
+            elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
+                now = datetime.now(UTC).timestamp()
+                record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
+            yield record
+
+    def _details(self, summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """What a search says of these training jobs, by name; nothing where it is not allowed."""
+        details: dict[str, dict[str, Any]] = {}
+        if not summaries:
+            return details
+        earliest = min(one["CreationTime"] for one in summaries.values())
+        with contextlib.suppress(AwsRefused, AwsUnreachable):
+            # Beside these it finds runs that were removed, and may not know the newest yet.
+            for one in self._aws.search_training_jobs(TAG_RUN):
+                if one["CreationTime"] < earliest:
+                    break
+                if one["TrainingJobName"] in summaries:
+                    details[one["TrainingJobName"]] = one
+                if len(details) == len(summaries):
+                    break
+        return details
+
+
+def _word(kind: SageMakerKind) -> str:
+    return "Training" if kind == "training" else "Processing"
+
+
+def _newest(runs: Iterable[_Key]) -> _Key:
+    return max(runs, key=_age)
+
+
+def _age(key: _Key) -> tuple[str, str]:
+    return stamp_in(key[1]), key[1]

@@ -1,0 +1,1 @@
+"""Follows a submitted job: description and tags, logs, results, verdict, cost."""

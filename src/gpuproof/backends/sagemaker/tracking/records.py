@@ -1,0 +1,244 @@
+"""From what SageMaker says of a job to a `RunRecord`. Pure.
+
+The job's description and its tags are all there is: a run can be looked at from any machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from gpuproof.agent.state import VERSION
+from gpuproof.backends.aws import SageMakerKind
+from gpuproof.backends.base import SAGEMAKER
+from gpuproof.backends.record import RunRecord
+from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
+from gpuproof.catalogue import Catalogue
+
+TAG_RUN, TAG_JOB, TAG_INSTANCE, TAG_BUCKET = (
+    "gpuproof:run",
+    "gpuproof:job",
+    "gpuproof:instance",
+    "gpuproof:bucket",
+)
+TAG_REMOVED = "gpuproof:removed"
+
+_DAY = 86_400.0
+_RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
+_EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
+_OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
+"""Reasons that quote what the container left, up to a kilobyte of traceback."""
+_UNUSED = re.compile(r"no GPU did any work in the first")  # the agent's words, in its failure file
+
+
+def record_of(
+    kind: SageMakerKind,
+    description: Mapping[str, Any],
+    tags: Mapping[str, str],
+    catalogue: Catalogue,
+    *,
+    region: str,
+    now: float,
+    verdict: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """What is known of a job.
+
+    Args:
+        description: DescribeTrainingJob's or DescribeProcessingJob's answer.
+        now: AWS's time, in seconds since the epoch.
+        verdict: the job's `verdict.json`, where it has one.
+        state: what the agents left in their `run.json`, as one.
+    """
+    word = "Training" if kind == "training" else "Processing"
+    reason = _reason(description)
+    fleets = fleets_of(kind, description)
+    bill = bill_of(kind, description, hourly_price(fleets, catalogue, region, kind), now)
+    transition = last_transition(description)
+    document: dict[str, Any] = {
+        **_told_everywhere(kind, description, tags, region),
+        "status_message": transition.get("StatusMessage"),
+        "status_since": _seconds(transition.get("StartTime") or description.get("LastModifiedTime")),
+        "script_started": _script_started(kind, description),
+        "instances_started": _seconds(description.get(f"{word}StartTime")),
+        "instance_type": fleets[0].instance_type if fleets else None,
+        "instance_count": sum(fleet.count for fleet in fleets) or 1,
+        "image": _image(kind, description),
+        "spot": bool(description.get("EnableManagedSpotTraining")),
+        "interruptions": interruptions(description),
+        "billed_seconds": bill.seconds if bill else None,
+        "cost_usd": bill.usd if bill else None,
+        "spot_saving": bill.spot_saving if bill else None,
+        "metrics": {one["MetricName"]: one["Value"] for one in description.get("FinalMetricDataList") or ()},
+        "notes": _notes(description),
+    }
+    if verdict is not None:
+        document |= {
+            "verdict": verdict.get("outcome"),
+            "gpu_requirement_met": verdict.get("gpu_requirement_met", True),
+        }
+    elif tags.get("gpuproof:require-gpu") == "true":
+        # A GPU was required and nobody can say whether one worked.
+        document["gpu_requirement_met"] = None
+    if reason is not None and _UNUSED.search(reason):
+        document["stopped_for_unused_gpu"] = True
+    return RunRecord.of(document | _told_on_board(state or {}, document))
+
+
+def listed_record(
+    kind: SageMakerKind, summary: Mapping[str, Any], tags: Mapping[str, str], region: str
+) -> RunRecord:
+    """What a list and the tags say of a job: no start, no bill.
+
+    Args:
+        summary: one of ListTrainingJobs' or ListProcessingJobs' summaries.
+    """
+    instance, count = read_instance_tag(tags.get(TAG_INSTANCE, ""))
+    told = _told_everywhere(kind, summary, tags, region)
+    return RunRecord.of({**told, "instance_type": instance, "instance_count": count})
+
+
+def read_instance_tag(value: str) -> tuple[str | None, int]:
+    """`ml.g5.xlarge` or `2 x ml.g5.xlarge` as the type and how many."""
+    count, separator, instance = value.partition(" x ")
+    if separator and count.isdigit():
+        return instance, int(count)
+    return value or None, 1
+
+
+def last_transition(description: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The newest of a training job's secondary status transitions: `Status`, `StartTime`, `StatusMessage`."""
+    transitions: Sequence[Mapping[str, Any]] = description.get("SecondaryStatusTransitions") or ()
+    return transitions[-1] if transitions else {}
+
+
+def interruptions(description: Mapping[str, Any]) -> int:
+    """How often a spot instance was taken away."""
+    transitions: Sequence[Mapping[str, Any]] = description.get("SecondaryStatusTransitions") or ()
+    return sum(one.get("Status") == "Interrupted" for one in transitions)
+
+
+def exit_code_in(status: str, reason: str | None) -> int | None:
+    """The script's exit code, as the failure reason tells it: `AlgorithmError: , exit code: 137`."""
+    if status == "Completed":
+        return 0
+    found = _EXIT_CODE.search(reason or "")
+    return int(found[1]) if found else None
+
+
+def job_name_in(run_id: str) -> str:
+    """The job's name within a run's id, or the whole id where it has another form."""
+    found = _RUN_ID.fullmatch(run_id)
+    return found["job"] if found else run_id
+
+
+def is_run_id(name: str) -> bool:
+    """Whether a name has the form of a run's id."""
+    return _RUN_ID.fullmatch(name) is not None
+
+
+def stamp_in(run_id: str) -> str:
+    """The time within a run's id, by which ids can be sorted; empty where it has another form."""
+    found = _RUN_ID.fullmatch(run_id)
+    return found["stamp"] if found else ""
+
+
+def earliest_of(run_ids: Iterable[str]) -> float | None:
+    """When the first of these runs may have been made, by their ids; `None` where one does not tell."""
+    stamps = [stamp_in(run_id) for run_id in run_ids]
+    if not all(stamps):
+        return None
+    # The stamp is the time of whoever made the run, in any zone.
+    return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
+
+
+def name_in(arn: str) -> tuple[SageMakerKind, str] | None:
+    """A job's kind and name by its ARN; `None` for the ARN of anything else."""
+    resource = arn.rpartition(":")[2]
+    what, _, name = resource.partition("/")
+    if what == "training-job":
+        return "training", name
+    return ("processing", name) if what == "processing-job" else None
+
+
+def _told_everywhere(
+    kind: SageMakerKind, described: Mapping[str, Any], tags: Mapping[str, str], region: str
+) -> dict[str, Any]:
+    """What descriptions and lists have in common."""
+    word = "Training" if kind == "training" else "Processing"
+    name, status, reason = described[f"{word}JobName"], described[f"{word}JobStatus"], _reason(described)
+    return {
+        "version": VERSION,
+        "id": name,
+        "job_name": tags.get(TAG_JOB) or job_name_in(name),
+        "kind": kind,
+        "place": SAGEMAKER,
+        "region": region,
+        "arn": described[f"{word}JobArn"],
+        "status": status,
+        "secondary_status": described.get("SecondaryStatus") or status,
+        "created": _seconds(described["CreationTime"]),
+        "ended": _seconds(described.get(f"{word}EndTime")),
+        "exit_code": exit_code_in(status, reason),
+        "failure_reason": reason,
+        "tags": dict(tags),
+    }
+
+
+def _reason(described: Mapping[str, Any]) -> str | None:
+    return described.get("FailureReason") or described.get("ExitMessage") or None
+
+
+def _told_on_board(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agent knows better than SageMaker."""
+    told = {
+        name: state[name] for name in ("command", "frameworks", "stopped_for_unused_gpu") if name in state
+    }
+    if isinstance(state.get("exit_code"), int):
+        told["exit_code"] = state["exit_code"]
+    said = state.get("failure_reason")
+    if said and _OF_CONTAINER.match(document["failure_reason"] or ""):
+        told["reason"] = said
+    told["notes"] = [*document["notes"], *state.get("notes", ())]
+    return told
+
+
+def _script_started(kind: SageMakerKind, description: Mapping[str, Any]) -> float | None:
+    """When the container began: of a training job its first `Training` state, of a processing job its start."""
+    if kind == "processing":
+        return _seconds(description.get("ProcessingStartTime"))
+    for one in description.get("SecondaryStatusTransitions") or ():
+        if one.get("Status") == "Training":
+            return _seconds(one.get("StartTime"))
+    return None
+
+
+def _image(kind: SageMakerKind, description: Mapping[str, Any]) -> str | None:
+    if kind == "processing":
+        return description.get("AppSpecification", {}).get("ImageUri")
+    return description.get("AlgorithmSpecification", {}).get("TrainingImage")
+
+
+def _notes(description: Mapping[str, Any]) -> list[str]:
+    notes: list[str] = []
+    if count := interruptions(description):
+        times = "once" if count == 1 else f"{count} times"
+        notes.append(f"its spot instance was taken away {times}")
+    secondary = description.get("SecondaryStatus")
+    if secondary == "Interrupted" and description.get("TrainingJobStatus") == "Stopped":
+        notes.append(
+            "SageMaker does not begin it again; the same `gpuproof run` goes on from its checkpoints"
+        )
+    if secondary == "MaxRuntimeExceeded":
+        limit = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
+        notes.append(f"stopped by its time limit ({limit} s): --max-duration sets another")
+    if secondary == "MaxWaitTimeExceeded":
+        limit = description.get("StoppingCondition", {}).get("MaxWaitTimeInSeconds")
+        notes.append(f"no spot instance was to be had for long enough ({limit} s): --max-wait, or --no-spot")
+    return notes
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()

@@ -1,0 +1,209 @@
+"""What a job leaves on S3, and bringing it to this machine: whole files or none."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuproof.agent.artifacts.archive_create import ArtifactError
+from gpuproof.agent.artifacts.archive_extract import unpack
+from gpuproof.backends.aws import Aws, S3Object, SageMakerKind
+from gpuproof.backends.base import Artifact, Progress
+from gpuproof.backends.local.s3_inputs.mapping import S3Prefix, lay_out
+from gpuproof.errors import GPUproofError, InvalidJob
+
+_VERDICT_OUTPUT = "gpuproof"
+_ARCHIVE = ".tar.gz"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where a job's results lie.
+
+    Args:
+        archives: below it lie a training job's `model.tar.gz` and `output.tar.gz`.
+        outputs: a processing job's outputs by name.
+        verdict: below it lie a processing job's verdicts.
+    """
+
+    archives: S3Prefix | None = None
+    outputs: Mapping[str, S3Prefix] = field(default_factory=dict)
+    verdict: S3Prefix | None = None
+
+
+def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
+    """Where a job's results lie, by its description.
+
+    Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html
+    """
+    if kind == "training":
+        path = description.get("OutputDataConfig", {}).get("S3OutputPath") or ""
+        if not path.startswith("s3://"):
+            return Results()
+        return Results(S3Prefix.parse(f"{path.rstrip('/')}/{description['TrainingJobName']}/output/"))
+    found = {
+        one["OutputName"]: S3Prefix.parse(f"{one['S3Output']['S3Uri'].rstrip('/')}/")
+        for one in description.get("ProcessingOutputConfig", {}).get("Outputs", ())
+        if "S3Output" in one
+    }
+    verdict = found.pop(_VERDICT_OUTPUT, None)
+    return Results(outputs=found, verdict=verdict)
+
+
+def find_artifacts(aws: Aws, results: Results) -> list[Artifact]:
+    """What a job left so far, with sizes."""
+    found: list[Artifact] = []
+    if results.archives is not None:
+        for name, objects in grouped(results.archives, _listed(aws, results.archives)).items():
+            location = f"{results.archives}{name}"
+            files = None if name.endswith(_ARCHIVE) else len(objects)
+            found.append(Artifact(name, location, files, sum(item.size for item in objects)))
+    for name, prefix in results.outputs.items():
+        objects = _listed(aws, prefix)
+        found.append(Artifact(name, str(prefix), len(objects), sum(item.size for item in objects)))
+    return found
+
+
+def grouped(prefix: S3Prefix, objects: Iterable[S3Object]) -> dict[str, list[S3Object]]:
+    """Objects by the first part of their names below a prefix; the model first."""
+    groups: dict[str, list[S3Object]] = {}
+    for item in objects:
+        top = item.key.removeprefix(prefix.prefix).partition("/")[0]
+        if top:
+            groups.setdefault(top, []).append(item)
+    return dict(sorted(groups.items(), key=lambda group: (not group[0].startswith("model"), group[0])))
+
+
+class Downloads:
+    """Brings results into a folder.
+
+    Args:
+        aws: the client.
+        progress: told how it goes.
+    """
+
+    def __init__(self, aws: Aws, progress: Progress | None = None) -> None:
+        self._aws = aws
+        self._progress = progress
+
+    def archives(self, prefix: S3Prefix, destination: Path, *, extract: bool = False) -> Iterator[Path]:
+        """Bring a training job's archives; or what is in them, each into a folder of its name.
+
+        Raises:
+            ArtifactError: an archive has members that would land outside its folder; nothing of it was unpacked.
+            OSError: the disk is full, or the folder cannot be written; no half file is left.
+        """
+        for name, objects in grouped(prefix, _listed(self._aws, prefix)).items():
+            if not name.endswith(_ARCHIVE):
+                # Without compression SageMaker leaves a folder.
+                below = S3Prefix(prefix.bucket, f"{prefix.prefix}{name}/")
+                yield self._tree(below, objects, destination / name, name)
+            elif extract:
+                target = destination / name.removesuffix(_ARCHIVE)
+                with self._fetched(objects[0], destination / name) as archive:
+                    unpack(archive, target)
+                yield target
+            else:
+                with self._fetched(objects[0], destination / name) as archive:
+                    archive.replace(destination / name)
+                yield destination / name
+
+    def tree(self, prefix: S3Prefix, destination: Path, name: str) -> Path | None:
+        """Bring everything below a prefix into a folder; `None` where there is nothing."""
+        objects = _listed(self._aws, prefix)
+        return self._tree(prefix, objects, destination, name) if objects else None
+
+    def _tree(self, prefix: S3Prefix, objects: list[S3Object], destination: Path, name: str) -> Path:
+        files = lay_out(prefix, objects).files
+        total, done = sum(item.size for item in files.values()), 0
+        refuse_full_disk(destination, total)
+        for path, item in files.items():
+            _refuse_links(destination, path)
+            with self._fetched(item, destination / path, name, done, total) as file:
+                file.replace(destination / path)
+            done += item.size
+        return destination
+
+    @contextmanager
+    def _fetched(
+        self, item: S3Object, destination: Path, name: str = "", before: int = 0, total: int = 0
+    ) -> Generator[Path]:
+        """An object's content in a file beside its destination, which is gone afterwards unless it was renamed."""
+        refuse_full_disk(destination.parent, item.size)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        part = destination.with_name(f".{destination.name[:200]}.{os.getpid()}.part")
+        done = before
+        try:
+            with self._aws.open_object(item.bucket, item.key) as source, part.open("wb") as target:
+                while content := source.read(_CHUNK):
+                    target.write(content)
+                    done += len(content)
+                    if self._progress is not None:
+                        self._progress(name or destination.name, done, total or item.size)
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def refuse_full_disk(folder: Path, needed: int) -> None:
+    """Say that there is no room before bytes are paid for.
+
+    Raises:
+        OSError: ENOSPC.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if needed > shutil.disk_usage(there).free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+@contextmanager
+def said_as_gpuproof_error(destination: Path, location: str) -> Generator[None]:
+    """What can go wrong with files here, as errors that say what to do.
+
+    Args:
+        destination: where things were to be written.
+        location: where they still lie.
+    """
+    try:
+        yield
+    except ArtifactError as error:
+        raise GPUproofError(str(error), remedy=f"It lies at {location} as it is.") from error
+    except OSError as error:
+        where = error.filename or destination
+        raise GPUproofError(
+            f"{where} could not be written: {error.strerror or error}.",
+            remedy=f"Make room, or name another folder with --to; the results stay at {location}.",
+        ) from error
+
+
+def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
+    """Write a file that is there whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(pieces)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def _listed(aws: Aws, prefix: S3Prefix) -> list[S3Object]:
+    return list(aws.list_objects(prefix.bucket, prefix.prefix))
+
+
+def _refuse_links(destination: Path, path: str) -> None:
+    """A link on the way would have the file land elsewhere."""
+    for parent in Path(path).parents:
+        if parent != Path() and (destination / parent).is_symlink():
+            raise InvalidJob(
+                f"{destination / parent} is a link to elsewhere: {path} was not written.",
+                remedy="Remove the link, or name another folder.",
+            )

@@ -1,0 +1,152 @@
+"""What a script takes on its command line, as `argparse` (or click) declares it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.values import ABSENT, Value, known
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One declared argument.
+
+    Args:
+        flags: as declared: `("-b", "--batch-size")`; a positional has its name.
+        dest: the attribute of the parsed arguments that holds it.
+        default: its default; absent where none is declared.
+        action: `store`, `store_true`, ...; None where it cannot be known.
+        type: the qualified name or the bare name of its type: `int`, `bool`; None without one.
+        call: the `add_argument` call.
+    """
+
+    flags: tuple[str, ...]
+    dest: str
+    default: Value
+    action: str | None
+    type: str | None
+    call: Call
+
+
+@dataclass(frozen=True, eq=False)
+class CommandLine:
+    """The command line of a script.
+
+    Args:
+        arguments: what is declared.
+        strict: whether an undeclared argument ends the script: `parse_args` and never `parse_known_args`.
+        complete: whether these are all: every flag is a literal, and no helper adds more.
+        parsed: calls of `parse_args` and `parse_known_args`.
+    """
+
+    arguments: tuple[Argument, ...]
+    strict: bool
+    complete: bool
+    parsed: tuple[Call, ...]
+
+    def by_dest(self, dest: str) -> Argument | None:
+        """The argument behind `args.dest`; None if there is none or several."""
+        found = [one for one in self.arguments if one.dest == dest]
+        return found[0] if len(found) == 1 else None
+
+    def by_flag(self, flag: str) -> Argument | None:
+        """The argument that `--flag` sets."""
+        return next((one for one in self.arguments if flag in one.flags), None)
+
+
+def command_line(module: Module) -> CommandLine:
+    """What a module's `argparse` parser takes; without a parser, no arguments and `parsed` empty."""
+    parsed = [one for one in module.calls_of("parse_args", "parse_known_args") if one.receiver is not None]
+    known_only = [one for one in parsed if one.method == "parse_known_args"]
+    arguments: list[Argument] = []
+    complete = True
+    for call in module.calls_of("add_argument"):
+        argument = _argument(call)
+        if argument is None:
+            complete = False
+        else:
+            arguments.append(argument)
+    # A parser that other code fills: `parents=`, `add_parser_arguments(parser)`, a function handed the parser.
+    parsers = module.calls_to("argparse.ArgumentParser")
+    alone = (
+        len(parsers) == 1 and "parents" not in parsers[0].keywords and not _is_handed_on(module, parsers[0])
+    )
+    complete = complete and alone
+    return CommandLine(tuple(arguments), bool(parsed) and not known_only, complete, tuple(parsed))
+
+
+def parsed_arguments(module: Module, node: ast.expr) -> bool:
+    """Whether an expression is what `parse_args` gave: by its binding, or as a parameter called like it."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "parse_args"
+    if not isinstance(node, ast.Name):
+        return False
+    for binding in module.reaching(node):
+        value = binding.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            if binding.kind == "assign" and value.func.attr == "parse_args":
+                return True
+            if binding.kind == "unpack" and value.func.attr == "parse_known_args" and binding.index == 0:
+                return True
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and binding.kind == "assign":
+            helper = module.functions.get(value.func.id)
+            if helper is not None and _returns_arguments(module, helper):
+                return True
+        if binding.kind == "parameter" and binding.name in _PARAMETERS:
+            return True
+    return False
+
+
+_PARAMETERS = ("args", "opt", "opts", "flags", "FLAGS", "arguments", "options", "hparams", "config", "cfg")
+"""Parameters that hold the parsed arguments where a file has one parser and hands them to its functions."""
+
+
+def _returns_arguments(module: Module, helper: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    returns = [
+        node.value for node in ast.walk(helper) if isinstance(node, ast.Return) and node.value is not None
+    ]
+    return bool(returns) and all(
+        parsed_arguments(module, value)
+        or (isinstance(value, ast.Tuple) and bool(value.elts) and parsed_arguments(module, value.elts[0]))
+        for value in returns
+    )
+
+
+def _argument(call: Call) -> Argument | None:
+    flags = [
+        module_text for one in call.node.args if (module_text := call.module.resolve(one).text) is not None
+    ]
+    if not flags or len(flags) != len(call.node.args) or any(one.arg is None for one in call.node.keywords):
+        return None
+    dest = call.argument("dest").text
+    if dest is None:
+        long = [flag for flag in flags if flag.startswith("--")] or flags
+        dest = long[0].lstrip("-").replace("-", "_")
+    action = call.argument("action")
+    kind = call.expression("type")
+    default = call.argument("default")
+    if default.is_absent and action.text in ("store_true", "store_false"):
+        default = known(action.text == "store_false", call.span)
+    type_name = call.module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None)
+    return Argument(
+        flags=tuple(flags),
+        dest=dest,
+        default=default.as_default() if not default.is_absent else ABSENT,
+        action=action.text if action.options else ("store" if action.is_absent else None),
+        type=type_name,
+        call=call,
+    )
+
+
+def _is_handed_on(module: Module, parser: Call) -> bool:
+    parent = module.parent(parser.node)
+    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
+        return True
+    name = parent.targets[0].id
+    return any(
+        isinstance(argument, ast.Name) and argument.id == name
+        for call in module.calls
+        for argument in call.node.args
+    )

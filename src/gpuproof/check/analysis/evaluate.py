@@ -1,0 +1,370 @@
+"""What an expression can be: known, a default that somebody may override, or unknown. When in doubt, unknown."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from gpuproof.check.analysis.argparse_model import parsed_arguments
+from gpuproof.check.analysis.evaluate_operators import (
+    arithmetic,
+    concatenate,
+    formatted,
+    is_textual,
+    joined_path,
+    percent,
+)
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.scopes import Binding
+from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Entries, Value, default, known, one_of
+from gpuproof.check.knowledge import container_env
+
+MAX_DEPTH = 40
+_PARAMETERS_OF_PIPELINES = frozenset(
+    {"ParameterString", "ParameterInteger", "ParameterFloat", "ParameterBoolean"}
+)
+_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv", "environ.get", "getenv", "os.environ.setdefault"})
+_SAME_AS_ARGUMENT = frozenset(
+    {
+        *(
+            "str",
+            "int",
+            "float",
+            "bool",
+            "list",
+            "tuple",
+            "pathlib.Path",
+            "pathlib.PurePosixPath",
+            "os.fspath",
+        ),
+        *(
+            "os.path.abspath",
+            "os.path.expanduser",
+            "os.path.normpath",
+            "os.path.realpath",
+            "pathlib.PurePath",
+        ),
+    }
+)
+
+
+def resolve(module: Module, node: ast.expr | None) -> Value:
+    """What an expression of a module can be.
+
+    Constants, names with a known binding, f-strings, `+`, `%`, `.format`, paths, mappings and what is taken from them,
+    ternaries, `args.name` of argparse, environment variables with a default, SageMaker's own `SM_*` paths, pipeline
+    parameters, and constants of a module beside this one.
+    """
+    if node is None:
+        return ABSENT
+    return _Resolver(module).value(node, 0).with_span(module.span(node))
+
+
+class _Resolver:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._open: set[ast.AST] = set()
+
+    def value(self, node: ast.expr, depth: int) -> Value:
+        handler = _HANDLERS.get(type(node))
+        if handler is None or depth > MAX_DEPTH or node in self._open:
+            return UNKNOWN
+        self._open.add(node)
+        try:
+            return handler(self, node, depth + 1)
+        finally:
+            self._open.discard(node)
+
+    def spanned(self, node: ast.expr, depth: int) -> Value:
+        return self.value(node, depth).with_span(self._module.span(node))
+
+    def constant(self, node: ast.Constant, _: int) -> Value:
+        return known(node.value)
+
+    def name(self, node: ast.Name, depth: int) -> Value:
+        bindings = self._module.reaching(node)
+        if not bindings:
+            return self._imported(self._module.names.imports.get(node.id))
+        return one_of(self._bound(binding, depth) for binding in bindings)
+
+    def attribute(self, node: ast.Attribute, depth: int) -> Value:
+        module = self._module
+        if parsed_arguments(module, node.value):
+            argument = module.project.command_line(module).by_dest(node.attr)
+            return argument.default if argument is not None and argument.default.options else UNKNOWN
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            return self._own_attribute(node, depth)
+        if node.attr in ("name", "value", "default_value"):
+            return self.value(node.value, depth) if node.attr == "default_value" else UNKNOWN
+        return self._imported(module.qualified(node))
+
+    def joined(self, node: ast.JoinedStr, depth: int) -> Value:
+        pieces: list[Value] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                plain = part.format_spec is None and part.conversion == -1
+                pieces.append(self.value(part.value, depth) if plain else UNKNOWN)
+            else:
+                pieces.append(self.value(part, depth))
+        return concatenate(pieces)
+
+    def binary(self, node: ast.BinOp, depth: int) -> Value:
+        left, right = self.value(node.left, depth), self.value(node.right, depth)
+        match node.op:
+            case ast.Add() if is_textual(left) or is_textual(right):
+                return concatenate([left, right])
+            case ast.Div() if is_textual(left):
+                return joined_path([left, right])
+            case ast.Mod() if left.text is not None:
+                return percent(left, right)
+            case _:
+                return arithmetic(node.op, left, right)
+
+    def unary(self, node: ast.UnaryOp, depth: int) -> Value:
+        value = self.value(node.operand, depth)
+        if isinstance(node.op, ast.USub) and value.number is not None:
+            return replace(value, options=(-value.number,))
+        if isinstance(node.op, ast.Not) and value.flag is not None:
+            return replace(value, options=(not value.flag,))
+        return UNKNOWN
+
+    def boolean(self, node: ast.BoolOp, depth: int) -> Value:
+        values = [self.value(one, depth) for one in node.values]
+        if isinstance(node.op, ast.Or):
+            # `given or "fallback"`: the fallback holds unless something was given.
+            if values[-1].options and not values[0].options:
+                return values[-1].as_default()
+            return next((one for one in values if one.options and one.value), UNKNOWN)
+        return UNKNOWN
+
+    def ternary(self, node: ast.IfExp, depth: int) -> Value:
+        test = self.value(node.test, depth)
+        if test.is_known and test.flag is not None:
+            return self.value(node.body if test.flag else node.orelse, depth)
+        return one_of([self.value(node.body, depth), self.value(node.orelse, depth)])
+
+    def mapping(self, node: ast.Dict, depth: int) -> Value:
+        entries = Entries()
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                self._merge(entries, self.value(value, depth))
+                continue
+            name = self.value(key, depth)
+            if name.is_known and isinstance(name.value, (str, int, float, bool)):
+                entries[name.value] = self.spanned(value, depth)
+            else:
+                entries.complete = False
+        return known(entries)
+
+    def sequence(self, node: ast.List | ast.Tuple, depth: int) -> Value:
+        if any(isinstance(one, ast.Starred) for one in node.elts):
+            return UNKNOWN
+        return known(tuple(self.spanned(one, depth) for one in node.elts))
+
+    def subscript(self, node: ast.Subscript, depth: int) -> Value:
+        if self._module.qualified(node.value) == "os.environ":
+            variable = self.value(node.slice, depth).text
+            path = container_env.path_of(variable) if variable else None
+            return default(path) if path else UNKNOWN
+        container, key = self.value(node.value, depth), self.value(node.slice, depth)
+        if not key.is_known or len(container.options) != 1:
+            return UNKNOWN
+        if container.items is not None and isinstance(key.value, int):
+            items = container.items
+            return items[key.value] if -len(items) <= key.value < len(items) else UNKNOWN
+        if container.entries is not None and key.value in container.entries:
+            return container.entries[key.value]
+        return UNKNOWN
+
+    def call(self, node: ast.Call, depth: int) -> Value:
+        made = Call(node, self._module)
+        name = made.name or (node.func.id if isinstance(node.func, ast.Name) else "")
+        if name == "dict":
+            return self._dictionary(node, depth)
+        if name in ("os.path.join", "posixpath.join"):
+            return self._path(node, depth)
+        if name in _SAME_AS_ARGUMENT and node.args:
+            return self._converted(name, node, depth)
+        if name in _ENVIRONMENT and node.args:
+            return self._environment(node, depth)
+        if name.rpartition(".")[2] in _PARAMETERS_OF_PIPELINES:
+            value = made.expression("default_value", 1)
+            return self.value(value, depth).as_default() if value is not None else UNKNOWN
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node, node.func, depth)
+        return UNKNOWN
+
+    def _method(self, node: ast.Call, function: ast.Attribute, depth: int) -> Value:
+        receiver = self.value(function.value, depth)
+        arguments = [self.value(one, depth) for one in node.args]
+        match function.attr:
+            case "format" if receiver.text is not None:
+                return formatted(
+                    receiver, arguments, {k.arg: self.value(k.value, depth) for k in node.keywords}
+                )
+            case "joinpath" if is_textual(receiver):
+                return joined_path([receiver, *arguments])
+            case "get" if receiver.entries is not None and arguments and arguments[0].is_known:
+                found = receiver.at(arguments[0].value)
+                fallback = arguments[1] if len(arguments) > 1 else known(None)
+                return fallback if found.is_absent else found
+            case "lower" | "upper" | "strip" | "rstrip" | "lstrip" if (
+                receiver.text is not None and not arguments
+            ):
+                return replace(receiver, options=(getattr(receiver.text, function.attr)(),))
+            case "copy" if receiver.entries is not None:
+                return receiver
+            case "as_posix" if receiver.text is not None:
+                return receiver
+            case "replace" if receiver.text is not None and len(arguments) == 2:
+                old, new = arguments[0].text, arguments[1].text
+                if old is None or new is None:
+                    return UNKNOWN
+                return replace(receiver, options=(receiver.text.replace(old, new),))
+            case _:
+                return UNKNOWN
+
+    def _bound(self, binding: Binding, depth: int) -> Value:
+        if binding.kind == "parameter":
+            # What callers hand over is theirs to say; without a word, the default holds.
+            return self.value(binding.value, depth).as_default() if binding.value is not None else UNKNOWN
+        if binding.value is None:
+            return UNKNOWN
+        if binding.kind == "assign":
+            value = self.value(binding.value, depth)
+            return self._grown(binding, value, depth) if value.entries is not None else value
+        if binding.kind == "unpack" and binding.index is not None:
+            items = self.value(binding.value, depth).items
+            return items[binding.index] if items is not None and binding.index < len(items) else UNKNOWN
+        return UNKNOWN
+
+    def _grown(self, binding: Binding, value: Value, depth: int) -> Value:
+        """A mapping with what `d["key"] = value` adds to it; open where other code may change it."""
+        entries = Entries(value.entries or {})
+        entries.complete = bool(value.entries and value.entries.complete)
+        for use in self._module.tree.nodes(ast.Name):
+            if use.id != binding.name or isinstance(use.ctx, ast.Store):
+                continue
+            if not any(binding is seen for seen in self._module.names.visible(use.id, use)):
+                # Another function's name, spelled alike.
+                continue
+            parent = self._module.parent(use)
+            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
+                self._stored_in(entries, parent, depth)
+            elif isinstance(parent, ast.Attribute) and parent.attr in (
+                "update",
+                "setdefault",
+                "pop",
+                "clear",
+            ):
+                entries.complete = False
+                if parent.attr in ("pop", "clear", "update"):
+                    return UNKNOWN
+        return replace(value, options=(entries,))
+
+    def _stored_in(self, entries: Entries, target: ast.Subscript, depth: int) -> None:
+        statement = self._module.parent(target)
+        key = self.value(target.slice, depth)
+        if not key.is_known or not isinstance(key.value, (str, int)):
+            entries.complete = False
+            return
+        simple = (
+            isinstance(statement, ast.Assign) and len(statement.targets) == 1 and key.value not in entries
+        )
+        entries[key.value] = self.spanned(statement.value, depth) if simple else UNKNOWN  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+
+    def _own_attribute(self, node: ast.Attribute, depth: int) -> Value:
+        owner = self._module.enclosing(node, ast.ClassDef)
+        if owner is None:
+            return UNKNOWN
+        stores = [
+            other
+            for other in self._module.tree.nodes(ast.Attribute)
+            if other.attr == node.attr
+            and isinstance(other.ctx, ast.Store)
+            and self._module.tree.is_within(other, owner)
+        ]
+        if not stores and (own := self._module.names.bindings(owner).get(node.attr)):
+            return one_of(self._bound(binding, depth) for binding in own)
+        statement = self._module.parent(stores[0]) if len(stores) == 1 else None
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            return self.value(statement.value, depth)
+        return UNKNOWN
+
+    def _imported(self, qualified: str | None) -> Value:
+        """A constant of a module of the same project, by its qualified name."""
+        if not qualified:
+            return UNKNOWN
+        holder, _, constant = qualified.rpartition(".")
+        other = self._module.project.sibling(self._module, holder) if holder else None
+        if other is None or other is self._module:
+            return UNKNOWN
+        bindings = other.names.bindings(other.tree.root).get(constant, [])
+        if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
+            return UNKNOWN
+        return resolve(other, bindings[0].value)
+
+    def _dictionary(self, node: ast.Call, depth: int) -> Value:
+        entries = Entries()
+        for argument in node.args:
+            self._merge(entries, self.value(argument, depth))
+        for one in node.keywords:
+            if one.arg is None:
+                self._merge(entries, self.value(one.value, depth))
+            else:
+                entries[one.arg] = self.spanned(one.value, depth)
+        return known(entries)
+
+    def _merge(self, entries: Entries, value: Value) -> None:
+        if value.entries is None:
+            entries.complete = False
+            return
+        entries.update(value.entries)
+        entries.complete = entries.complete and value.entries.complete
+
+    def _path(self, node: ast.Call, depth: int) -> Value:
+        if any(isinstance(one, ast.Starred) for one in node.args):
+            return UNKNOWN
+        return joined_path([self.value(one, depth) for one in node.args])
+
+    def _converted(self, name: str, node: ast.Call, depth: int) -> Value:
+        value = self.value(node.args[0], depth)
+        if name in ("pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"):
+            return joined_path([self.value(one, depth) for one in node.args])
+        convert: Callable[[Any], Any] | None = {"str": str, "int": int, "float": float, "bool": bool}.get(
+            name
+        )
+        if convert is None or not value.options or value.entries is not None or value.items is not None:
+            return value
+        try:
+            return replace(value, options=tuple(convert(option) for option in value.options))
+        except (TypeError, ValueError):
+            return UNKNOWN
+
+    def _environment(self, node: ast.Call, depth: int) -> Value:
+        variable = self.value(node.args[0], depth).text
+        if variable and (path := container_env.path_of(variable)):
+            return default(path)
+        fallback = node.args[1] if len(node.args) > 1 else None
+        if fallback is None:
+            fallback = next((one.value for one in node.keywords if one.arg == "default"), None)
+        return self.value(fallback, depth).as_default() if fallback is not None else UNKNOWN
+
+
+_HANDLERS: dict[type[ast.expr], Callable[[_Resolver, Any, int], Value]] = {
+    ast.Constant: _Resolver.constant,
+    ast.Name: _Resolver.name,
+    ast.Attribute: _Resolver.attribute,
+    ast.JoinedStr: _Resolver.joined,
+    ast.BinOp: _Resolver.binary,
+    ast.UnaryOp: _Resolver.unary,
+    ast.BoolOp: _Resolver.boolean,
+    ast.IfExp: _Resolver.ternary,
+    ast.Dict: _Resolver.mapping,
+    ast.List: _Resolver.sequence,
+    ast.Tuple: _Resolver.sequence,
+    ast.Subscript: _Resolver.subscript,
+    ast.Call: _Resolver.call,
+}

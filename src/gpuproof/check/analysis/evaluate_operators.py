@@ -1,0 +1,97 @@
+"""Putting values together: texts, paths, formats and numbers of which some parts may be unknown."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Sequence
+
+from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, default, known
+
+
+def is_textual(value: Value) -> bool:
+    """Whether a value is a text, or one of which the beginning or the end is known."""
+    return value.text is not None or bool(value.prefix or value.suffix)
+
+
+def concatenate(pieces: Sequence[Value]) -> Value:
+    """The pieces one after the other; where some are unknown, how the whole begins and ends."""
+    if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
+        text = "".join(str(piece.value) for piece in pieces)
+        return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
+    return Value(
+        "unknown", prefix=_known_begin(pieces), suffix=_known_begin(list(reversed(pieces)), at_end=True)
+    )
+
+
+def _known_begin(pieces: Sequence[Value], at_end: bool = False) -> str:
+    text = ""
+    for piece in pieces:
+        value = piece.value
+        if value is None or isinstance(value, (Entries, tuple)):
+            rest = piece.suffix if at_end else piece.prefix
+            return rest + text if at_end else text + rest
+        text = f"{value}{text}" if at_end else f"{text}{value}"
+    return text
+
+
+def joined_path(pieces: Sequence[Value]) -> Value:
+    """What `os.path.join` makes of the pieces."""
+    if pieces and all(piece.text is not None for piece in pieces):
+        text = posixpath.join(*(str(piece.text) for piece in pieces))
+        return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
+    separated: list[Value] = []
+    for index, piece in enumerate(pieces):
+        if index:
+            separated.append(known("/"))
+        separated.append(piece)
+    return concatenate(separated)
+
+
+def percent(left: Value, right: Value) -> Value:
+    """A text with `%` and what follows it."""
+    values = right.items if right.items is not None else (right,)
+    text = left.text or ""
+    if all(one.is_sure and len(one.options) == 1 for one in values):
+        try:
+            result = text % tuple(one.value for one in values)
+        except (TypeError, ValueError, KeyError):
+            return UNKNOWN
+        sure = left.certainty == "known" and all(one.certainty == "known" for one in values)
+        return known(result) if sure else default(result)
+    return Value("unknown", prefix=text.partition("%")[0])
+
+
+def formatted(template: Value, arguments: Sequence[Value], named: dict[str | None, Value]) -> Value:
+    """What `.format` makes of a text."""
+    values = [*arguments, *named.values()]
+    text = template.text or ""
+    if None not in named and all(len(one.options) == 1 for one in values):
+        try:
+            result = text.format(
+                *(one.value for one in arguments), **{str(key): one.value for key, one in named.items()}
+            )
+        except (IndexError, KeyError, ValueError, AttributeError, TypeError):
+            return UNKNOWN
+        sure = all(one.certainty == "known" for one in (template, *values))
+        return known(result) if sure else default(result)
+    return Value("unknown", prefix=text.partition("{")[0], suffix=text.rpartition("}")[2])
+
+
+def arithmetic(operator: ast.operator, left: Value, right: Value) -> Value:
+    """Sum, difference, product or whole quotient of two numbers."""
+    one, other = left.number, right.number
+    if one is None or other is None:
+        return UNKNOWN
+    match operator:
+        case ast.Add():
+            result = one + other
+        case ast.Sub():
+            result = one - other
+        case ast.Mult():
+            result = one * other
+        case ast.FloorDiv() if other:
+            result = one // other
+        case _:
+            return UNKNOWN
+    return known(result) if left.certainty == right.certainty == "known" else default(result)

@@ -1,0 +1,85 @@
+"""How far a script reaches: the project's own modules that it imports, and imports that nobody here can see into."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.source.span import Unit
+
+MOST = 50
+"""A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
+
+
+def local_modules(script: Module) -> list[Module]:
+    """The script and the modules of its project that it imports, directly or not; the script first, `MOST` at most."""
+    return [script, *map(script.project.module_if_asked, local_units(script)[1:])]
+
+
+def local_units(script: Module) -> tuple[Unit, ...]:
+    """The texts of `local_modules`; cheaper where no syntax is needed."""
+    project = script.project
+
+    def reached() -> tuple[Unit, ...]:
+        found = [script.unit]
+        for unit in found:
+            for other in project.once("imports", unit, lambda unit=unit: _imported(script, unit)):
+                if other not in found and len(found) < MOST:
+                    found.append(other)
+        return tuple(found)
+
+    return project.once("reach", script.unit, reached)
+
+
+def unseen_imports(script: Module) -> list[str]:
+    """What the script imports that is neither its project's own nor a library known to leave devices alone.
+
+    An import that is not in this list cannot have moved a model to the GPU or started processes behind the script's
+    back. One that is in it may have.
+    """
+    if len(local_units(script)) >= MOST:
+        return ["more than can be read"]
+    return script.project.once("unseen", script.unit, lambda: _unseen(script))
+
+
+@cache
+def quiet_libraries() -> frozenset[str]:
+    """Libraries that neither move tensors nor start processes for a script, from `data/quiet_libraries.csv`."""
+    path = Path(__file__).parents[1] / "data" / "quiet_libraries.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return frozenset(row["import"] for row in csv.DictReader(file))
+
+
+def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:
+    module = script.project.module(unit)
+    if module is None:
+        return ()
+    names = sorted(module.names.modules | set(module.names.imports.values()))
+    found = [script.project.sibling_unit(module, name) for name in names]
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def _unseen(script: Module) -> list[str]:
+    unseen: set[str] = set()
+    for module in local_modules(script):
+        if module.names.has_star:
+            unseen.add("*")
+        for name in module.names.modules:
+            root = name.partition(".")[0]
+            if root in sys.stdlib_module_names or root in quiet_libraries():
+                continue
+            if module.project.sibling_unit(module, name) is None and not _is_own_package(module, name):
+                unseen.add(root or name)
+    return sorted(unseen)
+
+
+def _is_own_package(module: Module, name: str) -> bool:
+    """`from . import losses`: the package itself is nothing to look into, its members are."""
+    prefix = name if name.endswith(".") else name + "."
+    members = [one for one in module.names.imports.values() if one.startswith(prefix)]
+    return bool(members) and all(
+        module.project.sibling_unit(module, member) is not None for member in members
+    )

@@ -1,0 +1,88 @@
+"""Which bindings of a name may hold where it is used: the last one that must have run, and those after it that may."""
+
+from __future__ import annotations
+
+import ast
+
+from gpuproof.check.analysis.scopes import Binding, Names
+from gpuproof.check.analysis.syntax_index import Tree
+
+
+def reaching(tree: Tree, names: Names, name: str, at: ast.AST) -> list[Binding]:
+    """The bindings that a use of the name may see, the surest first; empty where nothing binds it here.
+
+    Inside a function that uses an outer name, any binding of that name may hold. In one scope, it is the last binding
+    before the use that the use cannot be reached without, every conditional one after it, and what a loop around both
+    carries over from its end.
+    """
+    bindings = names.visible(name, at)
+    if len(bindings) < 2:
+        return bindings
+    if names.scope(at) is not bindings[0].scope:
+        return bindings
+    path = _path(tree, at)
+    here = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
+    found: list[Binding] = []
+    for binding in reversed(bindings):
+        if _ends(tree, binding) > here:
+            if _in_loop_with(tree, binding.node, path):
+                found.append(binding)
+            continue
+        found.append(binding)
+        if _must_have_run(tree, binding, path):
+            break
+    return list(reversed(found)) or bindings
+
+
+def _path(tree: Tree, node: ast.AST) -> dict[ast.AST, ast.AST]:
+    """Each ancestor of a node, with its child on the way there."""
+    path: dict[ast.AST, ast.AST] = {}
+    child = node
+    for ancestor in tree.ancestors(node):
+        path[ancestor] = child
+        child = ancestor
+    return path
+
+
+def _ends(tree: Tree, binding: Binding) -> tuple[int, int]:
+    """Where the binding takes effect: after its whole statement; for a loop's or with's name, at the name."""
+    if binding.kind in ("assign", "unpack", "augmented"):
+        statement = tree.statement(binding.node)
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            return statement.end_lineno or 0, statement.end_col_offset or 0
+    return getattr(binding.node, "lineno", 0), getattr(binding.node, "col_offset", 0)
+
+
+def _must_have_run(tree: Tree, binding: Binding, path: dict[ast.AST, ast.AST]) -> bool:
+    if binding.kind == "parameter":
+        return True
+    node: ast.AST | None = tree.statement(binding.node)
+    if isinstance(node, (ast.For, ast.AsyncFor)) and binding.kind == "loop":
+        return node in path and path[node] in node.body
+    while node is not None:
+        parent = tree.parents.get(node)
+        if parent is None:
+            return False
+        if parent in path:
+            return _same_branch(parent, node, path[parent])
+        passes = isinstance(parent, (ast.With, ast.AsyncWith))
+        if isinstance(parent, ast.Try):
+            passes = node in parent.body or node in parent.finalbody
+        if not passes:
+            return False
+        node = parent
+    return False
+
+
+def _same_branch(parent: ast.AST, one: ast.AST, other: ast.AST) -> bool:
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and one in block:
+            return other in block
+    return True
+
+
+def _in_loop_with(tree: Tree, node: ast.AST, path: dict[ast.AST, ast.AST]) -> bool:
+    return any(
+        isinstance(one, (ast.For, ast.AsyncFor, ast.While)) and one in path for one in tree.ancestors(node)
+    )

@@ -1,0 +1,353 @@
+"""What kind of thing an expression is, by following it to where it was made: a tensor, a module, a loader, a client."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from gpuproof.check.analysis.known_types import (
+    DATASET_MAKERS,
+    DATASET_METHODS,
+    ESTIMATORS,
+    MOVERS,
+    NO_MODULES,
+    TENSOR_FACTORIES,
+    TENSOR_METHODS,
+    TORCH_MODULES,
+    WRAPPERS,
+)
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.scopes import Binding
+
+Device = Literal["cpu", "gpu"]
+"""`gpu` means moved to some device, which may turn out to be a CPU where the script finds no GPU."""
+
+
+class Tag(StrEnum):
+    """Kinds of things that rules ask about."""
+
+    TENSOR = "tensor"
+    MODULE = "module"
+    """A `torch.nn.Module`, wrapped in DDP or not."""
+    OPTIMIZER = "optimizer"
+    LOADER = "loader"
+    """A `torch.utils.data.DataLoader`."""
+    BATCH = "batch"
+    """What a loader yields, whole: a list, tuple or mapping of tensors."""
+    TF_DATASET = "tf_dataset"
+    KERAS_MODEL = "keras_model"
+    STRATEGY = "strategy"
+    """A `tf.distribute` strategy."""
+    ESTIMATOR = "estimator"
+    SDK_MODEL = "sdk_model"
+    """A model of SageMaker's SDK that can be deployed."""
+    PREDICTOR = "predictor"
+    CLIENT = "client"
+    """A boto3 client or resource."""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What an expression is.
+
+    Args:
+        tag: its kind; None when unknown.
+        device: of tensors, batches and modules: where it certainly is; None when unknown.
+    """
+
+    tag: Tag | None = None
+    device: Device | None = None
+
+
+NOTHING = Tagged()
+MAX_DEPTH = 12
+
+
+def tagged(module: Module, node: ast.expr | None, depth: int = 0) -> Tagged:
+    """What an expression of a module is; `Tagged()` when unknown."""
+    if node is None or depth > MAX_DEPTH:
+        return NOTHING
+    match node:
+        case ast.Name():
+            return _of_name(module, node, depth)
+        case ast.Call():
+            return _of_call(module, node, depth)
+        case ast.Attribute(value=ast.Name(id="self")):
+            return _of_own_attribute(module, node, depth)
+        case ast.Subscript(value=value):
+            inner = tagged(module, value, depth + 1)
+            return replace(inner, tag=Tag.TENSOR) if inner.tag in (Tag.BATCH, Tag.TENSOR) else NOTHING
+        case ast.Attribute(value=value, attr="module"):
+            return tagged(module, value, depth + 1)
+        case ast.BinOp(left=left, right=right):
+            one, other = tagged(module, left, depth + 1), tagged(module, right, depth + 1)
+            return one if one.tag is Tag.TENSOR else other if other.tag is Tag.TENSOR else NOTHING
+        case ast.IfExp(body=body, orelse=orelse):
+            return _same([tagged(module, body, depth + 1), tagged(module, orelse, depth + 1)])
+        case _:
+            return NOTHING
+
+
+def _of_name(module: Module, node: ast.Name, depth: int) -> Tagged:
+    bindings = module.reaching(node)
+    if not bindings:
+        return NOTHING
+    found = _same([_of_binding(module, one, depth) for one in bindings])
+    if found.tag is Tag.MODULE and found.device == "cpu" and _moved_in_place(module, node):
+        return replace(found, device="gpu")
+    return found
+
+
+def _same(options: list[Tagged]) -> Tagged:
+    """What all options agree on."""
+    first = options[0]
+    if any(one.tag is not first.tag for one in options):
+        return NOTHING
+    return first if all(one.device == first.device for one in options) else Tagged(first.tag)
+
+
+def _of_binding(module: Module, binding: Binding, depth: int) -> Tagged:
+    match binding.kind:
+        case "assign" | "with":
+            return tagged(module, binding.value, depth + 1)
+        case "loop":
+            return _of_loop(module, binding, depth)
+        case "unpack" if binding.value is not None:
+            inner = tagged(module, binding.value, depth + 1)
+            return replace(inner, tag=Tag.TENSOR) if inner.tag is Tag.BATCH else NOTHING
+        case "parameter":
+            return _of_parameter(module, binding, depth)
+        case _:
+            return NOTHING
+
+
+def _of_loop(module: Module, binding: Binding, depth: int) -> Tagged:
+    iterated = _iterated(module, binding.value)
+    inner = tagged(module, iterated.value, depth + 1)
+    if inner.tag is Tag.LOADER:
+        whole = binding.index is None and not iterated.counted
+        # `for i, batch in enumerate(loader)`, `for i, (x, y) in ...`: the counter is no tensor.
+        if iterated.counted and binding.index == 0:
+            return NOTHING
+        return Tagged(
+            Tag.BATCH if whole or (iterated.counted and _is_direct(module, binding)) else Tag.TENSOR, "cpu"
+        )
+    return NOTHING
+
+
+@dataclass(frozen=True)
+class _Iterated:
+    value: ast.expr | None
+    counted: bool = False
+
+
+def _iterated(module: Module, node: ast.expr | None) -> _Iterated:
+    """What `enumerate(tqdm(loader))` goes through."""
+    counted = False
+    for _ in range(4):
+        made = module.origin(node)
+        if not isinstance(made, ast.Call) or not made.args:
+            break
+        name = (
+            module.qualified(made.func) or (made.func.id if isinstance(made.func, ast.Name) else "")
+        ).split(".")[-1]
+        if name not in ("enumerate", "tqdm", "trange", "iter", "track"):
+            break
+        counted = counted or name == "enumerate"
+        node = made.args[0]
+    return _Iterated(node, counted)
+
+
+def _is_direct(module: Module, binding: Binding) -> bool:
+    """Whether a name is an item of the loop's own tuple: `batch` of `for i, batch in`, not `x` of `for i, (x, y) in`."""
+    parent = module.parent(binding.node)
+    return isinstance(parent, (ast.Tuple, ast.List)) and isinstance(
+        module.parent(parent), (ast.For, ast.AsyncFor)
+    )
+
+
+def _of_parameter(module: Module, binding: Binding, depth: int) -> Tagged:
+    """What every call in this file hands to a function's parameter, by position or keyword."""
+    function = binding.scope
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > 4:
+        return NOTHING
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    calls = [one for one in module.calls_of(function.name) if module.own_function(one) is function]
+    if not calls or binding.name not in names:
+        return NOTHING
+    given = [one.expression(binding.name, names.index(binding.name)) for one in calls]
+    if any(one is None for one in given):
+        return NOTHING
+    return _same([tagged(module, one, depth + 3) for one in given])
+
+
+def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Tagged:
+    owner = module.enclosing(node, ast.ClassDef)
+    if owner is None:
+        return NOTHING
+    stores = [
+        other
+        for other in module.nodes(ast.Attribute)
+        if other.attr == node.attr
+        and isinstance(other.ctx, ast.Store)
+        and module.tree.is_within(other, owner)
+    ]
+    statements = [module.parent(one) for one in stores]
+    values = [one.value for one in statements if isinstance(one, ast.Assign) and len(one.targets) == 1]
+    if not values or len(values) != len(stores):
+        return NOTHING
+    found = _same([tagged(module, one, depth + 2) for one in values])
+    # A module inside a module goes where the outer one goes.
+    return Tagged(found.tag) if found.tag is Tag.MODULE else found
+
+
+def _of_call(module: Module, node: ast.Call, depth: int) -> Tagged:
+    call = module.call(node) or Call(node, module)
+    if call.name is not None:
+        named = _of_named(call, depth)
+        if named.tag is not None:
+            return named
+    if isinstance(node.func, ast.Name):
+        return _of_own(module, node, depth)
+    if call.receiver is not None:
+        return _of_method(module, call, tagged(module, call.receiver, depth + 1))
+    return NOTHING
+
+
+def _of_named(call: Call, depth: int) -> Tagged:
+    name, module = call.name or "", call.module
+    last = name.rpartition(".")[2]
+    if name.startswith("torch.optim.") and last[:1].isupper() and "lr_scheduler" not in name:
+        return Tagged(Tag.OPTIMIZER)
+    if name.endswith("data.DataLoader") or name == "DataLoader":
+        return Tagged(Tag.LOADER)
+    if name in TENSOR_FACTORIES:
+        return Tagged(Tag.TENSOR, _device_of(call))
+    if name.endswith(WRAPPERS) and call.node.args:
+        return tagged(module, call.node.args[0], depth + 1)
+    if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
+        return Tagged(Tag.MODULE, "cpu")
+    if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
+        moved = not call.argument("device_map").is_absent
+        return Tagged(Tag.MODULE, None if moved else "cpu")
+    if name.startswith("tensorflow.data.") and last.startswith(DATASET_MAKERS):
+        return Tagged(Tag.TF_DATASET)
+    if last in (
+        "image_dataset_from_directory",
+        "text_dataset_from_directory",
+        "timeseries_dataset_from_array",
+    ):
+        return Tagged(Tag.TF_DATASET)
+    if name.startswith("tensorflow.distribute.") and last.endswith("Strategy"):
+        return Tagged(Tag.STRATEGY)
+    if _is_keras(name) and (
+        last in ("Sequential", "Model", "load_model", "clone_model") or ".applications." in name
+    ):
+        return Tagged(Tag.KERAS_MODEL)
+    if name.startswith("sagemaker."):
+        return _of_sdk(last)
+    if name in ("boto3.client", "boto3.resource"):
+        return Tagged(Tag.CLIENT)
+    return NOTHING
+
+
+def _of_sdk(last: str) -> Tagged:
+    if last in ESTIMATORS:
+        return Tagged(Tag.ESTIMATOR)
+    if last.endswith("Predictor") and last[:1].isupper():
+        return Tagged(Tag.PREDICTOR)
+    if last.endswith("Model") and last[:1].isupper():
+        return Tagged(Tag.SDK_MODEL)
+    return NOTHING
+
+
+def _of_own(module: Module, node: ast.Call, depth: int) -> Tagged:
+    """A class or function of this file."""
+    assert isinstance(node.func, ast.Name)
+    owner = module.classes.get(node.func.id)
+    if owner is not None:
+        bases = list(module.bases(owner))
+        if any(
+            base in ("torch.nn.Module", "torch.jit.ScriptModule") or base.startswith("torch.nn.")
+            for base in bases
+        ):
+            own = module.text(owner)
+            # A model that moves itself or its input in its own methods is not certainly on the CPU.
+            return Tagged(Tag.MODULE, None if ".to(" in own or "cuda" in own or "device" in own else "cpu")
+        if any(_is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
+            return Tagged(Tag.KERAS_MODEL)
+        return NOTHING
+    call = module.call(node)
+    function = module.own_function(call) if call is not None else None
+    if function is None:
+        return NOTHING
+    returns = [
+        one.value
+        for one in ast.walk(function)
+        if isinstance(one, ast.Return) and one.value is not None and module.function_of(one) is function
+    ]
+    return _same([tagged(module, one, depth + 3) for one in returns]) if returns else NOTHING
+
+
+def _of_method(module: Module, call: Call, receiver: Tagged) -> Tagged:
+    match receiver.tag:
+        case Tag.TENSOR | Tag.MODULE | Tag.BATCH if call.method in MOVERS:
+            return replace(receiver, device=_moved_to(module, call, receiver))
+        case Tag.TENSOR | Tag.MODULE if call.method == "cpu":
+            return replace(receiver, device="cpu")
+        case Tag.TENSOR if call.method in TENSOR_METHODS:
+            return receiver
+        case Tag.MODULE if call.method in (
+            "train",
+            "eval",
+            "float",
+            "half",
+            "double",
+            "bfloat16",
+            "requires_grad_",
+        ):
+            return receiver
+        case Tag.TF_DATASET if call.method in DATASET_METHODS:
+            return receiver
+        case Tag.ESTIMATOR | Tag.SDK_MODEL if call.method == "deploy":
+            return Tagged(Tag.PREDICTOR)
+        case Tag.ESTIMATOR if call.method == "create_model":
+            return Tagged(Tag.SDK_MODEL)
+        case _:
+            return NOTHING
+
+
+def _moved_to(module: Module, call: Call, receiver: Tagged) -> Device | None:
+    if call.method == "cuda":
+        return "gpu"
+    target = call.expression("device", 0)
+    if target is None:
+        return receiver.device
+    if (module.qualified(target) or "").startswith("torch.") and (
+        module.qualified(target) or ""
+    ) != "torch.device":
+        # `.to(torch.float16)` changes the type and stays where it is.
+        return receiver.device
+    text = module.resolve(target).text
+    return "cpu" if text == "cpu" else "gpu"
+
+
+def _device_of(call: Call) -> Device | None:
+    device = call.argument("device")
+    if device.is_absent:
+        return "cpu"
+    return "cpu" if device.text == "cpu" else None if device.is_unknown and call.is_open else "gpu"
+
+
+def _moved_in_place(module: Module, name: ast.Name) -> bool:
+    """Whether `model.to(device)` or `model.cuda()` is called on the name anywhere: modules move in place."""
+    return any(
+        isinstance(call.receiver, ast.Name) and call.receiver.id == name.id
+        for call in module.calls_of("to", "cuda")
+    )
+
+
+def _is_keras(name: str) -> bool:
+    return name.startswith(("keras.", "tensorflow.keras.", "tf_keras.", "tensorflow.python.keras."))

@@ -1,0 +1,1 @@
+"""The documentation page of each rule, built from its docstring, and the examples that are its tests."""

@@ -1,0 +1,86 @@
+"""Making fixes: edits that rules ask for by node, placed so that the text around them stays as it is."""
+
+from __future__ import annotations
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.rule import Edit
+from gpuproof.check.source.span import Span
+
+
+def replace_node(module: Module, node: ast.AST, text: str) -> Edit:
+    """A node's source replaced."""
+    return Edit(module.span(node), text)
+
+
+def wrap(module: Module, node: ast.AST, before: str, after: str) -> tuple[Edit, ...]:
+    """Text before and after a node."""
+    span = module.span(node)
+    start = Span(span.unit, span.line, span.column, span.line, span.column)
+    end = Span(span.unit, span.end_line, span.end_column, span.end_line, span.end_column)
+    return Edit(start, before), Edit(end, after)
+
+
+def add_keyword(call: Call, text: str) -> Edit:
+    """`keyword=value` after a call's last argument, on a line of its own where its last argument has one."""
+    module, node = call.module, call.node
+    arguments: list[ast.AST] = [*node.args, *node.keywords]
+    arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+    whole = module.span(node)
+    if not arguments:
+        at = Span(whole.unit, whole.end_line, whole.end_column - 1, whole.end_line, whole.end_column - 1)
+        return Edit(at, text)
+    last = module.span(arguments[-1])
+    at = Span(last.unit, last.end_line, last.end_column, last.end_line, last.end_column)
+    own_line = whole.end_line > last.end_line and last.line > whole.line
+    if own_line:
+        indent = module.unit.lines[last.line - 1][: last.column - 1]
+        if not indent.strip():
+            return Edit(at, f",\n{indent}{text}")
+    return Edit(at, f", {text}")
+
+
+def drop_keyword(call: Call, name: str) -> Edit | None:
+    """A keyword taken out of a call with one comma; None where it is not written there."""
+    module, node = call.module, call.node
+    arguments: list[ast.AST] = [*node.args, *node.keywords]
+    arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
+    index = next(
+        (i for i, one in enumerate(arguments) if isinstance(one, ast.keyword) and one.arg == name), None
+    )
+    if index is None:
+        return None
+    own = module.span(arguments[index])
+    if index + 1 < len(arguments):
+        following = module.span(arguments[index + 1])
+        return Edit(Span(own.unit, own.line, own.column, following.line, following.column), "")
+    if index > 0:
+        before = module.span(arguments[index - 1])
+        return Edit(Span(own.unit, before.end_line, before.end_column, own.end_line, own.end_column), "")
+    return Edit(own, "")
+
+
+def insert_line(module: Module, before: ast.stmt, text: str) -> Edit:
+    """A statement on a line of its own before another, indented as that one is."""
+    span = module.span(before)
+    line = module.unit.lines[span.line - 1]
+    indent = line[: len(line) - len(line.lstrip())]
+    at = Span(span.unit, span.line, 1, span.line, 1)
+    return Edit(at, f"{indent}{text}\n")
+
+
+def delete_statement(module: Module, statement: ast.stmt) -> Edit | None:
+    """A whole statement with its lines; None where it shares a line, or where its block would be left empty."""
+    parent = module.parent(statement)
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and statement in block and len(block) == 1:
+            return None
+    span = module.span(statement)
+    lines = module.unit.lines
+    before = lines[span.line - 1][: span.column - 1]
+    after = lines[span.end_line - 1][span.end_column - 1 :].partition("#")[0]
+    if before.strip() or after.strip() or span.end_line >= len(lines):
+        return None
+    return Edit(Span(span.unit, span.line, 1, span.end_line + 1, 1), "")

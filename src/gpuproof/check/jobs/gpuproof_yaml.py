@@ -1,0 +1,85 @@
+"""Jobs that a `gpuproof.yaml` describes, with the line of each value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.source.span import Span, Unit
+
+if TYPE_CHECKING:
+    from gpuproof.check.project import Project
+    from gpuproof.jobs.yaml_sections import Section
+
+
+def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+    """The jobs of a `gpuproof.yaml`; nothing from one that is no description."""
+    from gpuproof.jobs import yaml_reader, yaml_sections  # pydantic and yaml: only where such a file is
+
+    found, _ = yaml_sections.split(yaml_reader.read(unit.source.encode()))
+    for section in found:
+        yield _job(section, unit, project)
+
+
+def problems(unit: Unit) -> list[tuple[int, str]]:
+    """What `gpuproof run` would say is wrong with a `gpuproof.yaml`: line and sentence."""
+    from gpuproof.errors import GPUproofError
+    from gpuproof.jobs.load import load_jobs
+
+    try:
+        load_jobs(Path(unit.path))
+    except GPUproofError as error:
+        found = [re.match(r".*?:(\d+): (.*)", line) for line in error.message.splitlines()]
+        return [(int(one.group(1)), one.group(2)) for one in found if one] or [(1, error.message)]
+    return []
+
+
+def _job(section: Section, unit: Unit, project: Project) -> JobDefinition:
+    value = _value(section, unit, (), section.data)
+    channels = {str(name): one for name, one in value.at("inputs").parts.items()}
+    arguments = {str(key): one for key, one in value.parts.items()}
+    is_processing = section.data.get("kind") == "processing"
+    return JobDefinition(
+        kind="processing" if is_processing else "training",
+        source="gpuproof",
+        api=f"job {section.data.get('name') or section.key or 'train'}",
+        span=_span(section, unit, ()),
+        project=project,
+        instance_type=value.at("instance_type"),
+        instance_count=value.at("instance_count"),
+        framework=value.at("framework").text,
+        framework_version=value.at("framework_version"),
+        image=value.at("image"),
+        distribution=value.at("distribution"),
+        hyperparameters=value.at("hyperparameters"),
+        environment=value.at("environment"),
+        entry_point=value.at("entry_point"),
+        source_dir=value.at("source_dir"),
+        channels={} if is_processing else channels,
+        channels_known=not is_processing,
+        container_arguments=value.at("arguments"),
+        arguments=arguments,
+    )
+
+
+def _value(section: Section, unit: Unit, path: tuple[Any, ...], data: Any) -> Value:
+    span = _span(section, unit, path)
+    if isinstance(data, dict):
+        return known(
+            Entries({key: _value(section, unit, (*path, key), one) for key, one in data.items()}), span
+        )
+    if isinstance(data, list):
+        return known(tuple(_value(section, unit, (*path, i), one) for i, one in enumerate(data)), span)
+    # A key with nothing after it says nothing.
+    return ABSENT if data is None else known(data, span)
+
+
+def _span(section: Section, unit: Unit, path: tuple[Any, ...]) -> Span:
+    line = section.line(path) if section.marks else 1
+    text = unit.lines[line - 1] if line <= len(unit.lines) else ""
+    column = len(text) - len(text.lstrip()) + 1
+    return unit.span(line, column, line, max(column + 1, len(text.rstrip()) + 1))

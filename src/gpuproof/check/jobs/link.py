@@ -1,0 +1,115 @@
+"""From units to jobs that know their scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gpuproof.check.analysis.values import Value, known
+from gpuproof.check.jobs import boto3, sdk_v2, sdk_v3
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.source.span import Unit
+
+_WORDS = ("sagemaker", *boto3.OPERATIONS)
+"""Without one of these, a Python text describes no job."""
+
+
+def jobs_of(units: Iterable[Unit], project: Project) -> list[JobDefinition]:
+    """Every job that the units describe, each linked to its script, in the order of the units."""
+    found: list[JobDefinition] = []
+    for unit in units:
+        for job in _described_in(unit, project):
+            changed = job
+            if (asked := project.target.instance_type) is not None and job.instance_type.span is not None:
+                changed = replace(job, instance_type=known(asked, job.instance_type.span))
+            found.append(_linked(changed))
+    return found
+
+
+def what_if(unit: Unit, project: Project, instance_type: str) -> JobDefinition | None:
+    """The training job that would run a script on an instance type, where no file describes one."""
+    module = project.module(unit) if unit.kind in ("python", "cell-file") else None
+    if module is None:
+        return None
+    start = unit.span(1)
+    return JobDefinition(
+        kind="training",
+        source="what-if",
+        api=f"--instance-type {instance_type}",
+        span=start,
+        project=project,
+        instance_type=known(instance_type),
+        instance_count=known(1),
+        entry_point=known(unit.absolute.name),
+        module=module,
+        script=module,
+        script_found=True,
+    )
+
+
+def _described_in(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+    match unit.kind:
+        case "python" | "notebook" | "cell-file" | "markdown":
+            if any(word in unit.source for word in _WORDS):
+                yield from _of_python(unit, project)
+        case "gpuproof":
+            from gpuproof.check.jobs import gpuproof_yaml
+
+            yield from gpuproof_yaml.jobs(unit, project)
+        case "cloudformation" | "terraform" | "request":
+            from gpuproof.check.jobs import templates
+
+            yield from templates.jobs(unit, project)
+        case _:
+            return
+
+
+def _of_python(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+    module = project.module(unit)
+    if module is None:
+        return
+    if module.imports("sagemaker"):
+        yield from sdk_v2.jobs(module)
+        yield from sdk_v3.jobs(module)
+    yield from boto3.jobs(module)
+
+
+def _linked(job: JobDefinition) -> JobDefinition:
+    """The job with its script, as far as files tell."""
+    model = _linked(job.model) if job.model is not None else None
+    folder = _source_folder(job)
+    entry = job.entry_point
+    if model is not job.model:
+        job = replace(job, model=model)
+    if not entry.is_known or entry.text is None or folder is None or "://" in entry.text:
+        return job
+    if not job.argument("git_config").is_absent:
+        return job
+    for base in folder:
+        unit = job.project.file(base / entry.text)
+        if unit is not None:
+            script = job.project.module(unit)
+            return replace(job, script=script, script_found=True)
+        if job.project.exists(base / entry.text):
+            return replace(job, script_found=True)
+    # Whether a relative path leads nowhere can be said only where its folder is there to look into.
+    seen = any(base != job.span.unit.absolute.parent and job.project.exists(base) for base in folder)
+    return replace(job, script_found=False if seen or not job.source_dir.is_sure else None)
+
+
+def _source_folder(job: JobDefinition) -> list[Path] | None:
+    """Where the entry point may lie: below `source_dir`, seen from the launcher, the working folder, the repository."""
+    beside = job.span.unit.absolute.parent
+    bases = list(dict.fromkeys([beside, Path.cwd(), *_repository(beside)]))
+    source: Value = job.source_dir
+    if source.is_absent or (source.is_known and source.value is None):
+        return bases
+    if source.text is None or "://" in source.text:
+        return None
+    return [base / source.text for base in bases]
+
+
+def _repository(folder: Path) -> list[Path]:
+    return [one for one in (folder, *folder.parents) if (one / ".git").exists()][:1]

@@ -1,0 +1,1 @@
+"""Facts that several rules share: containers, handlers, launchers, ranks, script contract."""

@@ -1,0 +1,25 @@
+"""Whether a script puts anything on a GPU."""
+
+from __future__ import annotations
+
+import re
+
+from gpuproof.check.analysis.local_imports import MOST, local_units
+from gpuproof.check.analysis.module import Module
+
+_TOUCHES = re.compile(
+    r"""
+    \bcuda\b | \.cuda\( | \.to\( | \bdevice\b | set_default_device | Accelerator | accelerat | lightning | \bTrainer\b
+    | deepspeed | fabric | xla | horovod | \bhvd\b | smdistributed | ignite | fastai | \bskorch\b | \bmps\b | neuron
+    """,
+    re.VERBOSE,
+)
+
+
+def touches_device(script: Module) -> bool:
+    """Whether the script, or a module of its project that it imports, may put something on a device. True in doubt."""
+    units = local_units(script)
+    found = script.project.once(
+        "touches a device", script.unit, lambda: any(_TOUCHES.search(unit.source) for unit in units)
+    )
+    return found or len(units) >= MOST

@@ -1,0 +1,166 @@
+"""The containers that jobs name: image addresses taken apart, and the versions for which SageMaker's SDK has images."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.source.span import Span
+
+_HOST = r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
+_NAME = r"(?P<repository>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:\w+))?"
+_WHOLE = re.compile(_HOST + _NAME)
+_END = re.compile(r".*amazonaws\.com(?:\.cn)?/" + _NAME)
+_ACCOUNT = re.compile(r"(\d{12})\.dkr\.ecr\.(?:([a-z0-9-]+)\.amazonaws\.com)?")
+_CONTAINERS = re.compile(
+    r"(tensorflow|pytorch|mxnet|autogluon|huggingface-(pytorch|tensorflow))(-trcomp)?-(training|inference)(-[a-z0-9-]+)?"
+)
+"""Repositories of AWS Deep Learning Containers, whose tags all name a version: none of them has a `latest`."""
+
+
+@dataclass(frozen=True)
+class ImageName:
+    """An image's address, as far as the text tells.
+
+    Args:
+        account, region: of the registry; empty where the text leaves them to a variable.
+        repository, tag, digest: the tag and the digest are empty where they are not written.
+        text: the whole address; empty where part of it is unknown.
+        span: where it is written.
+    """
+
+    account: str
+    region: str
+    repository: str
+    tag: str
+    digest: str
+    text: str
+    span: Span | None
+
+    @property
+    def scope(self) -> str | None:
+        """`training` or `inference`, by the repository's name; None for repositories that are not AWS's pattern."""
+        match = _CONTAINERS.fullmatch(self.repository)
+        return match[4] if match else None
+
+    @property
+    def device(self) -> str | None:
+        """`cpu` or `gpu`, by the tag; None where it does not say."""
+        words = set(re.split(r"[-_.]", self.tag))
+        if "cpu" in words:
+            return "cpu" if "gpu" not in words else None
+        return "gpu" if "gpu" in words or self.cuda else None
+
+    @property
+    def cuda(self) -> str | None:
+        """The toolkit that the tag names: `11.2` of `cu112`."""
+        match = re.search(r"(?:^|-)cu(\d{2})(\d)(?:-|$)", self.tag)
+        return f"{match[1]}.{match[2]}" if match else None
+
+    @property
+    def framework(self) -> str | None:
+        """`torch` or `tensorflow`, by the repository; None for others."""
+        if not _CONTAINERS.fullmatch(self.repository) or self.repository.startswith("huggingface"):
+            return None
+        return {"pytorch": "torch", "tensorflow": "tensorflow"}.get(self.repository.partition("-")[0])
+
+    @property
+    def version(self) -> str | None:
+        """The framework's version at the tag's beginning."""
+        match = re.match(r"\d+\.\d+(?:\.\d+)?", self.tag)
+        return match[0] if match else None
+
+
+def image_name(value: Value) -> ImageName | None:
+    """The address that a value holds; None where it is no address in ECR."""
+    if value.text is not None:
+        match = _WHOLE.fullmatch(value.text.strip())
+        if match is None:
+            return None
+        return ImageName(
+            match["account"],
+            match["region"],
+            match["repository"],
+            match["tag"] or "",
+            match["digest"] or "",
+            value.text,
+            value.span,
+        )
+    end = _END.fullmatch(value.suffix) if value.is_unknown else None
+    if end is None:
+        return None
+    begin = _ACCOUNT.match(value.prefix)
+    return ImageName(
+        begin[1] if begin else "",
+        (begin[2] or "") if begin else "",
+        end["repository"],
+        end["tag"] or "",
+        end["digest"] or "",
+        "",
+        value.span,
+    )
+
+
+def is_aws_container(image: ImageName, project: Project) -> bool:
+    """Whether an image is one of AWS's own Deep Learning Containers and not a copy in somebody's registry."""
+    if _CONTAINERS.fullmatch(image.repository) is None:
+        return False
+    return image.account in accounts(project)
+
+
+def accounts(project: Project) -> frozenset[str]:
+    """The accounts that hold AWS's own images."""
+    return frozenset(one.account for one in project.catalogue.tables.registries.values())
+
+
+def host_cuda(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:
+    """Framework, version and CUDA of what a job runs in: by its image's tag, or by the image that the SDK takes.
+
+    The CUDA version is None where nobody knows; the whole is None where the version is not known for certain.
+    """
+    if job.image.is_absent:
+        framework = {"pytorch": "torch", "tensorflow": "tensorflow"}.get(job.framework or "")
+        version, name = job.framework_version, job.instance_type.text
+        if framework is None or not version.is_known or not isinstance(version.text, str) or name is None:
+            return None
+        found = project.catalogue.image(framework, version.text, job.kind, name, project.region)
+        return framework, version.text, (found.row.cuda or None) if found is not None else None
+    image = image_name(job.image)
+    if image is None or image.framework is None or image.version is None or image.device != "gpu":
+        return None
+    return (image.framework, image.version, image.cuda) if is_aws_container(image, project) else None
+
+
+@dataclass(frozen=True)
+class SdkVersion:
+    """One version of a framework for which SageMaker's SDK v2 has an image.
+
+    Args:
+        version: such as `2.11.0`.
+        alias: what else it answers to, such as `2.11`; empty without.
+        py_versions: such as (`py39`,); empty where the image does not ask.
+    """
+
+    version: str
+    alias: str
+    py_versions: tuple[str, ...]
+
+
+@cache
+def sdk_versions(framework: str, scope: str) -> tuple[SdkVersion, ...]:
+    """The versions that SDK v2 knows, oldest first.
+
+    Args:
+        framework: `pytorch` or `tensorflow`; others have none here.
+        scope: `training` or `inference`.
+    """
+    path = Path(__file__).parents[1] / "data" / "sdk_image_versions.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if (row["framework"], row["scope"]) == (framework, scope)]
+    return tuple(SdkVersion(row["version"], row["alias"], tuple(row["py_versions"].split())) for row in rows)

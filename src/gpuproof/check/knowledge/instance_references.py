@@ -1,0 +1,54 @@
+"""Where jobs run, as far as files say, and edits of the texts that name instance types and images."""
+
+from __future__ import annotations
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.resource import Resource
+from gpuproof.check.rule import Edit
+from gpuproof.check.source.span import Span
+
+
+def region_of(job: JobDefinition) -> str | None:
+    """The region in which a job is asked for; None unless its client or session is made with a known one."""
+    if job.call is None:
+        return job.project.target.region
+    session = job.call.expression("sagemaker_session")
+    made = _region(job.call.module, job.call.receiver if job.source == "boto3" else session, 0)
+    return made or job.project.target.region
+
+
+def _region(module: Module, node: ast.expr | None, depth: int) -> str | None:
+    call: Call | None = module.call(node) if node is not None and depth < 4 else None
+    if call is None:
+        return None
+    written = call.argument("region_name", 1 if call.method == "client" else None)
+    if written.is_known:
+        return written.text
+    if not written.is_absent:
+        return None
+    inner = call.expression("boto_session", 0) if call.method == "Session" else call.receiver
+    return _region(module, inner, depth + 1)
+
+
+def ec2_type(resource: Resource) -> Value | None:
+    """The instance type that a resource of a template asks EC2 for; None for resources that are no instance."""
+    key = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}.get(resource.type)
+    return resource.get(key) if key is not None else None
+
+
+def replace_text(value: Value, old: str, new: str) -> tuple[Edit, ...]:
+    """The edit that replaces a text where it is written; nothing where it is written elsewhere or more than once."""
+    span = value.span
+    if span is None or span.line != span.end_line:
+        return ()
+    line = span.text
+    end = span.end_column - 1 if span.end_column - 1 > span.column else len(line)
+    piece = line[span.column - 1 : end]
+    if piece.count(old) != 1:
+        return ()
+    begin = span.column + piece.index(old)
+    return (Edit(Span(span.unit, span.line, begin, span.line, begin + len(old)), new),)

@@ -1,0 +1,56 @@
+"""What starts a job's processes: the launchers that its `distribution` turns on, and how many hosts it has."""
+
+from __future__ import annotations
+
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+
+_OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
+
+
+def launchers(job: JobDefinition) -> tuple[str, ...] | None:
+    """The launchers that a job certainly turns on, such as `torch_distributed`; None where nobody can tell.
+
+    `smdistributed` is told by its part: `smdistributed.dataparallel`.
+    """
+    entries = job.distribution.entries
+    if entries is None:
+        is_off = job.distribution.is_absent or (
+            job.distribution.is_known
+            and job.distribution.value is None
+            and job.distribution.options == (None,)
+        )
+        return () if is_off else None
+    if not entries.complete:
+        return None
+    found: list[str] = []
+    for key, value in entries.items():
+        if job.source == "sagemaker-v3":
+            found.append(_OF_SDK_V3.get(str(key), str(key)))
+            continue
+        parts = value.parts if key == "smdistributed" else {"": value}
+        for name, part in parts.items():
+            flag = part.at("enabled")
+            if flag.is_unknown:
+                return None
+            if flag.flag:
+                found.append(f"{key}.{name}" if name else str(key))
+    return tuple(found)
+
+
+def has_no_launcher(job: JobDefinition) -> bool:
+    """Whether certainly nothing but one process is started on each host."""
+    if not job.argument("distributions").is_absent:
+        return False
+    return launchers(job) == ()
+
+
+def hosts(job: JobDefinition) -> int | None:
+    """How many hosts a job has, known or default; None where nobody says."""
+    number = job.instance_count.number
+    return int(number) if number is not None else None
+
+
+def part(job: JobDefinition, *path: str) -> Value:
+    """What stands in a job's `distribution` at a path of keys."""
+    return job.distribution.at(*path)

@@ -1,0 +1,42 @@
+"""Whether a script spreads its work over GPUs, and whether it trains at all."""
+
+from __future__ import annotations
+
+import re
+
+from gpuproof.check.analysis.local_imports import MOST, local_modules, local_units
+from gpuproof.check.analysis.module import Module
+
+_SPREADS = re.compile(
+    r"""
+    DistributedDataParallel | \bDDP\b | DataParallel | FullyShardedDataParallel | \bFSDP\b | fully_shard
+    | torch\.distributed | torch\.multiprocessing | \bdist\.init_process_group | init_process_group | torchrun
+    | tf\.distribute | tensorflow\.distribute | MirroredStrategy | distribute\.\w*Strategy | keras\.distribution
+    | keras\.utils\.multi_gpu_model | \bhorovod\b | \bhvd\b | smdistributed | deepspeed | accelerat | lightning
+    | device_map | tensor_parallel | device_ids | \bgpus\s*= | num_gpus | device_count | nccl | multiprocessing
+    | cuda:\{ | cuda:[1-9] | GPU:[1-9] | GPU:\{ | subprocess | os\.system | os\.exec | local_rank | LOCAL_RANK | xla
+    """,
+    re.VERBOSE,
+)
+"""Words of which one anywhere in a script, even in a comment, means that somebody thought of more than one GPU."""
+
+
+def distributes(script: Module) -> bool:
+    """Whether the script, or a module of its project that it imports, may use more than one GPU. True when in doubt."""
+    units = local_units(script)
+    found = script.project.once(
+        "distributes", script.unit, lambda: any(_SPREADS.search(unit.source) for unit in units)
+    )
+    return found or len(units) >= MOST
+
+
+def trains_by_hand(script: Module) -> bool:
+    """Whether the script trains with PyTorch's `backward()` or with Keras's `fit()` or a gradient tape."""
+    modules = local_modules(script)
+    for module in modules:
+        if module.calls_of("backward") and any(one.imports("torch") for one in modules):
+            return True
+        keras = any(one.imports("tensorflow", "keras") for one in modules)
+        if keras and module.calls_of("fit", "train_on_batch", "apply_gradients", "fit_generator"):
+            return True
+    return False

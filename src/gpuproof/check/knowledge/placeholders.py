@@ -1,0 +1,64 @@
+"""Texts that stand for something still to be filled in: `<your-bucket>`, `YOUR_ACCOUNT_ID`, `xxxx`."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Module
+
+_TO_FILL_IN = re.compile(
+    r"""
+    <\s*(your|my|account|bucket|region|role|token|key|insert|enter|replace|put|add|name|fill)[^<>]*>
+    | \byour[-_ ](s3[-_ ])?(own[-_ ])?(bucket|account|role|region|token|key|api|access|secret|image|prefix|project)\b
+    | \byour[-_](s3[-_])?bucket([-_]name)?
+    | \bYOUR_[A-Z][A-Z_]+ | \b(REPLACE|CHANGE|INSERT|ENTER|FILL)[-_ ]?(ME|THIS|HERE|WITH|YOUR|IN)\b | \bTODO\b
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_EMPTY = re.compile(
+    r"^(\W*|none|null|test|dummy|fake|secret|token|password|changeme|example\w*|placeholder|xxx+.*|\*+|\.+|\$\{.*|\{\{.*)$",
+    re.IGNORECASE,
+)
+_ONLY_SAID = frozenset(
+    {"print", "help", "log", "debug", "info", "warning", "error", "write", "join", "replace", "startswith"}
+)
+
+
+def to_fill_in(text: str) -> str | None:
+    """The part of a text that nobody has filled in yet; None where there is none."""
+    match = _TO_FILL_IN.search(text)
+    return match.group(0) if match else None
+
+
+def is_no_secret(text: str) -> bool:
+    """Whether a text in a secret's place is certainly none: empty, a placeholder, a variable, or made of few letters."""
+    stripped = text.strip()
+    if _EMPTY.match(stripped) or to_fill_in(stripped) or "EXAMPLE" in stripped.upper() or "<" in stripped:
+        return True
+    return (
+        len(set(stripped)) < 6
+        or "xxx" in stripped.lower()
+        or "..." in stripped
+        or stripped.startswith("arn:")
+    )
+
+
+def is_only_said(module: Module, node: ast.Constant) -> bool:
+    """Whether a text is printed, compared, raised or documented, and not used."""
+    child: ast.AST = node
+    for ancestor in module.tree.ancestors(node):
+        if isinstance(ancestor, (ast.Compare, ast.Raise, ast.Assert)) or (
+            isinstance(ancestor, ast.keyword)
+            and ancestor.arg in ("help", "description", "prompt", "label", "placeholder")
+        ):
+            return True
+        if isinstance(ancestor, ast.Call):
+            function = ancestor.func
+            last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if last in _ONLY_SAID or child is function:
+                return True
+        if isinstance(ancestor, ast.stmt):
+            return isinstance(ancestor, ast.Expr) and ancestor.value is node
+        child = ancestor
+    return False

@@ -1,0 +1,76 @@
+"""The folders that a processing job mounts, and what its script does with them."""
+
+from __future__ import annotations
+
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.container_env import PROCESSING_DIR
+
+OWN_MOUNTS = (
+    f"{PROCESSING_DIR}/input/code",
+    f"{PROCESSING_DIR}/input/entrypoint",
+    f"{PROCESSING_DIR}/input/conf",
+    f"{PROCESSING_DIR}/input/config",
+    f"{PROCESSING_DIR}/input/jars",
+    f"{PROCESSING_DIR}/input/py-files",
+)
+"""What SDK v2's processors mount by themselves: the script, its folder, and Spark's files."""
+
+_WRITES = re.compile(
+    r"""
+    save | dump | ^to_ | write | copy | move | download | extract | export | rename | replace$ | unpack | tofile | sink
+    | ^put | ^fit | ^run$ | ^call$ | check_call | check_output | Popen | system | split | ^main | persist | store | cp$
+    | unload | publish | create | render | plot | report
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Names of methods and functions that may write a file."""
+_COMMENT = re.compile(r"^\s*#.*$|\s#\s.*$", re.MULTILINE)
+
+
+def path_texts(job: JobDefinition) -> list[str] | None:
+    """Every folder that the job mounts, inputs and outputs; None where one of them is unknown."""
+    if job.inputs is None or job.outputs is None:
+        return None
+    paths = [one.path for one in (*job.inputs, *job.outputs)]
+    if not all(one.is_known and one.text for one in paths):
+        return None
+    return [str(one.text).rstrip("/") for one in paths]
+
+
+def is_under(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def code(module: Module) -> str:
+    """A module's text without its comments."""
+    return _COMMENT.sub("", module.unit.source)
+
+
+def may_write(module: Module) -> bool:
+    """Whether anything that a module calls may write a file, by its name; true in doubt. Making a folder is not."""
+    return any(_writes(call) for call in module.calls)
+
+
+def _writes(call: Call) -> bool:
+    if call.method == "open":
+        mode = call.argument("mode", 1 if call.receiver is None else 0)
+        return mode.text is None or bool(set(mode.text) & set("wax+")) if not mode.is_absent else False
+    return bool(_WRITES.search(call.method)) and call.module.own_function(call) is None
+
+
+def names_folder(module: Module, folder: str) -> bool:
+    """Whether a module names a folder, something in it, or a part of the path to it: `output` of `base / "output"`."""
+    text = code(module)
+    last = folder.rstrip("/").rpartition("/")[2]
+    return folder in text or re.search(rf"""["'/]{re.escape(last)}["'/]""", text) is not None
+
+
+def made_folders(module: Module) -> list[str]:
+    """Folders that a module makes itself: `os.makedirs(path)`, `Path(path).mkdir()`."""
+    calls = module.calls_of("makedirs", "mkdir")
+    paths = [(one.argument("name", 0) if one.name else module.resolve(one.receiver)).text for one in calls]
+    return [path.rstrip("/") for path in paths if path]

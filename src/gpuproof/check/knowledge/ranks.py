@@ -1,0 +1,170 @@
+"""What runs on every rank of a script that starts several processes, and what a script does about it."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.project import Project
+
+_GUARD = re.compile(
+    r"rank|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
+    re.IGNORECASE,
+)
+"""Words in a condition of which one may mean that it lets a single process through."""
+_SEVERAL = re.compile(
+    r"local_rank|LOCAL_RANK|\.spawn\(|start_processes\(|torchrun|torch\.distributed\.(launch|run)"
+)
+_STARTS = frozenset({"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"})
+_LIBRARIES = re.compile(
+    r"lightning|accelerat|\bfabric\b|deepspeed|horovod|\bhvd\b|smdistributed|\bray\b|ignite|composer|colossalai"
+    r"|transformers\.Trainer|\bTrainer\b|fairseq|megatron|torch_xla|\bxm\.|fairscale|fastai|mosaicml|torchtitan"
+)
+
+
+def mentions(script: Module, pattern: re.Pattern[str]) -> bool:
+    """Whether the script, or a module of its project that it imports, has such a text anywhere, even in a comment."""
+    return any(pattern.search(module.unit.source) for module in local_modules(script))
+
+
+def group_starts(module: Module) -> list[Call]:
+    """The calls with which a module makes PyTorch's process group."""
+    if not module.imports("torch"):
+        return []
+    return [
+        call
+        for call in module.calls_of("init_process_group")
+        if call.receiver is None or (call.name or "").startswith("torch.")
+    ]
+
+
+def leaves_it_to_a_library(script: Module) -> bool:
+    """Whether a library that handles ranks itself is anywhere in the script. True when in doubt."""
+    return mentions(script, _LIBRARIES)
+
+
+def several_on_a_host(script: Module) -> bool:
+    """Whether the script is written for several processes on one host, each with a GPU of its own."""
+    return mentions(script, _SEVERAL)
+
+
+def one_gpu_a_host(module: Module, project: Project) -> bool:
+    """Whether every job that runs the script has one GPU on each host, as far as anybody knows."""
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)
+
+
+def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a statement certainly runs in every process: nothing on any way to it asks for a rank.
+
+    Ways are followed through functions of the same file, from their calls or from what looks like the start. False
+    when in doubt.
+    """
+    if depth > 4 or _is_guarded(module, node):
+        return False
+    function = module.function_of(node)
+    if function is None:
+        return True
+    if function.decorator_list:
+        return False
+    calls = [
+        call for call in module.calls_of(function.name) if not module.tree.is_within(call.node, function)
+    ]
+    if calls:
+        return all(runs_on_every_rank(module, call.node, depth + 1) for call in calls)
+    return function.name in _STARTS or _is_spawned(module, function)
+
+
+def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
+    """Whether a line runs whenever the script does: at its top level, or in a function that is called from there."""
+    function = module.function_of(node)
+    for ancestor in module.tree.ancestors(node):
+        if ancestor is function:
+            break
+        main = isinstance(ancestor, ast.If) and "__main__" in module.text(ancestor.test)
+        if (
+            isinstance(ancestor, (ast.If, ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda, ast.ClassDef))
+            and not main
+        ):
+            return False
+    if function is None:
+        return True
+    leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
+    calls = [one for one in module.calls_of(function.name) if one.receiver is None]
+    return depth < 3 and not leaves and any(always_runs(module, one.node, depth + 1) for one in calls)
+
+
+def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
+    line = getattr(node, "lineno", 0)
+    return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]
+
+
+def _is_guarded(module: Module, node: ast.AST) -> bool:
+    function = module.function_of(node)
+    for test in _tests_around(module, node, function):
+        if _asks(module, test):
+            return True
+    line = getattr(node, "lineno", 0)
+    scope: ast.AST = function if function is not None else module.tree.root
+    for leaving in ast.walk(scope):
+        if not isinstance(leaving, ast.If) or leaving.lineno >= line:
+            continue
+        if isinstance(leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)) and _asks(
+            module, leaving.test
+        ):
+            return True
+    return False
+
+
+def _tests_around(module: Module, node: ast.AST, function: FunctionNode | None) -> list[ast.expr]:
+    tests: list[ast.expr] = []
+    for ancestor in module.tree.ancestors(node):
+        if ancestor is function:
+            break
+        if isinstance(ancestor, (ast.If, ast.IfExp, ast.While)):
+            tests.append(ancestor.test)
+        elif isinstance(ancestor, ast.BoolOp):
+            tests.append(ancestor)
+    return tests
+
+
+def _asks(module: Module, test: ast.expr) -> bool:
+    text = module.text(test)
+    if re.fullmatch(r"__name__\s*==\s*['\"]__main__['\"]", text):
+        return False
+    if _GUARD.search(text):
+        return True
+    for name in (node for node in ast.walk(test) if isinstance(node, ast.Name)):
+        parent = module.parent(name)
+        if isinstance(parent, ast.Attribute):
+            # `args.verbose` says by its own name what it is; what `self` holds was decided elsewhere.
+            if name.id == "self":
+                return True
+            continue
+        made = module.origin(name)
+        if made is name or made is None:
+            if _is_parameter(module, name):
+                return True
+        elif _GUARD.search(module.text(made)):
+            return True
+    return False
+
+
+def _is_parameter(module: Module, name: ast.Name) -> bool:
+    function = module.function_of(name)
+    if function is None:
+        return False
+    given = function.args
+    return name.id in {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+
+
+def _is_spawned(module: Module, function: FunctionNode) -> bool:
+    for call in module.calls_of("spawn", "start_processes", "Process"):
+        target = call.expression("fn", 0) or call.expression("target")
+        for node in (target, call.expression("target")):
+            if isinstance(node, ast.Name) and node.id == function.name:
+                return True
+    return False

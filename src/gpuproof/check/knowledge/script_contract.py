@@ -1,0 +1,135 @@
+"""A training or processing job's contract with its script: command line, channels and folders."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpuproof.check.analysis.argparse_model import CommandLine
+from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+
+_NO_COMMAND_LINE = frozenset(
+    {
+        *("transformers", "datasets", "evaluate", "peft", "accelerate", "diffusers", "lightgbm", "xgboost"),
+        *("catboost", "statsmodels", "mxnet", "ultralytics", "segmentation_models_pytorch", "sagemaker"),
+    }
+)
+"""Libraries that may do much behind a script's back, but do not read its command line or environment for it."""
+
+
+def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
+    """The SageMaker training jobs whose entry point a module is."""
+    return [
+        job
+        for job in project.jobs_running(module)
+        if job.kind == "training" and job.source not in ("what-if", "gpuproof") and job.script is module
+    ]
+
+
+def passed(job: JobDefinition) -> dict[str, Value]:
+    """The hyperparameters that reach the script as `--name value`; those of the toolkit itself do not."""
+    return {
+        str(name): value
+        for name, value in job.hyperparameters.parts.items()
+        if not str(name).startswith(("sagemaker_", "_tuning"))
+    }
+
+
+def gets_arguments(job: JobDefinition) -> bool:
+    """Whether the job's container hands hyperparameters to the script as command-line arguments.
+
+    The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver.
+    """
+    return job.kind == "training" and (
+        (job.source == "sagemaker-v2" and job.framework is not None)
+        or job.source == "sagemaker-v3"
+        or (job.source == "boto3" and job.entry_point.is_known)
+    )
+
+
+def flag_of(name: str) -> str:
+    """How the toolkit spells a hyperparameter on the command line: `--epochs`, and `-e` for a single letter."""
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
+def reads_command_line(line: CommandLine) -> bool:
+    """Whether every flag that the parser takes is in sight, and it reads the real command line."""
+    if not line.parsed or not line.complete:
+        return False
+    module = line.parsed[0].module
+    if module.calls_of("add_subparsers") or module.mentions("REMAINDER"):
+        return False
+    return not has_positionals(line) and reads_argv(line)
+
+
+def reads_argv(line: CommandLine) -> bool:
+    """Whether the parser reads the real command line, and not a list that the script hands it."""
+    return bool(line.parsed) and all(
+        not one.node.keywords
+        and (not one.node.args or one.module.text(one.node.args[0]).replace(" ", "") == "sys.argv[1:]")
+        for one in line.parsed
+    )
+
+
+def has_positionals(line: CommandLine) -> bool:
+    """Whether some argument stands without a flag, and takes whatever word is left over."""
+    return any(not one.flags[0].startswith("-") for one in line.arguments)
+
+
+def takes(line: CommandLine, flag: str) -> bool:
+    """Whether a parser knows a flag, by its name or by a unique beginning of it, as argparse allows."""
+    flags = [one for argument in line.arguments for one in argument.flags]
+    return flag in flags or any(one.startswith(flag) for one in flags if flag.startswith("--"))
+
+
+def hidden_imports(script: Module) -> list[str]:
+    """Imports behind which the script may read its command line, its environment or its data."""
+    return [one for one in unseen_imports(script) if one not in _NO_COMMAND_LINE]
+
+
+def sources(script: Module) -> str:
+    """The text of a script and of the project's modules that it imports."""
+    return "\n".join(one.unit.source for one in local_modules(script))
+
+
+def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]:
+    """Expressions whose value is a path that begins with a root, each as large as it can be resolved."""
+    for node in module.nodes(ast.Constant):
+        if not isinstance(node.value, str) or not node.value.startswith(root):
+            continue
+        whole: ast.expr = node
+        parent = module.parent(whole)
+        while isinstance(parent, (ast.BinOp, ast.JoinedStr)) or _joins(parent, whole):
+            if not isinstance(parent, ast.expr):
+                break
+            whole, parent = parent, module.parent(parent)
+        if isinstance(parent, ast.Expr):
+            continue  # a docstring, or a text that nothing uses
+        value = module.resolve(whole)
+        if value.text is not None and value.text.startswith(root):
+            yield whole, value
+
+
+def keras_saves(script: Module) -> list[tuple[Call, Value]]:
+    """Where the script saves models for TensorFlow, as far as that is known."""
+    found: list[tuple[Call, Value]] = []
+    if not script.imports("tensorflow", "keras"):
+        return found
+    for call in script.calls_of("save", "export", "save_model", "export_saved_model"):
+        of_library = call.name is not None and call.name.startswith(("tensorflow.", "keras."))
+        if call.receiver is None or (call.name is not None and not of_library):
+            continue
+        found.append((call, call.argument("filepath", 1 if of_library else 0)))
+    return found
+
+
+def _joins(parent: ast.AST | None, child: ast.expr) -> bool:
+    if not isinstance(parent, ast.Call) or child not in parent.args:
+        return False
+    function = parent.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("join", "Path", "PurePath", "PosixPath", "str")

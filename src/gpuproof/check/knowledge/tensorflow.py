@@ -1,0 +1,116 @@
+"""What several TensorFlow rules ask: which TensorFlow a script meets, and how its tf.data pipelines are put together."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.project import Project
+
+Verdict = Literal["yes", "no", "unknown"]
+
+
+class Removed(NamedTuple):
+    """One row of `data/keras_removed.csv`: a method, function or keyword, and the TensorFlow that no longer has it."""
+
+    kind: str
+    name: str
+    since: str
+    instead: str
+
+
+@cache
+def removed_from_keras() -> tuple[Removed, ...]:
+    """What Keras has taken out, with the sources and dates in the file itself."""
+    path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(
+            Removed(row["kind"], row["name"], row["since"], row["instead"]) for row in csv.DictReader(file)
+        )
+
+
+def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Verdict:
+    """Whether the TensorFlow that a script meets is certainly this version or newer; `no`: certainly older.
+
+    The job's `framework_version` says it, else a pin in the project; a lower bound (`>=2.17`) can only say yes.
+    """
+    jobs = [one for one in project.jobs_running(module) if one.framework == "tensorflow"]
+    if jobs:
+        known = [one.framework_version.text for one in jobs]
+        if any(text is None for text in known):
+            return "unknown"
+        verdicts = {_not_below(str(text), version) for text in known}
+        return ("yes" if verdicts.pop() else "no") if len(verdicts) == 1 else "unknown"
+    pins = project.pins(module.unit)
+    constraint = next(
+        (pins[one] for one in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if one in pins), ""
+    )
+    for part in constraint.split(","):
+        match = re.fullmatch(r"\s*(===?|~=|>=|>|<=|<)\s*([\d.]+)[\w.*]*\s*", part)
+        if match is None:
+            continue
+        sign, text = match.groups()
+        above = _not_below(text.strip("."), version)
+        if sign in ("==", "===", "~="):
+            return "yes" if above else "no"
+        if sign.startswith(">") and above:
+            return "yes"
+        if (sign.startswith("<") and not above) or (sign == "<" and _not_below(version, text)):
+            return "no"
+    return "unknown"
+
+
+def is_old_tensorflow(module: Module) -> bool:
+    """Whether a script is plainly written for TensorFlow 1, or keeps the old Keras by its own choice."""
+    return module.mentions(
+        "tf.contrib",
+        "tensorflow.contrib",
+        "TF_USE_LEGACY_KERAS",
+        "tf_keras",
+        "tensorflow_version 1",
+        "tensorflow==1",
+    )
+
+
+def chain(module: Module, node: ast.expr | None) -> list[Call] | None:
+    """The calls that make a tf.data pipeline, the last one first, down to its source; None where part is unseen."""
+    calls: list[Call] = []
+    for _ in range(60):
+        if isinstance(node, ast.Name):
+            bindings = module.reaching(node)
+            if len(bindings) != 1 or bindings[0].kind != "assign":
+                return None
+            node = bindings[0].value
+            continue
+        call = module.call(node) if isinstance(node, ast.Call) else None
+        if call is None:
+            return None
+        function = module.own_function(call)
+        if function is not None:
+            returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+            if len(returned) != 1:
+                return None
+            node = returned[0]
+            continue
+        calls.append(call)
+        if call.name is not None and call.name.startswith("tensorflow.data."):
+            return calls
+        if call.receiver is None:
+            return None
+        node = call.receiver
+    return None
+
+
+def alias(module: Module) -> str | None:
+    """The name by which a file knows TensorFlow, `tf`; None where it imports parts of it only."""
+    return next((name for name, what in module.names.imports.items() if what == "tensorflow"), None)
+
+
+def _not_below(text: str, version: str) -> bool:
+    one, other = ([int(part) for part in re.findall(r"\d+", each)][:2] for each in (text, version))
+    return [*one, 0, 0][:2] >= [*other, 0, 0][:2]

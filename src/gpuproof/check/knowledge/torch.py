@@ -1,0 +1,112 @@
+"""What several PyTorch and TensorFlow rules ask of a script: where it runs, what it moves, what is only a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.project import Project
+
+_TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
+_EVALUATES = re.compile(
+    r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
+)
+_MOVES_BY_ITSELF = (
+    "accelerate",
+    "lightning",
+    "pytorch_lightning",
+    "deepspeed",
+    "fastai",
+    "ignite",
+    "skorch",
+    "ray",
+    "composer",
+    "torch_geometric",
+    "dgl",
+)
+
+
+def runs_without_gpu(module: Module, project: Project) -> bool:
+    """Whether jobs are linked and every one of them certainly runs where no GPU is."""
+    jobs = project.jobs_running(module)
+    return bool(jobs) and all(project.gpus(job) == 0 for job in jobs)
+
+
+def is_test(module: Module) -> bool:
+    """Whether a file is a test by its path."""
+    return _TESTS.search((module.unit.name or module.unit.path).replace("\\", "/")) is not None
+
+
+def evaluates_by_name(function: FunctionNode) -> bool:
+    """Whether a function's name says that it evaluates or predicts."""
+    return _EVALUATES.search(function.name.lower()) is not None
+
+
+def moves_by_itself(module: Module) -> bool:
+    """Whether a library that places models and batches itself is in the file."""
+    return module.imports(*_MOVES_BY_ITSELF)
+
+
+def moves_to_gpu(call: Call) -> bool:
+    """Whether a call of `.cuda()` or `.to(device)` certainly asks for a device that is a GPU where there is one."""
+    if call.method == "cuda":
+        return True
+    if call.method != "to":
+        return False
+    target = call.expression("device", 0)
+    made = call.module.origin(target)
+    if target is None or made is None:
+        return False
+    value = call.module.resolve(target)
+    if value.texts:
+        return any(text.startswith("cuda") for text in value.texts)
+    if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
+        return False
+    return "cuda" in call.module.text(made)
+
+
+def moved_names(module: Module, around: ast.AST) -> set[str]:
+    """Names that something inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
+    return {
+        one.receiver.id
+        for one in module.within(module.calls_of("to", "cuda"), around)
+        if isinstance(one.receiver, ast.Name) and moves_to_gpu(one)
+    }
+
+
+def in_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
+    """Whether a `with` around a node, within its function, has one of these words in its head."""
+    for ancestor in module.tree.ancestors(node):
+        if isinstance(ancestor, (ast.With, ast.AsyncWith)):
+            heads = " ".join(module.text(item.context_expr) for item in ancestor.items)
+            if any(word in heads for word in words):
+                return True
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            heads = " ".join(module.text(one) for one in ancestor.decorator_list)
+            return any(word in heads for word in words)
+    return False
+
+
+def makers(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
+    """The calls that may have made a model, through parameters and `.to(device)`."""
+    if node is None or depth > 6:
+        return []
+    if isinstance(node, ast.Name):
+        found: list[Call] = []
+        for binding in module.reaching(node):
+            if binding.kind == "assign":
+                found += makers(module, binding.value, depth + 1)
+            elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
+                names = [one.arg for one in binding.scope.args.args]
+                index = names.index(binding.name) if binding.name in names else None
+                for call in module.calls_of(binding.scope.name):
+                    found += makers(module, call.expression(binding.name, index), depth + 1)
+        return found
+    call = module.call(node) if isinstance(node, ast.Call) else None
+    if call is None:
+        return []
+    if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
+        return makers(module, call.receiver, depth + 1)
+    return [call]

@@ -1,0 +1,87 @@
+"""Versions that a project asks for: in requirements files, in pyproject.toml, and by `pip install` in its notebooks."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from gpuproof.check.jobs.requirement import requirements
+from gpuproof.check.source.decode import Unreadable, decode, read_bytes
+from gpuproof.check.source.span import Unit
+
+_INSTALL = re.compile(r"^\s*[!%]\s*(?:python3?\s+-m\s+)?pip3?\s+install\s+(.+)$", re.MULTILINE)
+_WORD = re.compile(
+    r"""["']?([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?((?:[=<>!~]=?=?[^"'\s,]+)(?:,[=<>!~]=?[^"'\s,]+)*)["']?"""
+)
+
+
+@lru_cache(maxsize=256)
+def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
+    """Constraints by normalised name, the nearest file's first: `{"sagemaker": "<3", "torch": "==2.1.0"}`.
+
+    Args:
+        folder: where the search begins.
+        repository: where it ends; None to look into the folder alone.
+    """
+    found: dict[str, str] = {}
+    reach = [
+        one for one in (folder, *folder.parents) if repository is not None and one.is_relative_to(repository)
+    ]
+    for one in reach or [folder]:
+        for name, constraint in _pins_in(one).items():
+            found.setdefault(name, constraint)
+    return found
+
+
+def installed_in(text: str) -> dict[str, str]:
+    """What `!pip install "sagemaker<3"` in a notebook's text pins; packages without a version are left out."""
+    found: dict[str, str] = {}
+    for line in _INSTALL.findall(text):
+        for name, constraint in _WORD.findall(line):
+            found[re.sub(r"[-_.]+", "-", name).lower()] = constraint
+    return found
+
+
+def _pins_in(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("requirements*.txt")):
+        try:
+            text, _ = decode(read_bytes(path))
+        except Unreadable:
+            continue
+        for one in requirements(Unit(str(path), text, "requirements")):
+            if one.constraint:
+                found.setdefault(one.name, one.constraint)
+    if (folder / "pyproject.toml").is_file():
+        for one in _of_pyproject(folder / "pyproject.toml"):
+            name, constraint = one
+            found.setdefault(name, constraint)
+    return found
+
+
+def _of_pyproject(path: Path) -> list[tuple[str, str]]:
+    import tomllib  # only where such a file is
+
+    try:
+        document = tomllib.loads(decode(read_bytes(path))[0])
+    except (tomllib.TOMLDecodeError, Unreadable):
+        return []
+    project, tool = document.get("project", {}), document.get("tool", {})
+    listed = project.get("dependencies", []) if isinstance(project, dict) else []
+    lines = "\n".join(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ""
+    found = [(one.name, one.constraint) for one in requirements(Unit(str(path), lines, "requirements"))]
+    poetry = tool.get("poetry", {}).get("dependencies", {}) if isinstance(tool, dict) else {}
+    for name, constraint in poetry.items() if isinstance(poetry, dict) else ():
+        version = constraint.get("version") if isinstance(constraint, dict) else constraint
+        if isinstance(version, str) and version != "*":
+            found.append((re.sub(r"[-_.]+", "-", str(name)).lower(), _of_poetry(version)))
+    return [(name, constraint) for name, constraint in found if constraint]
+
+
+def _of_poetry(version: str) -> str:
+    """Poetry's `^2.1` as `>=2.1,<3`; a bare version is an exact one."""
+    if version.startswith("^"):
+        major = version[1:].partition(".")[0]
+        return f">={version[1:]},<{int(major) + 1}" if major.isdigit() else version
+    return version if version[:1] in "<>=~!" else f"=={version}"

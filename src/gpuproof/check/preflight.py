@@ -1,0 +1,103 @@
+"""Checking the job that is about to run: its description, its script, and the modules that the script imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
+from gpuproof.check.config import read_settings
+from gpuproof.check.engine import check_project, sorted_hits
+from gpuproof.check.jobs.definition import JobDefinition, Mount
+from gpuproof.check.project import Project, Target
+from gpuproof.check.registry import Selection, selected_rules
+from gpuproof.check.rule import Hit
+from gpuproof.check.source.decode import Unreadable
+from gpuproof.check.source.read import read_file
+from gpuproof.check.source.span import Unit
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.spec import Job
+
+
+def check_job(job: Job, region: str | None = None) -> list[Hit]:
+    """What the rules say about a job and its script, with `[tool.gpuproof.check]` of the script's project applied.
+
+    Args:
+        job: as `gpuproof.jobs.load` gives it, with absolute paths.
+        region: where it will run, for prices.
+
+    Returns:
+        Findings, sorted by place. One about the job itself points at the script's first line. Nothing for an entry
+        point that is no Python.
+
+    Raises:
+        UsageError: the project's settings are wrong.
+    """
+    path = Path(job.source_dir) / job.entry_point
+    if path.suffix != ".py":
+        return []
+    settings = read_settings(path.parent)
+    selection = Selection(settings.select, settings.extend_select, settings.ignore)
+    try:
+        units = read_file(_shown(path))
+    except Unreadable:
+        # Whoever runs it will say what is wrong with the file itself.
+        return []
+    project = Project(units, Target(settings.sagemaker_sdk, region or settings.region))
+    script = project.module(units[0])
+    definition = _definition(job, units[0], project)
+    if script is not None:
+        units = [one.unit for one in local_modules(script)]
+    found = check_project(project, units, selected_rules(selection), jobs=[definition])
+    return sorted_hits(hit for hit in found if not settings.ignores(hit))
+
+
+def _definition(job: Job, unit: Unit, project: Project) -> JobDefinition:
+    document: dict[str, Any] = job.model_dump()
+    whole = {key: _value(value) for key, value in document.items()}
+    is_processing = job.kind == "processing"
+    inputs = whole.get("inputs", ABSENT)
+    return JobDefinition(
+        kind=job.kind,
+        source="gpuproof",
+        api=f"job {job.name}",
+        span=unit.span(1),
+        project=project,
+        instance_type=whole["instance_type"],
+        instance_count=whole["instance_count"],
+        framework=job.framework,
+        framework_version=whole["framework_version"],
+        image=whole["image"],
+        distribution=whole.get("distribution", ABSENT),
+        hyperparameters=whole.get("hyperparameters", ABSENT),
+        environment=whole["environment"],
+        entry_point=whole["entry_point"],
+        source_dir=whole["source_dir"],
+        channels={} if is_processing else {str(name): value for name, value in inputs.parts.items()},
+        channels_known=not is_processing,
+        inputs=_mounts(inputs) if is_processing else None,
+        outputs=_mounts(whole.get("outputs", ABSENT)) if is_processing else None,
+        container_arguments=whole["arguments"],
+        arguments=whole,
+        script=project.module(unit),
+        script_found=True,
+    )
+
+
+def _mounts(mounts: Value) -> tuple[Mount, ...]:
+    return tuple(Mount(one.at("path"), one.at("source"), known(name)) for name, one in mounts.parts.items())
+
+
+def _value(value: Any) -> Value:
+    if isinstance(value, dict):
+        return known(Entries({key: _value(one) for key, one in value.items()}))
+    if isinstance(value, (list, tuple)):
+        return known(tuple(_value(one) for one in value))
+    return ABSENT if value is None else known(value)
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

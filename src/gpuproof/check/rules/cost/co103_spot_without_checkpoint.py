@@ -1,0 +1,104 @@
+"""Managed spot training takes the instance away when EC2 needs it, and then starts the script again from the beginning.
+
+Without a checkpoint location nothing of the first attempt is left: a job that takes longer than the usual time between
+two interruptions may never end. SageMaker copies `/opt/ml/checkpoints` to `checkpoint_s3_uri` while the script runs, and
+back before it is started again. Short jobs lose little and are left alone.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=86400, max_wait=90000,  # <-
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=86400, max_wait=90000, checkpoint_s3_uri="s3://bucket/checkpoints",
+    )
+
+Quiet: spot is switched off
+
+    from sagemaker.pytorch import PyTorch
+
+    use_spot = False
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge", use_spot_instances=use_spot,
+    )
+
+Quiet: a job of ten minutes
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=600, max_wait=1200,
+    )
+"""
+
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("CO103", "spot-without-checkpoint", Severity.WARNING)
+
+_SHORT_SECONDS = 15 * 60
+_SPOT = (
+    "use_spot_instances",
+    "train_use_spot_instances",
+    "enable_managed_spot_training",
+    "EnableManagedSpotTraining",
+)
+_CHECKPOINTS = ("checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind != "training" or job.source in ("gpuproof", "what-if"):
+        return
+    spot = next((value for name in _SPOT if (value := job.arguments.get(name)) is not None), None)
+    if (
+        spot is None
+        or spot.flag is not True
+        or any(not job.argument(name).is_absent for name in _CHECKPOINTS)
+    ):
+        return
+    if job.module is not None and job.module.mentions(
+        "checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig"
+    ):
+        return
+    limit = _seconds(job)
+    if limit is not None and limit <= _SHORT_SECONDS:
+        return
+    price = project.hourly_price(job.instance_type.text or "", "training") if job.instance_type.text else None
+    cost = f" and ${price:.2f} an hour of `{job.instance_type.text}` is paid again" if price else ""
+    key = (
+        "CheckpointConfig"
+        if job.source == "boto3"
+        else "checkpoint_s3_uri"
+        if job.source == "sagemaker-v2"
+        else "checkpoint_config"
+    )
+    yield rule.hit(
+        job.where(spot),
+        f"Spot without a checkpoint location: after an interruption training begins again from nothing{cost}.",
+        remedy=f"Pass {key}, save to /opt/ml/checkpoints, and load from there at the start.",
+        severity=rule.severity if spot.is_known else lowered(rule.severity),
+    )
+
+
+def _seconds(job: JobDefinition) -> float | None:
+    """The job's time limit in seconds, as far as it is written."""
+    condition = job.argument("StoppingCondition")
+    written: tuple[Value, ...] = (
+        *(job.argument("max_run"), job.argument("train_max_run")),
+        *(condition.at("MaxRuntimeInSeconds"), job.argument("max_runtime_in_seconds")),
+    )
+    return next((value.number for value in written if value.number is not None), None)

@@ -1,0 +1,71 @@
+"""A GPU notebook instance without a lifecycle configuration runs, and is billed, until somebody remembers to stop it.
+
+Nights and weekends are three quarters of a week. A lifecycle configuration that stops an idle instance is a script that
+AWS publishes among its lifecycle samples.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab", InstanceType="ml.g4dn.xlarge", RoleArn="r"  # <-
+    )
+
+Bad:
+
+    # file: main.tf
+    resource "aws_sagemaker_notebook_instance" "lab" {
+      name          = "lab"
+      role_arn      = "arn:aws:iam::111122223333:role/lab"
+      instance_type = "ml.g4dn.xlarge"  # <-
+    }
+
+Good:
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab", InstanceType="ml.g4dn.xlarge", RoleArn="r", LifecycleConfigName="auto-stop"
+    )
+
+Quiet: no GPU
+
+    import boto3
+
+    boto3.client("sagemaker").create_notebook_instance(
+        NotebookInstanceName="lab", InstanceType="ml.t3.medium", RoleArn="r"
+    )
+
+Quiet: the arguments may carry it
+
+    import boto3
+
+    def create(**options):
+        boto3.client("sagemaker").create_notebook_instance(InstanceType="ml.g4dn.xlarge", **options)
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("CO104", "gpu-notebook-without-idle-stop", Severity.WARNING)
+
+_KEYS = ("LifecycleConfigName", "lifecycle_config_name", "lifecycle_configuration_name")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind != "notebook" or job.api == "update_notebook_instance" or not project.gpus(job):
+        return
+    if any(not job.argument(key).is_absent for key in _KEYS):
+        return
+    name = str(job.instance_type.text)
+    price = project.hourly_price(name, "notebook")
+    cost = f" (${price:.2f} an hour, ${price * 730:,.0f} a month)" if price else ""
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"Nothing stops the notebook instance on `{name}`{cost} when it is idle.",
+        remedy="Give it a lifecycle configuration that stops an idle instance.",
+        severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
+    )

@@ -1,0 +1,142 @@
+"""The instance has a GPU, and what runs on it cannot use one.
+
+SageMaker's scikit-learn containers are built for CPUs alone: the SDK refuses a GPU type for `SKLearn` with "Unsupported
+processor: gpu". XGBoost trains on the CPU unless it is told `device="cuda"` or `tree_method="gpu_hist"`, and a script of
+pandas and scikit-learn leaves the GPU idle in any container, at several times the price of a CPU instance.
+
+Bad:
+
+    from sagemaker.sklearn import SKLearn
+
+    SKLearn(entry_point="train.py", role="r", framework_version="1.2-1", instance_type="ml.g5.xlarge")  # <-
+
+Bad: a script that only uses pandas
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge").fit()  # <-
+    # file: train.py
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+
+    table = pd.read_csv("/opt/ml/input/data/train/table.csv")
+    LogisticRegression().fit(table[["a"]], table["b"])
+
+Good:
+
+    from sagemaker.sklearn import SKLearn
+
+    SKLearn(entry_point="train.py", role="r", framework_version="1.2-1", instance_type="ml.m5.xlarge")
+
+Quiet: XGBoost on the GPU
+
+    from sagemaker.xgboost import XGBoost
+
+    XGBoost(
+        entry_point="train.py", role="r", framework_version="1.7-1", instance_count=1, instance_type="ml.g5.xlarge",
+        hyperparameters={"tree_method": "gpu_hist"},
+    )
+
+Quiet: cuDF works on the GPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import cudf
+    from sklearn.linear_model import LogisticRegression
+
+    LogisticRegression().fit(cudf.read_csv("table.csv"), [])
+"""
+
+import sys
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("CO105", "gpu-for-cpu-framework", Severity.ERROR)
+
+_CPU_LIBRARIES = frozenset(
+    {
+        *(
+            "numpy",
+            "pandas",
+            "sklearn",
+            "scipy",
+            "joblib",
+            "boto3",
+            "botocore",
+            "matplotlib",
+            "seaborn",
+            "statsmodels",
+        ),
+        *(
+            "sagemaker",
+            "sagemaker_training",
+            "sagemaker_containers",
+            "yaml",
+            "requests",
+            "tqdm",
+            "pyarrow",
+            "s3fs",
+        ),
+    }
+)
+_WORDS = ("gpu", "cuda", "GPU", "CUDA", "subprocess", "os.system", "importlib", "exec(")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    instance = project.instance(job.instance_type)
+    if instance is None or not instance.gpu_count or job.kind == "notebook":
+        return
+    if job.framework == "sklearn":
+        if not job.image.is_absent:
+            return
+        what, severity = "The scikit-learn container", Severity.ERROR
+    elif job.framework == "xgboost":
+        if not _is_cpu_xgboost(job):
+            return
+        what, severity = "XGBoost without device=cuda", Severity.WARNING
+    elif job.script is not None and job.kind in ("training", "processing") and _is_cpu_script(job.script):
+        what, severity = f"`{job.script_title}` (pandas and scikit-learn)", Severity.WARNING
+    else:
+        return
+    price = project.hourly_price(instance.name, job.kind)
+    cost = f" at ${price:.2f} an hour" if price else ""
+    gpus = "the GPU" if instance.gpu_count == 1 else f"the {instance.gpu_count} GPUs"
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"{what} does not use {gpus} of `{instance.name}`{cost}.",
+        remedy="Take a CPU instance, such as ml.m5.xlarge.",
+        severity=severity if job.instance_type.is_known else lowered(severity),
+    )
+
+
+def _is_cpu_xgboost(job: JobDefinition) -> bool:
+    """Whether neither the hyperparameters nor the script can have asked for the GPU."""
+    if job.kind != "training" or job.hyperparameters.is_unknown or job.script is None:
+        return False
+    entries = job.hyperparameters.entries
+    if entries is not None and (not entries.complete or {"device", "tree_method"} & set(entries)):
+        return False
+    return not any(one.mentions(*_WORDS) for one in local_modules(job.script))
+
+
+def _is_cpu_script(script: Module) -> bool:
+    modules = local_modules(script)
+    roots = {
+        name.lstrip(".").partition(".")[0]
+        for one in modules
+        for name in one.names.modules
+        if one.project.sibling(one, name) is None
+    }
+    known = all(root in _CPU_LIBRARIES or root in sys.stdlib_module_names for root in roots)
+    works = bool(roots & {"sklearn", "pandas"})
+    return known and works and not any(one.names.has_star or one.mentions(*_WORDS) for one in modules)

@@ -1,0 +1,146 @@
+"""The instance has several GPUs, the script uses one, and nothing starts it once for each: the others are billed idle.
+
+PyTorch and TensorFlow both use a single GPU unless the script, or whatever launches it, says otherwise. The finding
+needs the whole picture: what the job's instance has, whether the job's `distribution` starts several processes, and
+whether anything that the script imports from its own project spreads work over GPUs. It stays silent where the script
+imports a library that might (Accelerate, Lightning, the Hugging Face Trainer, Ray, or one that it does not know).
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.12xlarge",  # <-
+    )
+    estimator.fit()
+    # file: train.py
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(8, 1).to(device)
+    for x, y in torch.utils.data.DataLoader([]):
+        loss = model(x.to(device)).sum()
+        loss.backward()
+
+Good: one process for each GPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.12xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(8, 1).to(device)
+    for x, y in torch.utils.data.DataLoader([]):
+        loss = model(x.to(device)).sum()
+        loss.backward()
+
+Good: an instance with one GPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    torch.ones(1).backward()
+
+Quiet: MirroredStrategy uses every GPU
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.12xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy().scope():
+        model = tf.keras.Sequential()
+        model.compile()
+    model.fit([])
+
+Quiet: the Trainer of transformers takes all GPUs that it finds
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_count=1, instance_type="ml.p3.8xlarge")
+    # file: train.py
+    import torch
+    from transformers import Trainer
+
+    Trainer(model=torch.nn.Linear(1, 1)).train()
+"""
+
+from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind != "training" or job.script is None or not job.instance_type.is_sure:
+        return
+    instance = project.instance(job.instance_type)
+    if instance is None or instance.gpu_count < 2:
+        return
+    if not _launches_once(job) or not trains_by_hand(job.script):
+        return
+    # A script that leaves even one GPU alone is PT101's to find.
+    if job.script.imports("torch") and not touches_device(job.script):
+        return
+    if distributes(job.script) or unseen_imports(job.script):
+        return
+    idle = instance.gpu_count - 1
+    price = project.hourly_price(instance.name, "training")
+    cost = f", ${price * idle / instance.gpu_count:.2f} of ${price:.2f} an hour" if price else ""
+    sure = job.instance_type.certainty == "known"
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"`{instance.name}` has {instance.gpu_count} GPUs; nothing in `{job.script_title}` uses more than one: "
+        f"{idle} idle{cost}.",
+        remedy=_remedy(job, project, instance.name),
+        severity=rule.severity if sure else lowered(rule.severity),
+    )
+
+
+def _launches_once(job: JobDefinition) -> bool:
+    """Whether certainly nothing but one process is started on each host."""
+    if job.distribution.is_absent:
+        return True
+    return job.distribution.is_known and (job.distribution.value is None or not job.distribution.parts)
+
+
+def _remedy(job: JobDefinition, project: Project, name: str) -> str:
+    from gpuproof.catalogue.search import Request
+
+    instance = project.catalogue.instance(name)
+    single = (
+        project.catalogue.search(Request(gpus=(str(instance.gpu_model),), use="training")) if instance else ()
+    )
+    one = next((found.name for found in single if found.gpu_count == 1), None)
+    price = project.hourly_price(one, "training") if one else None
+    smaller = f"take {one}{f' (${price:.2f} an hour)' if price else ''}, or " if one else ""
+    launcher = (
+        "train under tf.distribute.MirroredStrategy()"
+        if job.script is not None and job.script.imports("tensorflow", "keras")
+        else 'start one process for each GPU with distribution={"torch_distributed": {"enabled": True}} and wrap the '
+        "model in DistributedDataParallel"
+    )
+    text = f"{smaller}{launcher}."
+    return text[0].upper() + text[1:]

@@ -1,0 +1,115 @@
+"""The job has several instances, and neither it nor its script makes them work together.
+
+Each host then runs the same training on its own, from start to end, and the models overwrite each other in S3: the time
+is that of one host, the bill that of all. The rule is silent where the data is split between the hosts
+(`ShardedByS3Key`), where the script asks for its hosts, and where a library may spread the work.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=4, instance_type="ml.g5.xlarge",  # <-
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.xlarge",
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: the script makes its own process group
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import json
+    import os
+    import torch
+    import torch.distributed as dist
+
+    hosts = json.loads(os.environ["SM_HOSTS"])
+    dist.init_process_group("nccl", rank=hosts.index(os.environ["SM_CURRENT_HOST"]), world_size=len(hosts))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Quiet: each host has its share of the data
+
+    # file: launch.py
+    from sagemaker.inputs import TrainingInput
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.xlarge")
+    estimator.fit({"train": TrainingInput("s3://bucket/train", distribution="ShardedByS3Key")})
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+"""
+
+import re
+
+from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import has_no_launcher, hosts
+from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
+from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
+
+_KNOWS_ITS_HOSTS = re.compile(
+    r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resourceconfig|resourceConfig|current_host"
+)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    count, script = hosts(job), job.script
+    if job.kind != "training" or script is None or count is None or count < 2:
+        return
+    if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
+        return
+    if not trains_by_hand(script) or distributes(script) or mentions(script, _KNOWS_ITS_HOSTS):
+        return
+    if unseen_imports(script) or (job.module is not None and job.module.mentions("ShardedByS3Key")):
+        return
+    name = job.instance_type.text
+    price = project.hourly_price(name, "training") if name else None
+    cost = f", ${price * (count - 1):.2f} of ${price * count:.2f} an hour for nothing" if price else ""
+    yield rule.hit(
+        job.where(job.instance_count, job.instance_type),
+        f"{count} instances each run all of `{job.script_title}` on their own: nothing makes them one training{cost}.",
+        remedy="Take instance_count=1, or start one process group over the hosts with distribution="
+        + (
+            '{"multi_worker_mirrored_strategy": {"enabled": True}} and MultiWorkerMirroredStrategy.'
+            if script.imports("tensorflow", "keras")
+            else '{"torch_distributed": {"enabled": True}} and DistributedDataParallel.'
+        ),
+        severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
+    )

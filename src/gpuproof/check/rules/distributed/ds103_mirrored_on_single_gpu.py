@@ -1,0 +1,72 @@
+"""`MirroredStrategy` on an instance with one GPU makes one replica: it changes nothing but the start.
+
+That is harmless, and often a sign that a larger instance was meant. The rule speaks where every job that runs the
+script has a single GPU.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy()  # <-
+
+Good:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.12xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy()
+
+Quiet: no job says where it runs
+
+    import tensorflow as tf
+
+    strategy = tf.distribute.MirroredStrategy()
+
+Quiet: only where there are several GPUs
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    if len(tf.config.list_physical_devices("GPU")) > 1:
+        strategy = tf.distribute.MirroredStrategy()
+    else:
+        strategy = tf.distribute.get_strategy()
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS103", "mirrored-on-single-gpu", Severity.NOTE, when="link", needs=("MirroredStrategy",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
+    if not jobs or any(project.gpus(job) != 1 or not job.instance_type.is_known for job in jobs):
+        return
+    for call in module.calls_to("tensorflow.distribute.MirroredStrategy"):
+        if module.enclosing(call.node, ast.If, ast.IfExp, ast.Try) is not None:
+            continue
+        yield rule.hit(
+            call.span,
+            f"`{jobs[0].instance_type.text}` has one GPU: MirroredStrategy makes one replica there "
+            f"({jobs[0].title}).",
+            remedy="Drop the strategy, or take an instance with several GPUs.",
+        )

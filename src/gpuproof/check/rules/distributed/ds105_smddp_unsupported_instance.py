@@ -1,0 +1,84 @@
+"""SageMaker's data parallel library runs on a few instance types only, and the SDK does not refuse the others.
+
+The list is that of SDK 2.257.7 (`fw_utils.SM_DATAPARALLEL_SUPPORTED_INSTANCE_TYPES`). On another type the library fails
+when the script imports or starts it, after the instances have been started and are paid for. PyTorch's own launcher
+runs everywhere. A type that is newer than the list is a warning.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=2, instance_type="ml.g4dn.12xlarge",  # <-
+        distribution={"smdistributed": {"dataparallel": {"enabled": True}}},
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=2, instance_type="ml.g4dn.12xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+
+Quiet: a type of the list
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+        distribution={"smdistributed": {"dataparallel": {"enabled": True}}},
+    )
+
+Quiet: turned off
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=2, instance_type="ml.g4dn.12xlarge",
+        distribution={"smdistributed": {"dataparallel": {"enabled": False}}},
+    )
+"""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import launchers
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("DS105", "smddp-unsupported-instance", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if "smdistributed.dataparallel" not in (launchers(job) or ()):
+        return
+    instance = project.instance(job.instance_type)
+    supported = _supported()
+    if instance is None or instance.name in supported:
+        return
+    gpu = project.catalogue.gpu(instance.gpu_model) if instance.gpu_model else None
+    # Releases of the library after the SDK's list may serve later types of the P family.
+    is_newer = gpu is not None and (gpu.compute_capability or (0, 0)) >= (9, 0)
+    sure = job.instance_type.is_known and not is_newer
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"smdistributed.dataparallel supports {', '.join(supported)}, not `{instance.name}`.",
+        remedy='Use distribution={"torch_distributed": {"enabled": True}} with DistributedDataParallel over NCCL.',
+        severity=rule.severity if sure else lowered(rule.severity),
+    )
+
+
+@cache
+def _supported() -> tuple[str, ...]:
+    path = Path(__file__).parents[2] / "data" / "smddp_instances.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return tuple(row["instance_type"] for row in csv.DictReader(file))

@@ -1,0 +1,109 @@
+"""`MirroredStrategy` knows one host: on several, each trains a model of its own.
+
+It spreads a step over the GPUs of one machine. For several machines TensorFlow has `MultiWorkerMirroredStrategy`, which
+needs `TF_CONFIG`; SageMaker's SDK sets it with `distribution={"multi_worker_mirrored_strategy": {"enabled": True}}`.
+Source: https://www.tensorflow.org/guide/distributed_training.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",  # <-
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy().scope():
+        model = tf.keras.Sequential()
+        model.compile()
+    model.fit([])
+
+Good:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.12xlarge",
+        distribution={"multi_worker_mirrored_strategy": {"enabled": True}},
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        model = tf.keras.Sequential()
+        model.compile()
+    model.fit([])
+
+Quiet: one host
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.12xlarge")
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy().scope():
+        model = tf.keras.Sequential()
+
+Quiet: the script chooses by the number of hosts
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", instance_count=2, instance_type="ml.g5.12xlarge")
+    # file: train.py
+    import json
+    import os
+    import tensorflow as tf
+
+    if len(json.loads(os.environ["SM_HOSTS"])) > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    else:
+        strategy = tf.distribute.MirroredStrategy()
+"""
+
+import re
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import hosts
+from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("DS106", "mirrored-across-instances", Severity.ERROR, when="link")
+
+_OTHERS = re.compile(
+    r"MultiWorkerMirrored|CollectiveAllReduce|ParameterServerStrategy|TF_CONFIG|horovod|\bhvd\b|smdistributed|SM_HOSTS"
+    r"|herring|estimator\.RunConfig|train_distribute|current_host"
+)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    count, script = hosts(job), job.script
+    if job.kind != "training" or script is None or count is None or count < 2:
+        return
+    modules = local_modules(script)
+    uses = any(one.calls_to("tensorflow.distribute.MirroredStrategy") for one in modules)
+    if not uses or mentions(script, _OTHERS):
+        return
+    if job.module is not None and job.module.mentions("ShardedByS3Key"):
+        return
+    name = job.instance_type.text
+    price = project.hourly_price(name, "training") if name else None
+    cost = f", ${price * count:.2f} an hour in all" if price else ""
+    yield rule.hit(
+        job.where(job.instance_count, job.instance_type),
+        f"MirroredStrategy in `{job.script_title}` works within one host: {count} instances train {count} models{cost}.",
+        remedy="Use tf.distribute.MultiWorkerMirroredStrategy() with distribution="
+        '{"multi_worker_mirrored_strategy": {"enabled": True}}, or instance_count=1.',
+        severity=rule.severity if job.instance_count.is_known else lowered(rule.severity),
+    )

@@ -1,0 +1,112 @@
+"""The processes form a group, and each of them reads the whole data set: an epoch takes as long as with one GPU.
+
+`DataLoader(shuffle=True)` knows nothing of ranks. Without a `DistributedSampler`, or some other way to give each rank
+its share, every process goes through everything, and all but one of the GPUs repeat work. The rule is silent where
+anything in the script splits the data by rank.
+
+Bad:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, TensorDataset
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    loader = DataLoader(TensorDataset(torch.ones(9, 8)), batch_size=3, shuffle=True)  # <-
+    for (x,) in loader:
+        model(x.cuda()).sum().backward()
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data = TensorDataset(torch.ones(9, 8))
+    loader = DataLoader(data, batch_size=3, sampler=DistributedSampler(data))
+    for (x,) in loader:
+        model(x.cuda()).sum().backward()
+
+Quiet: the data set itself takes every n-th sample
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader, Subset, TensorDataset
+
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    data = Subset(TensorDataset(torch.ones(9, 8)), range(dist.get_rank(), 9, dist.get_world_size()))
+    for (x,) in DataLoader(data, batch_size=3, shuffle=True):
+        model(x.cuda()).sum().backward()
+
+Quiet: Accelerate splits the loader
+
+    import torch
+    import torch.distributed as dist
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")
+    model, loader = Accelerator().prepare(torch.nn.Linear(8, 1), DataLoader([], shuffle=True))
+    for x in loader:
+        model(x).sum().backward()
+"""
+
+import re
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS107", "ddp-without-distributed-sampler", Severity.ERROR, needs=("init_process_group",))
+
+_SPLITS = re.compile(
+    r"DistributedSampler|Distributed\w*Sampler|shard|partition|num_replicas|IterableDataset|webdataset|\bwds\b"
+    r"|split_dataset_by_node|range\([^)]*rank|\[\s*rank\s*::|StatefulDataLoader"
+    r"|BatchSampler|rank\s*\*|seed\s*\+\s*\w*rank|\brpc\b|\bpipeline|tensor_parallel|DTensor"
+)
+"""Texts of which one anywhere means that the ranks may well see different data."""
+
+_RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    starts = group_starts(module)
+    if not starts or not module.calls_of("backward"):
+        return
+    if mentions(module, _SPLITS) or leaves_it_to_a_library(module):
+        return
+    if any(
+        job.module is not None and job.module.mentions("ShardedByS3Key")
+        for job in project.jobs_running(module)
+    ):
+        return
+    for call in module.calls_to("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
+        given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
+        shuffle = call.argument("shuffle", 2)
+        if shuffle.flag is not True or not shuffle.is_known or not all(one.is_absent for one in given):
+            continue
+        data = call.expression("dataset", 0)
+        made = module.origin(data)
+        if any(one is not None and _RANKED.search(module.text(one)) for one in (data, made)):
+            continue
+        yield rule.hit(
+            call.span,
+            "Every rank reads the whole data set: the process group is made, and this DataLoader has no "
+            "DistributedSampler.",
+            remedy="Say sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
+            "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
+        )
+        return

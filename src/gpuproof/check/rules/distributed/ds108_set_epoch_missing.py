@@ -1,0 +1,146 @@
+"""A DistributedSampler shuffles by seed and epoch, and nobody tells it the epoch: each one has the same order.
+
+Without `set_epoch(epoch)` the sampler stays at epoch 0, so every epoch goes through the data in one and the same order,
+and each rank sees the same share of it for ever.
+Source: https://docs.pytorch.org/docs/stable/data.html, `DistributedSampler`.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    sampler = DistributedSampler(data)  # <-
+    loader = DataLoader(data, sampler=sampler)
+    for epoch in range(10):
+        for x in loader:
+            model(x).sum().backward()
+
+Fixed:
+
+    import torch
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, sampler=sampler)
+    for epoch in range(10):
+        sampler.set_epoch(epoch)
+        for x in loader:
+            model(x).sum().backward()
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, sampler=sampler)
+    for epoch in range(10):
+        loader.sampler.set_epoch(epoch)
+        for x in loader:
+            model(x).sum().backward()
+
+Quiet: this sampler does not shuffle
+
+    import torch
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    sampler = DistributedSampler(data, shuffle=False)
+    for epoch in range(10):
+        for x in DataLoader(data, sampler=sampler):
+            model(x).sum().backward()
+
+Quiet: one epoch has one order
+
+    import torch
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    for x in DataLoader(data, sampler=DistributedSampler(data)):
+        model(x).sum().backward()
+
+Quiet: for validation
+
+    import torch
+    from torch.utils.data import DataLoader, DistributedSampler
+
+    data = list(range(9))
+    model = torch.nn.Linear(8, 1)
+    val_sampler = DistributedSampler(data)
+    for epoch in range(10):
+        for x in data:
+            model(x).sum().backward()
+        for x in DataLoader(data, sampler=val_sampler):
+            print(model(x))
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import insert_line
+from gpuproof.check.knowledge.ranks import leaves_it_to_a_library, mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
+
+_SET = re.compile(r"set_epoch")
+_NOT_TRAINING = re.compile(r"val|test|eval|dev|infer|pred", re.IGNORECASE)
+_SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.calls_of("backward") or mentions(module, _SET) or leaves_it_to_a_library(module):
+        return
+    loop = next((one for one in module.nodes(ast.For) if _is_epochs(module, one)), None)
+    if loop is None:
+        return
+    for call in module.calls_to(*_SAMPLERS):
+        shuffle = call.argument("shuffle", 3)
+        shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
+        name = _assigned_to(module, call)
+        if not shuffles or _NOT_TRAINING.search(name) or (not name and module.function_of(call.node) is None):
+            continue
+        epoch = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
+        same = module.function_of(call.node) is module.function_of(loop) and call.node.lineno < loop.lineno
+        plain = name.isidentifier() and isinstance(loop.target, ast.Name)
+        edit = insert_line(module, loop.body[0], f"{name}.set_epoch({epoch})") if same and plain else None
+        yield rule.hit(
+            call.span,
+            "Nothing calls set_epoch(): every epoch goes through the data in the same order.",
+            remedy=f"Begin each epoch with {name if name else 'loader.sampler'}.set_epoch({epoch}).",
+            fix=Fix(f"Call {name}.set_epoch({epoch})", (edit,)) if edit is not None else None,
+        )
+        return
+
+
+def _is_epochs(module: Module, loop: ast.For) -> bool:
+    """Whether a loop goes through epochs, more than one of them as far as anybody knows."""
+    target = module.text(loop.target).lower()
+    call = module.call(loop.iter)
+    if "epoch" not in target or call is None or call.method not in ("range", "trange"):
+        return False
+    last = call.argument(None, 1 if len(call.node.args) > 1 else 0)
+    return last.number is None or last.number > 1
+
+
+def _assigned_to(module: Module, call: Call) -> str:
+    parent = module.parent(call.node)
+    while isinstance(parent, (ast.IfExp, ast.keyword, ast.Call)):
+        parent = module.parent(parent)
+    if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+        return module.text(parent.targets[0])
+    return ""

@@ -1,0 +1,90 @@
+"""The SDK does not know this key of `distribution`, drops it without a word, and starts nothing.
+
+Tried with SDK 2.257.7: `{"pytorchfsdp": ...}` becomes an empty configuration. The job runs, one process on each host,
+and the other GPUs are billed and idle. FSDP, DDP and DeepSpeed all start with `torch_distributed`.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.p4d.24xlarge",
+        distribution={"pytorchfsdp": {"enabled": True}},  # <-
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.p4d.24xlarge",
+        distribution={"torch_distributed": {"enabled": True}},
+    )
+
+Quiet: the mapping comes from elsewhere
+
+    import json
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.p4d.24xlarge", distribution=json.load(open("distribution.json")),
+    )
+
+Quiet: options of a known key
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=1, instance_type="ml.p4d.24xlarge",
+        distribution={"smdistributed": {"modelparallel": {"enabled": True}}, "mpi": {"enabled": True}},
+    )
+"""
+
+import csv
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS111", "unknown-distribution-key", Severity.ERROR)
+
+_LIKELY = {"tensorflow": "multi_worker_mirrored_strategy"}
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    if job.source != "sagemaker-v2" or job.distribution.entries is None or not job.distribution.is_known:
+        return
+    parts = job.api.split(".")
+    known = _keys().get((parts[1], parts[-1]), ()) if len(parts) > 2 else ()
+    if not known:
+        return
+    for key, value in job.distribution.parts.items():
+        if not isinstance(key, str) or key in known:
+            continue
+        close = get_close_matches(key, known, n=1, cutoff=0.75)
+        better = close[0] if close else _LIKELY.get(str(job.framework), "torch_distributed")
+        yield rule.hit(
+            job.where(value, job.distribution),
+            f'The SDK drops the `distribution` key "{key}" silently: it starts nothing.',
+            remedy=f'Write {{"{better}": {{"enabled": True}}}}; {parts[-1]} knows {", ".join(known)}.',
+        )
+
+
+@cache
+def _keys() -> dict[tuple[str, str], tuple[str, ...]]:
+    """The keys that each class of the SDK knows, by package and class."""
+    path = Path(__file__).parents[2] / "data" / "distribution.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return {
+        (row["call"].split(".")[1], row["call"].split(".")[-1]): tuple(row["keys"].split()) for row in rows
+    }

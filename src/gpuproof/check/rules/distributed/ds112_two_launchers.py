@@ -1,0 +1,64 @@
+"""Two launchers are turned on, and the SDK takes the first that it looks for: `pytorchddp` before `torch_distributed`.
+
+The other one's settings have no effect, which nothing tells.
+Source: SDK 2.257.7, `PyTorch._pytorch_distribution_configuration`, which asks for one key after the other.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+        distribution={"pytorchddp": {"enabled": True}, "torch_distributed": {"enabled": True}},  # <-
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+
+Quiet: one of them is off
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+        distribution={"pytorchddp": {"enabled": False}, "torch_distributed": {"enabled": True}},
+    )
+
+Quiet: the model parallel library starts with MPI
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=2, instance_type="ml.p4d.24xlarge",
+        distribution={"smdistributed": {"modelparallel": {"enabled": True}}, "mpi": {"enabled": True}},
+    )
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import launchers
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS112", "two-launchers", Severity.WARNING)
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    started = launchers(job) or ()
+    if job.source != "sagemaker-v2" or not {"pytorchddp", "torch_distributed"} <= set(started):
+        return
+    yield rule.hit(
+        job.where(job.distribution),
+        "`pytorchddp` and `torch_distributed` are both turned on: the SDK uses `pytorchddp` and ignores the other.",
+        remedy="Keep torch_distributed alone, which starts torchrun.",
+    )

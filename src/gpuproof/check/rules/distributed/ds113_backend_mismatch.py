@@ -1,0 +1,114 @@
+"""The backend does not suit the job's hardware: gloo carries GPU gradients through the host, nccl needs GPUs.
+
+PyTorch's advice is NCCL for GPUs and Gloo for CPUs. On GPUs, Gloo copies every gradient to the host and back, and many
+GPUs wait for the network; on a CPU instance NCCL fails at the start.
+Source: https://docs.pytorch.org/docs/stable/distributed.html, "Which backend to use?".
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=2,
+        instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")  # <-
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Fixed:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311", instance_count=2,
+        instance_type="ml.p4d.24xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.p4d.24xlarge")
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+Quiet: Gloo on CPUs
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.c5.9xlarge")
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+
+Quiet: Gloo for what lies on the host, beside NCCL
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=2, instance_type="ml.p4d.24xlarge")
+    # file: train.py
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    gpus = dist.new_group(backend="nccl")
+    model = torch.nn.Linear(8, 1).cuda()
+"""
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.ranks import group_starts
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
+    gpus = [project.gpus(job) if job.instance_type.is_known else None for job in jobs]
+    starts = group_starts(module)
+    if not jobs or None in gpus or len(starts) != 1 or module.calls_of("new_group"):
+        return
+    backend = starts[0].argument("backend", 0)
+    if not backend.is_known or module.mentions("offload", "is_nccl_available"):
+        return
+    name = jobs[0].instance_type.text
+    if backend.text == "gloo" and all(gpus) and module.mentions("cuda"):
+        other = "nccl"
+        message = f"gloo carries the gradients of `{name}`'s GPUs through the host's memory"
+    elif backend.text == "nccl" and not any(gpus):
+        other = "gloo"
+        message = f"nccl needs GPUs, and `{name}` has none"
+    else:
+        return
+    edits = replace_text(backend, str(backend.text), other)
+    yield rule.hit(
+        starts[0].span,
+        f"{message} ({jobs[0].title}).",
+        remedy=f'Say init_process_group("{other}").',
+        fix=Fix(f"Use {other}", edits, safe=True) if edits else None,
+    )

@@ -1,0 +1,122 @@
+"""Every process writes the same file: they overwrite each other, and a reader may find it half written.
+
+With several processes on one host, `torch.save` to one path runs in each of them at the same time. DDP keeps the
+copies equal, so one of them is enough. The rule follows the calls within the file, and speaks only where nothing on the
+way asks for a rank; where one process runs on each host, every host has a disk of its own, and it is silent.
+
+Bad:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank), device_ids=[local_rank])
+    model(torch.ones(8)).sum().backward()
+    torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")  # <-
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank), device_ids=[local_rank])
+    model(torch.ones(8)).sum().backward()
+    if dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")
+
+Quiet: each rank has a file of its own
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
+    torch.save(model.state_dict(), f"/opt/ml/checkpoints/model-{local_rank}.pth")
+
+Quiet: the caller asks for the rank
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    def save_model(model, folder):
+        torch.save(model.state_dict(), os.path.join(folder, "model.pth"))
+
+    def main():
+        dist.init_process_group("nccl")
+        local_rank = int(os.environ["LOCAL_RANK"])
+        model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
+        if local_rank == 0:
+            save_model(model, "/opt/ml/model")
+
+    main()
+
+Quiet: one process on each host
+
+    import json
+    import os
+    import torch
+    import torch.distributed as dist
+
+    hosts = json.loads(os.environ["SM_HOSTS"])
+    dist.init_process_group("nccl", rank=hosts.index(os.environ["SM_CURRENT_HOST"]), world_size=len(hosts))
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    torch.save(model.state_dict(), "/opt/ml/model/model.pth")
+"""
+
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.ranks import (
+    group_starts,
+    leaves_it_to_a_library,
+    mentions,
+    one_gpu_a_host,
+    runs_on_every_rank,
+    several_on_a_host,
+)
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS114", "save-on-every-rank", Severity.WARNING, needs=("torch",))
+
+_WRAPS = re.compile(r"DistributedDataParallel|\bDDP\b")
+_SHARDED = re.compile(
+    r"\bFSDP\b|FullyShardedDataParallel|fully_shard|DTensor|state_dict_type|SHARDED|\brpc\b"
+)
+_OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|BytesIO|buffer", re.IGNORECASE)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not group_starts(module) or not module.calls_to("torch.save"):
+        return
+    if not mentions(module, _WRAPS) or mentions(module, _SHARDED) or leaves_it_to_a_library(module):
+        return
+    if not several_on_a_host(module) or one_gpu_a_host(module, project):
+        return
+    for call in module.calls_to("torch.save"):
+        if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
+            yield rule.hit(
+                call.span,
+                "Every rank writes this file: nothing on the way here asks for the rank.",
+                remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it where others read the file.",
+            )
+
+
+def _has_own_file(module: Module, call: Call) -> bool:
+    path = call.expression("f", 1)
+    made = module.origin(path)
+    return path is None or any(one is not None and _OWN_FILE.search(module.text(one)) for one in (path, made))

@@ -1,0 +1,150 @@
+"""The model goes to plain `cuda`, which is GPU 0, in every process of the host: one GPU does all the work.
+
+`"cuda"` means the current device, which is 0 until `torch.cuda.set_device(local_rank)` says otherwise. If that comes
+after the model was moved, or never, all processes share the first GPU: its memory runs out, or NCCL reports "Duplicate
+GPU detected". The rule is silent where one process runs on each host, or where anything names a device by its index.
+
+Bad: too late
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    device = torch.device("cuda")
+    model = DDP(torch.nn.Linear(8, 1).to(device))  # <-
+    torch.cuda.set_device(local_rank)
+    model.cuda(local_rank)
+
+Bad: never
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl")
+    print("rank", os.environ["LOCAL_RANK"])
+    model = DDP(torch.nn.Linear(8, 1).cuda())  # <-
+
+Good:
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    model = DDP(torch.nn.Linear(8, 1).cuda())
+
+Quiet: the device has an index
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl")
+    local_rank = int(os.environ["LOCAL_RANK"])
+    device = torch.device(f"cuda:{local_rank}")
+    model = DDP(torch.nn.Linear(8, 1).to(device), device_ids=[local_rank])
+
+Quiet: one process on each host
+
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel as DDP
+
+    dist.init_process_group("nccl", rank=0, world_size=int(os.environ["WORLD_SIZE"]))
+    model = DDP(torch.nn.Linear(8, 1).cuda())
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.ranks import (
+    group_starts,
+    leaves_it_to_a_library,
+    mentions,
+    one_gpu_a_host,
+    several_on_a_host,
+)
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS115", "set-device-late-or-missing", Severity.ERROR, needs=("init_process_group",))
+
+_INDEXED = re.compile(
+    r"cuda:|cuda\(\s*\w*(rank|gpu|device|id)|\.to\(\s*\w*(rank|gpu)|device\(\s*[\"']cuda[\"']\s*,|set_device"
+    r"|CUDA_VISIBLE_DEVICES|cuda\.device\(|set_device_index|output_device|device_ids|index\s*="
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not group_starts(module) or not several_on_a_host(module) or leaves_it_to_a_library(module):
+        return
+    if not module.calls_of("DistributedDataParallel", "DDP") or one_gpu_a_host(module, project):
+        return
+    moves = [call for call in module.calls_of("cuda", "to") if _to_plain_cuda(module, call)]
+    settings = [call for call in module.calls_of("set_device") if (call.name or "").startswith("torch.")]
+    for move in sorted(moves, key=lambda one: one.node.lineno):
+        late = next((one for one in settings if _comes_after(module, one, move)), None)
+        if late is not None:
+            first = not any(one.node.lineno < move.node.lineno for one in settings)
+            if first:
+                line = module.unit.place(late.node.lineno, 1)[1]
+                yield rule.hit(
+                    move.span,
+                    f"The model is on GPU 0 in every process: torch.cuda.set_device() comes only at line {line}.",
+                    remedy='Call torch.cuda.set_device(local_rank) before anything is moved to "cuda".',
+                )
+                return
+        elif not settings and not mentions(module, _INDEXED):
+            yield rule.hit(
+                move.span,
+                "The model is on GPU 0 in every process: nothing calls torch.cuda.set_device().",
+                remedy='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is moved to "cuda".',
+            )
+            return
+
+
+def _to_plain_cuda(module: Module, call: Call) -> bool:
+    if call.receiver is None or module.tagged(call.receiver).tag is not Tag.MODULE:
+        return False
+    if call.method == "cuda":
+        return not call.node.args and not call.node.keywords
+    return _is_plain_cuda(module, call.expression("device", 0))
+
+
+def _is_plain_cuda(module: Module, node: ast.expr | None) -> bool:
+    made = module.origin(node)
+    if isinstance(made, ast.IfExp):
+        return _is_plain_cuda(module, made.body)
+    if isinstance(made, ast.Constant):
+        return made.value == "cuda"
+    if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
+        return len(made.args) == 1 and not made.keywords and _is_plain_cuda(module, made.args[0])
+    return False
+
+
+def _comes_after(module: Module, late: Call, early: Call) -> bool:
+    """Whether the one certainly runs after the other: in one block, or after the block that the other is in."""
+    statement = module.tree.statement(late.node)
+    block = _block(module, statement)
+    before = block[: block.index(statement)] if statement in block else []
+    return any(module.tree.is_within(early.node, one) for one in before)
+
+
+def _block(module: Module, statement: ast.stmt | None) -> list[ast.stmt]:
+    parent = module.parent(statement) if statement is not None else None
+    blocks = (getattr(parent, field, None) for field in ("body", "orelse", "finalbody"))
+    return next((one for one in blocks if one and statement in one), [])

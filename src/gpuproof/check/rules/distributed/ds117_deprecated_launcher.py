@@ -1,0 +1,104 @@
+"""`torch.distributed.launch` is deprecated, and torchrun does not pass `--local_rank`: it sets LOCAL_RANK.
+
+torchrun came with PyTorch 1.10. A script that only knows the argument has rank 0 in every process under torchrun, and
+so does each process on a host take GPU 0; since 2.0 the old launcher writes `--local-rank`, which such a script refuses.
+Source: https://docs.pytorch.org/docs/stable/elastic/run.html, "Transitioning from torch.distributed.launch".
+
+Bad:
+
+    import argparse
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, default=0)  # <-
+    args = parser.parse_args()
+    torch.cuda.set_device(args.local_rank)
+    torch.distributed.init_process_group("nccl")
+
+Bad:
+
+    import subprocess
+    import sys
+
+    subprocess.run([sys.executable, "-m", "torch.distributed.launch", "--nproc_per_node=4", "train.py"])  # <-
+
+Good:
+
+    import os
+    import torch
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl")
+
+Quiet: both ways
+
+    import argparse
+    import os
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, default=int(os.environ.get("LOCAL_RANK", 0)))
+    args = parser.parse_args()
+    torch.distributed.init_process_group("nccl")
+
+Quiet: DeepSpeed's launcher passes the argument
+
+    import argparse
+    import deepspeed
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--local_rank", type=int, default=0)
+    deepspeed.init_distributed()
+    torch.distributed.init_process_group("nccl")
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule(
+    "DS117",
+    "deprecated-launcher",
+    Severity.NOTE,
+    needs=("torch.distributed.launch", "local_rank", "local-rank"),
+)
+
+_RUNNERS = ("run", "call", "check_call", "Popen", "check_output", "system")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    pinned = project.pins(module.unit).get("torch", "")
+    if pinned.startswith(tuple(f"==1.{minor}." for minor in range(10))):
+        return
+    for call in module.calls_of(*_RUNNERS):
+        if (call.name or "").startswith(("subprocess.", "os.")) and _names_launcher(call.node):
+            yield rule.hit(
+                call.span,
+                "torch.distributed.launch is deprecated.",
+                remedy="Start torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
+            )
+    if module.mentions("LOCAL_RANK") or not group_starts(module) or leaves_it_to_a_library(module):
+        return
+    for call in module.calls_of("add_argument"):
+        flags = {one.value for one in call.node.args if isinstance(one, ast.Constant)}
+        if flags & {"--local_rank", "--local-rank"}:
+            yield rule.hit(
+                call.span,
+                "torchrun does not pass this argument: under it, every process has the default as its local rank.",
+                remedy='Read int(os.environ["LOCAL_RANK"]).',
+            )
+
+
+def _names_launcher(node: ast.Call) -> bool:
+    texts = (
+        one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    )
+    return any(
+        text.strip() == "torch.distributed.launch" or "-m torch.distributed.launch" in text for text in texts
+    )

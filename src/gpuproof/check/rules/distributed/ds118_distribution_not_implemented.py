@@ -1,0 +1,142 @@
+"""The job turns on a way to distribute, and its script has nothing that takes part in it.
+
+`distribution` starts processes and sets variables such as `TF_CONFIG` or `RANK`; it does not change a script. A plain
+Keras `fit()` beside a parameter server, or a PyTorch loop without DistributedDataParallel under torchrun, trains one
+model in each process, all the same and none the wiser.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.xlarge",
+        distribution={"parameter_server": {"enabled": True}},  # <-
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(loss="mse")
+    model.fit([], [])
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=1, instance_type="ml.g5.12xlarge",
+        distribution={"torch_distributed": {"enabled": True}},  # <-
+    )
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for x in torch.utils.data.DataLoader([]):
+        model(x.cuda()).sum().backward()
+
+Good:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.11", py_version="py39",
+        instance_count=2, instance_type="ml.g5.xlarge",
+        distribution={"multi_worker_mirrored_strategy": {"enabled": True}},
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(loss="mse")
+    model.fit([], [])
+
+Quiet: estimators of TensorFlow 1 do use the parameter server
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="1.15", py_version="py37",
+        instance_count=2, instance_type="ml.g4dn.xlarge", distribution={"parameter_server": {"enabled": True}},
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential()
+    model.fit([], [])
+    tf.estimator.train_and_evaluate(model, None, None)
+
+Quiet: Accelerate takes part in what torchrun starts
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.3", py_version="py311",
+        instance_count=2, instance_type="ml.g5.xlarge", distribution={"torch_distributed": {"enabled": True}},
+    )
+    # file: train.py
+    import torch
+    from accelerate import Accelerator
+
+    accelerator = Accelerator()
+    model = accelerator.prepare(torch.nn.Linear(8, 1))
+    accelerator.backward(model(torch.ones(8)))
+"""
+
+import re
+
+from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import hosts, launchers
+from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
+from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS118", "distribution-not-implemented", Severity.WARNING, when="link")
+
+_TAKES_PART = re.compile(
+    r"estimator|train_and_evaluate|TF_CONFIG|train\.Server|MonitoredTraining|Strategy|tf\.distribute|SM_HOSTS|hosts"
+)
+_INSTEAD = {
+    "parameter_server": '{"multi_worker_mirrored_strategy": {"enabled": True}} with MultiWorkerMirroredStrategy',
+    "multi_worker_mirrored_strategy": "tf.distribute.MultiWorkerMirroredStrategy() in the script",
+}
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    script, count = job.script, hosts(job)
+    started = launchers(job)
+    if job.kind != "training" or script is None or count is None or not started or len(started) != 1:
+        return
+    kind = started[0]
+    gpus = project.gpus(job)
+    processes = count if kind in _INSTEAD or gpus is None else count * max(gpus, 1)
+    if processes < 2 or (kind in _INSTEAD and job.framework != "tensorflow"):
+        return
+    if (
+        distributes(script)
+        or mentions(script, _TAKES_PART)
+        or unseen_imports(script)
+        or not trains_by_hand(script)
+    ):
+        return
+    where = f"{count} instances" if count > 1 else f"the {gpus} GPUs of `{job.instance_type.text}`"
+    instead = _INSTEAD.get(
+        kind, "torch.distributed.init_process_group() and DistributedDataParallel in the script"
+    )
+    yield rule.hit(
+        job.where(job.distribution),
+        f"`{kind}` starts processes on {where}, and `{job.script_title}` has nothing that joins them: each trains its "
+        "own copy.",
+        remedy=f"Use {instead}, or one instance with one GPU and no `distribution`.",
+    )

@@ -1,0 +1,98 @@
+"""The processes form a group, and nothing ever exchanges gradients: each trains a model of its own.
+
+`init_process_group` only lets the processes talk. Unless the model is wrapped in DistributedDataParallel or FSDP, or
+the script reduces gradients by hand, the copies drift apart, and what is saved is what one of them learned from its
+share. `DataParallel` does not help: it works within one process.
+
+Bad:
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")  # <-
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+
+Good:
+
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("nccl")
+    model = DistributedDataParallel(torch.nn.Linear(8, 1).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+
+Quiet: gradients are averaged by hand
+
+    import torch
+    import torch.distributed as dist
+    from torch.utils.data import DataLoader
+
+    dist.init_process_group("gloo")
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        model(x).sum().backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+Quiet: nothing is trained here
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    print(torch.nn.Linear(8, 1)(torch.ones(8)))
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.local_imports import unseen_imports
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("DS119", "process-group-without-ddp", Severity.ERROR, needs=("init_process_group",))
+
+_SHARES = re.compile(
+    r"DistributedDataParallel|\bDDP\b|FSDP|FullySharded|fully_shard|\breplicate\b|all_reduce|reduce\(|reduce_scatter"
+    r"|all_gather|allreduce|broadcast|\brpc\b|ZeroRedundancy|average_|parallelize|DTensor|DeviceMesh|device_mesh|Pipe"
+    r"|pipelin|LocalSGD|isend|irecv|dist\.send|dist\.recv|\.gather\(|Distributed\w*Optimizer|parameter_server|_spawn"
+    r"|Parallel\w*\(model|hook|process_group\s*="
+)
+"""Texts of which one anywhere means that the ranks may exchange what they learn."""
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    starts = group_starts(module)
+    if not starts or not module.calls_of("step"):
+        return
+    trains = [
+        one
+        for one in module.calls_of("backward")
+        if one.receiver is not None and module.loops_around(one.node)
+    ]
+    if not trains or mentions(module, _SHARES) or leaves_it_to_a_library(module) or unseen_imports(module):
+        return
+    if module.enclosing(starts[0].node, ast.ClassDef) is not None:
+        return
+    yield rule.hit(
+        starts[0].span,
+        "The process group is made, and no gradient ever passes through it: each process trains a model of its own.",
+        remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
+        "device_ids=[local_rank]).",
+    )

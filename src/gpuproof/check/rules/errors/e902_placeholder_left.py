@@ -1,0 +1,147 @@
+"""Something that was to be filled in is still there: `...` where a value belongs, or a bucket called `your-bucket`.
+
+`...` is an object like any other, so that Python passes it on: `compile(...)` fails inside Keras, `fit(...)` inside the
+SDK, and a model that is `...` at its first call. A placeholder in a name or an address is refused by AWS later, after
+the upload. The first is an error; the second is a note, as an example may mean to keep it.
+
+Bad:
+
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(...)  # <-
+
+Bad:
+
+    import torch
+
+    model = ...  # <-
+    model.eval()
+
+Bad:
+
+    import boto3
+
+    boto3.client("s3").download_file("<your-bucket>", "model.tar.gz", "model.tar.gz")  # <-
+
+Good:
+
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse")
+
+Quiet: a slice, a type, and a required field
+
+    import numpy as np
+    import torch
+    from pydantic import BaseModel, Field
+    from typing import Callable, Tuple
+
+    class Request(BaseModel):
+        text: str = Field(...)
+        shape: Tuple[int, ...] = ()
+
+    first = torch.ones(2, 3)[..., 0]
+
+Quiet: a body that is left open
+
+    import torch
+    from typing import Protocol
+
+    class Encoder(Protocol):
+        def encode(self, x: torch.Tensor) -> torch.Tensor: ...
+
+Quiet: help for the user
+
+    import argparse
+    import boto3
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bucket", help="s3://your-bucket/prefix")
+    if parser.parse_args().bucket == "your-bucket":
+        raise SystemExit("replace your-bucket first")
+"""
+
+import ast
+from collections.abc import Iterator
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.placeholders import is_only_said, to_fill_in
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("E902", "placeholder-left", Severity.ERROR, needs=("...", "our", "OUR"))
+
+_LIBRARIES = ("torch", "tensorflow", "keras", "sagemaker", "boto3")
+_METHODS = frozenset({"compile", "fit", "evaluate", "deploy", "train_on_batch"})
+_TAGGED = (Tag.KERAS_MODEL, Tag.ESTIMATOR, Tag.SDK_MODEL, Tag.MODULE)
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports(*_LIBRARIES) or is_test(module):
+        return
+    for node, text in (*_open_calls(module), *_open_names(module)):
+        yield rule.hit(
+            module.span(node),
+            f"`{text}` is still a placeholder: `...` is passed on as it is, and fails later.",
+            remedy="Put the real value there.",
+        )
+    for node, text in _texts(module):
+        yield rule.hit(
+            module.span(node),
+            f"`{text}` is still a placeholder.",
+            remedy="Put your own value there.",
+            severity=Severity.NOTE,
+        )
+
+
+def _open_calls(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    for call in module.calls:
+        if not any(_is_open(one) for one in (*call.node.args, *call.keywords.values())):
+            continue
+        of_library = (call.name or "").partition(".")[0] in _LIBRARIES
+        on_model = (
+            call.receiver is not None
+            and call.method in _METHODS
+            and module.tagged(call.receiver).tag in _TAGGED
+        )
+        if of_library or on_model:
+            yield call.node, module.text(call.node)[:60]
+
+
+def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    for node in module.nodes(ast.Assign):
+        if not _is_open(node.value) or not isinstance(node.targets[0], ast.Name):
+            continue
+        if isinstance(module.parent(node), ast.ClassDef):
+            continue
+        name = node.targets[0].id
+        uses = [one.receiver if one.receiver is not None else one.node.func for one in module.calls]
+        named = [one for one in uses if isinstance(one, ast.Name) and one.id == name]
+        if any([each.value for each in module.reaching(one)] == [node.value] for one in named):
+            yield node, module.text(node)
+
+
+def _texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    for node in module.nodes(ast.Constant):
+        text = node.value
+        if not isinstance(text, str) or len(text) > 200 or "\n" in text or is_only_said(module, node):
+            continue
+        found = to_fill_in(text)
+        if (
+            found is not None
+            and found.upper() != "TODO"
+            and (" " not in text or found.strip() == text.strip())
+        ):
+            yield node, found
+
+
+def _is_open(node: ast.expr) -> bool:
+    if isinstance(node, ast.List) and len(node.elts) == 1:
+        node = node.elts[0]
+    return isinstance(node, ast.Constant) and node.value is Ellipsis

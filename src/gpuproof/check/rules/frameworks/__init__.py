@@ -1,0 +1,1 @@
+"""Framework versions and images: rules FW."""

@@ -1,0 +1,114 @@
+"""SageMaker's SDK has no image for this framework version with this Python, and raises ValueError.
+
+Every framework version has an image for one or two Python versions. The SDK looks the pair up in a table before it asks
+AWS for anything. What is compared is the table of SDK 2.257.7; a version that is newer than the newest there is only a
+warning, since a later SDK may know it.
+
+Bad: the image is for another Python
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.11", py_version="py310",  # <-
+    )
+
+Bad: no such version
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="1.14", py_version="py310",  # <-
+    )
+
+Good:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.11", py_version="py39",
+    )
+
+Quiet: an image of one's own decides
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", framework_version="9.9", py_version="py310",
+    )
+
+Quiet: the version comes from outside
+
+    import sys
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", framework_version=sys.argv[1], py_version="py310")
+"""
+
+from gpuproof.catalogue.builds import version_key
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.images import SdkVersion, sdk_versions
+from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hit, Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("FW101", "unsupported-version", Severity.ERROR)
+
+_NAMES = {"pytorch": "PyTorch", "tensorflow": "TensorFlow"}
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.source != "sagemaker-v2" or job.framework not in _NAMES or not job.image.is_absent:
+        return
+    version = job.framework_version
+    scope = {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
+    # An endpoint of an estimator repeats its estimator's version; a processor takes training images of another class.
+    is_repeated = job.model is not None and job.model.kind == "training"
+    if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
+        return
+    instance = project.instance(job.instance_type)
+    if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
+        return
+    versions = sdk_versions(job.framework, scope)
+    row = next((one for one in versions if version.text in (one.version, one.alias)), None)
+    if row is None:
+        yield _no_version(job, versions, scope)
+        return
+    asked = job.py_version
+    if asked.is_sure and asked.text and row.py_versions and asked.text not in row.py_versions:
+        right = row.py_versions[-1]
+        edits = replace_text(asked, asked.text, right)
+        yield rule.hit(
+            job.where(asked, version),
+            f"There is no {_NAMES[job.framework]} {version.text} {scope} image for {asked.text}: it is built for "
+            f"{' or '.join(row.py_versions)}, and the SDK raises ValueError.",
+            remedy=f'Write py_version="{right}".',
+            severity=rule.severity if version.is_known and asked.is_known else lowered(rule.severity),
+            fix=Fix(f"Write {right}", edits) if edits else None,
+        )
+
+
+def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str) -> Hit:
+    text = str(job.framework_version.text)
+    newest = max(version_key(one.version) for one in versions)
+    is_newer = version_key(text) > newest
+    wanted = version_key(text)[:2]
+    near = sorted(versions, key=lambda one: _distance(version_key(one.version)[:2], wanted))[:4]
+    listed = ", ".join(one.version for one in sorted(near, key=lambda one: version_key(one.version)))
+    sure = job.framework_version.is_known and not is_newer
+    name = _NAMES[str(job.framework)]
+    return rule.hit(
+        job.where(job.framework_version),
+        f"SageMaker's SDK (2.257.7) has no {name} {text} {scope} image: it raises ValueError.",
+        remedy=f"The nearest are {listed}.",
+        severity=rule.severity if sure else lowered(rule.severity),
+    )
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return abs((one[0] - other[0]) * 100 + (one[-1] - other[-1]))

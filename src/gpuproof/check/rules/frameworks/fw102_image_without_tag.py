@@ -1,0 +1,81 @@
+"""AWS's Deep Learning Containers have no tag `latest`, and an address without a tag means just that one.
+
+The job fails while it starts: the image does not exist. Every tag of these repositories says the version, the device
+and the Python version.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-training",  # <-
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Bad:
+
+    from sagemaker.estimator import Estimator
+
+    IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:latest"
+    Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")  # <-
+
+Good:
+
+    from sagemaker.estimator import Estimator
+
+    IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
+    Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: one's own repository may well have a latest
+
+    from sagemaker.estimator import Estimator
+
+    IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/pytorch-training"
+    Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: the tag comes from outside
+
+    import sys
+    from sagemaker.estimator import Estimator
+
+    IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:" + sys.argv[1]
+    Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("FW102", "image-without-tag", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    image = image_name(job.image)
+    if (
+        image is None
+        or image.digest
+        or image.tag not in ("", "latest")
+        or not is_aws_container(image, project)
+    ):
+        return
+    what = "has no tag, which means `latest`" if not image.tag else "asks for the tag `latest`"
+    framework = "torch" if image.framework == "torch" else "tensorflow"
+    name = job.instance_type.text or "ml.g5.xlarge"
+    use = "endpoint" if image.scope == "inference" else "training"
+    found = project.catalogue.image(framework, None, use, name, image.region or project.region)
+    is_same = found is not None and image.framework is not None
+    yield rule.hit(
+        job.where(job.image),
+        f"`{image.repository}` {what}: AWS's repository has no such tag, and the job cannot start.",
+        remedy=f"Write a tag, such as {found.row.repository}:{found.row.tag}."
+        if found is not None and is_same
+        else "Write a tag that AWS publishes, or let sagemaker.image_uris.retrieve() find it.",
+        severity=rule.severity if job.image.certainty != "default" else lowered(rule.severity),
+    )

@@ -1,0 +1,95 @@
+"""SageMaker takes AWS's images from the registry of its own region; an address in another region fails the job.
+
+The job fails when it pulls the image. `sagemaker.image_uris.retrieve` always takes the region of the session, so that
+the two cannot differ.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker", region_name="eu-west-1").create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",  # <-
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Good:
+
+    import boto3
+
+    boto3.client("sagemaker", region_name="us-east-1").create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Quiet: nobody says where the job runs
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Quiet: the address follows the region
+
+    import boto3
+
+    REGION = "eu-west-1"
+    boto3.client("sagemaker", region_name=REGION).create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch-training:2.3.0-gpu-py311",
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.images import image_name
+from gpuproof.check.knowledge.instance_references import region_of, replace_text
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("FW104", "image-region-mismatch", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    image, region = image_name(job.image), region_of(job)
+    if (
+        image is None
+        or not job.image.is_known
+        or not image.region
+        or region is None
+        or image.region == region
+    ):
+        return
+    registries = project.catalogue.tables.registries
+    if region not in registries or image.region not in registries:
+        return
+    own = registries[image.region].account == image.account
+    account = registries[region].account if own else image.account
+    old = f"{image.account}.dkr.ecr.{image.region}."
+    edits = replace_text(job.image, old, f"{account}.dkr.ecr.{region}.") if own else ()
+    yield rule.hit(
+        job.where(job.image),
+        f"The image is in {image.region}, the job in {region}: SageMaker does not pull from another region.",
+        remedy=f"Write {account}.dkr.ecr.{region}..., or let sagemaker.image_uris.retrieve() find the address."
+        if own
+        else f"Copy the image to {region} (ECR replication does it), and name that copy.",
+        fix=Fix(f"Take the registry of {region}", edits) if edits else None,
+    )

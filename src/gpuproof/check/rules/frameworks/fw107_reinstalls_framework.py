@@ -1,0 +1,130 @@
+"""requirements.txt puts another build of the framework in the place of the one that AWS's image came with.
+
+SageMaker installs `requirements.txt` beside the script before it starts it. A pin of another `torch` or `tensorflow`
+downloads some gigabytes at every start and replaces a build that was tested with the image's CUDA, NCCL and EFA;
+`+cpu` hides the GPU altogether, and `tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.1.0+cpu  # <-
+    pandas
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    pandas
+
+Quiet: the same version is already there
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3.0", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: src/requirements.txt
+    torch==2.3.0
+
+Quiet: the launcher's own environment
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", source_dir="src", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        framework_version="2.3", py_version="py311",
+    )
+    # file: src/train.py
+    import torch
+    # file: requirements.txt
+    torch==2.1.0
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.requirement import Requirement
+from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("FW107", "reinstalls-framework", Severity.WARNING)
+
+_PACKAGES = {"torch": "pytorch", "tensorflow": "tensorflow", "tensorflow-gpu": "tensorflow"}
+
+
+@rule.requirement
+def check(requirement: Requirement, project: Project) -> Hits:
+    framework = _PACKAGES.get(requirement.name)
+    unit = requirement.span.unit
+    if framework is None or unit.absolute.name != "requirements.txt":
+        return
+    jobs = [
+        job
+        for job in project.jobs
+        if job.script is not None
+        and job.script.unit.absolute.parent == unit.absolute.parent
+        and not (job.source_dir.is_absent or job.kind != "training")
+        and _is_aws(job, framework, project)
+    ]
+    pinned = requirement.pinned or ""
+    if (
+        not jobs
+        or not (pinned or requirement.name == "tensorflow-gpu")
+        or _is_there(jobs[0], requirement.name, pinned)
+    ):
+        return
+    if requirement.name == "tensorflow-gpu":
+        what = "`tensorflow-gpu` no longer installs from PyPI, and the image has TensorFlow for its GPU"
+    elif pinned.endswith("+cpu"):
+        what = f"`{requirement.name}=={pinned}` is a build without CUDA: the GPU stays idle"
+    else:
+        what = f"`{requirement.name}=={pinned}` replaces the build that the image came with"
+    place = requirement.span
+    at = Span(unit, place.line, 1, place.line, 1)
+    yield rule.hit(
+        requirement.span,
+        f"{what} ({jobs[0].title}).",
+        remedy="Remove the line; choose the version with framework_version.",
+        fix=Fix("Comment it out", (Edit(at, "# "),), safe=True),
+    )
+
+
+def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
+    if job.framework != framework:
+        return False
+    if job.image.is_absent:
+        return True
+    image = image_name(job.image)
+    return image is not None and is_aws_container(image, project)
+
+
+def _is_there(job: JobDefinition, name: str, pinned: str) -> bool:
+    """Whether pip finds the pin met: by the version that the job itself asks for, as far as it says."""
+    image = image_name(job.image)
+    version = image.version if image is not None else job.framework_version.text
+    if name == "tensorflow-gpu" or pinned.endswith("+cpu"):
+        return False
+    return version is None or pinned.partition("+")[0].startswith(version)

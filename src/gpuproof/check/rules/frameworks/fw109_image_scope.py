@@ -1,0 +1,112 @@
+"""A training image does not serve, and an inference image does not train: each has its own toolkit and start command.
+
+AWS names them apart: `pytorch-training` and `pytorch-inference`. With the wrong one the endpoint never answers its
+health check, or the training job ends at once without having run the script.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_model(
+        ModelName="m",
+        ExecutionRoleArn="arn",
+        PrimaryContainer={
+            "Image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",  # <-
+            "ModelDataUrl": "s3://bucket/model.tar.gz",
+        },
+    )
+
+Bad:
+
+    from sagemaker.estimator import Estimator
+
+    Estimator(
+        image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.3.0-gpu-py311",  # <-
+        role="role", instance_count=1, instance_type="ml.g5.xlarge",
+    )
+
+Good:
+
+    from sagemaker.estimator import Estimator
+
+    Estimator(
+        image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",
+        role="role", instance_count=1, instance_type="ml.g5.xlarge",
+    )
+
+Quiet: what one's own image can do is one's own affair
+
+    from sagemaker.estimator import Estimator
+
+    Estimator(
+        image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2",
+        role="role", instance_count=1, instance_type="ml.g5.xlarge",
+    )
+
+Quiet: a processing job runs a command in either
+
+    from sagemaker.processing import ScriptProcessor
+
+    ScriptProcessor(
+        image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.3.0-gpu-py311",
+        command=["python3"], role="role", instance_count=1, instance_type="ml.g5.xlarge",
+    )
+"""
+
+from collections.abc import Iterator
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs import sdk_v2
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.resource import Resource
+from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hit, Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("FW109", "image-scope", Severity.ERROR, needs=("-training", "-inference"))
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.kind == "training":
+        yield from _hits(job.image, job.where(job.image), "training", project)
+
+
+@rule.module
+def check_models(module: Module, project: Project) -> Hits:
+    if module.imports("sagemaker"):
+        for model in sdk_v2.models(module):
+            yield from _hits(model.image, model.where(model.image), "inference", project)
+    for call in module.calls_of("create_model"):
+        image = call.argument("PrimaryContainer").at("Image")
+        yield from _hits(image, image.span or call.span, "inference", project)
+
+
+@rule.resource
+def check_resource(resource: Resource, project: Project) -> Hits:
+    if resource.type == "AWS::SageMaker::Model":
+        image = resource.get("PrimaryContainer", "Image")
+    elif resource.type == "aws_sagemaker_model":
+        image = resource.get("primary_container", 0, "image")
+    else:
+        return
+    yield from _hits(image, image.span or resource.span, "inference", project)
+
+
+def _hits(value: Value, span: Span, wanted: str, project: Project) -> Iterator[Hit]:
+    image = image_name(value)
+    if image is None or image.scope in (None, wanted) or not is_aws_container(image, project):
+        return
+    right = image.repository.replace(str(image.scope), wanted)
+    edits = replace_text(value, image.repository, right)
+    does = "serve a model" if wanted == "inference" else "train"
+    yield rule.hit(
+        span,
+        f"`{image.repository}` cannot {does}: it is AWS's {image.scope} image.",
+        remedy=f"Take {right}, in a version that AWS has for it.",
+        fix=Fix(f"Take {right}", edits, safe=False) if edits else None,
+    )

@@ -1,0 +1,105 @@
+"""Without an image, the SDK needs the framework's version and Python's, and raises ValueError if one is missing.
+
+Which classes need what is read from SDK 2.257.7. It fails on the machine that starts the job, before anything is paid
+for, but only once that line is reached.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(  # <-
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge", framework_version="2.3",
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge", framework_version="2.3",
+        py_version="py311",
+    )
+
+Quiet: an image says it all
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
+    )
+
+Quiet: they may be among the rest
+
+    import json
+    from sagemaker.pytorch import PyTorch
+
+    settings = json.load(open("settings.json"))
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge", **settings)
+
+Quiet: SDK 1 had defaults
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", train_instance_count=1, train_instance_type="ml.g5.xlarge")
+"""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("FW110", "version-args-missing", Severity.ERROR, needs=("sagemaker",))
+
+_ARGUMENTS = frozenset(
+    {"framework_version", "py_version", "transformers_version", "pytorch_version", "tensorflow_version"}
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("sagemaker") or project.target.sagemaker_sdk == 3:
+        return
+    pinned = project.pins(module.unit).get("sagemaker", "")
+    if pinned.startswith(("==1", "<2", "~=1")):
+        return
+    for call in module.calls:
+        needs = _needs().get(_class(call))
+        if needs is None or call.is_open or any(key.startswith("train_") for key in call.keywords):
+            continue
+        if len(call.node.args) > 1 or any(
+            key in call.keywords for key in ("image_name", "image_uri", "image")
+        ):
+            continue
+        missing = [
+            " or ".join(names) for names in needs if all(call.argument(one).is_absent for one in names)
+        ]
+        if missing:
+            yield rule.hit(
+                call.span,
+                f"{call.method}(...) needs {' and '.join(missing)}, or image_uri: the SDK raises ValueError.",
+                remedy=f"Pass {', '.join(name.partition(' or ')[0] + '=...' for name in missing)}.",
+            )
+
+
+def _class(call: Call) -> tuple[str, str]:
+    """Package and class: (`pytorch`, `PyTorch`) of `sagemaker.pytorch.estimator.PyTorch`."""
+    parts = (call.name or "").split(".")
+    return (parts[1], parts[-1]) if len(parts) > 2 and parts[0] == "sagemaker" else ("", "")
+
+
+@cache
+def _needs() -> dict[tuple[str, str], list[tuple[str, ...]]]:
+    path = Path(__file__).parents[2] / "data" / "needs.csv"
+    found: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            parts = row["call"].split(".")
+            if row["needs"] in _ARGUMENTS and len(parts) == 4:
+                names = (row["needs"], row["or"]) if row["or"] else (row["needs"],)
+                found.setdefault((parts[1], parts[-1]), []).append(names)
+    return found

@@ -1,0 +1,81 @@
+"""The model is trained with one version of the framework and served with another.
+
+Pickled models, operators and defaults change between versions: what was saved by a newer one may not load in an older
+one, or give other answers. The rule compares a model object that serves an estimator's own `model_data`.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch, PyTorchModel
+
+    estimator = PyTorch(entry_point="train.py", role="role", framework_version="2.3", py_version="py311")
+    model = PyTorchModel(
+        model_data=estimator.model_data, role="role", entry_point="serve.py",
+        framework_version="1.13", py_version="py39",  # <-
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch, PyTorchModel
+
+    estimator = PyTorch(entry_point="train.py", role="role", framework_version="2.3", py_version="py311")
+    model = PyTorchModel(
+        model_data=estimator.model_data, role="role", entry_point="serve.py",
+        framework_version="2.3", py_version="py311",
+    )
+
+Quiet: nobody knows what trained it
+
+    from sagemaker.pytorch import PyTorch, PyTorchModel
+
+    estimator = PyTorch(entry_point="train.py", role="role", framework_version="2.3", py_version="py311")
+    model = PyTorchModel(
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="serve.py",
+        framework_version="1.13", py_version="py39",
+    )
+
+Quiet: only the patch release differs
+
+    from sagemaker.pytorch import PyTorch, PyTorchModel
+
+    estimator = PyTorch(entry_point="train.py", role="role", framework_version="2.3.0", py_version="py311")
+    model = PyTorchModel(
+        model_data=estimator.model_data, role="role", entry_point="serve.py",
+        framework_version="2.3", py_version="py311",
+    )
+"""
+
+import ast
+
+from gpuproof.catalogue.builds import version_key
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.jobs import sdk_v2
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("FW112", "train-serve-version-skew", Severity.WARNING, when="link", needs=("model_data",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("sagemaker") or module.mentions("jit", "TorchScript", "torchscript", "onnx"):
+        return
+    for model in sdk_v2.models(module):
+        data = module.origin(model.call.expression("model_data", 0)) if model.call is not None else None
+        if not isinstance(data, ast.Attribute) or data.attr != "model_data" or not model.image.is_absent:
+            continue
+        trained = module.call(data.value)
+        if trained is None or (trained.name or "").rpartition(".")[2] not in sdk_v2.FRAMEWORKS:
+            continue
+        keyword = "transformers_version" if model.framework == "huggingface" else "framework_version"
+        before, after = trained.argument(keyword), model.framework_version
+        if not before.is_known or not after.is_known or not before.text or not after.text:
+            continue
+        if sdk_v2.FRAMEWORKS[(trained.name or "").rpartition(".")[2]] != model.framework:
+            continue
+        if version_key(before.text)[:2] != version_key(after.text)[:2]:
+            yield rule.hit(
+                model.where(after),
+                f"Trained with {before.text}, served with {after.text}.",
+                remedy=f'Serve with {keyword}="{before.text}", or train with {after.text}.',
+            )

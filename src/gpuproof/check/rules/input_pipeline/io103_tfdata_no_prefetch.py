@@ -1,0 +1,92 @@
+"""Without `prefetch` the GPU waits while the CPU makes the next batch, and the CPU waits while the GPU computes.
+
+`prefetch(tf.data.AUTOTUNE)` at the end of a pipeline lets both work at once; TensorFlow's guide to tf.data performance
+puts it first. `fit` adds none. The rule follows a pipeline from its source to `fit`, and is silent where any part of
+the way is out of sight.
+
+Bad:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10)
+    dataset = dataset.batch(2)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset, epochs=3)  # <-
+
+Fixed:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10)
+    dataset = dataset.batch(2)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset.prefetch(tf.data.AUTOTUNE), epochs=3)
+
+Good:
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices([1.0]).shuffle(10).batch(2).prefetch(tf.data.AUTOTUNE)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset, epochs=3)
+
+Quiet: image_dataset_from_directory prefetches itself
+
+    import tensorflow as tf
+
+    dataset = tf.keras.utils.image_dataset_from_directory("images")
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(dataset)
+
+Quiet: a dataset that is handed to a caller
+
+    import tensorflow as tf
+
+    def read(paths):
+        return tf.data.TFRecordDataset(paths).batch(2)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.fixing.edits import wrap
+from gpuproof.check.knowledge.tensorflow import alias, chain, tensorflow_is_at_least
+from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data"))
+
+_MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if is_test(module) or runs_without_gpu(module, project):
+        return
+    for call in module.calls_of("fit"):
+        dataset = call.expression("x", 0)
+        if call.receiver is None or dataset is None or module.tagged(dataset).tag is not Tag.TF_DATASET:
+            continue
+        steps = chain(module, dataset)
+        if (
+            steps is None
+            or any(one.method in _MAY_PREFETCH for one in steps)
+            or not any(one.method == "batch" for one in steps)
+        ):
+            continue
+        name = alias(module)
+        plain = isinstance(dataset, (ast.Name, ast.Call))
+        new_enough = tensorflow_is_at_least(module, project, "2.4") != "no"
+        fix = None
+        if name is not None and plain and new_enough:
+            edits = wrap(module, dataset, "", f".prefetch({name}.data.AUTOTUNE)")[1:]
+            fix = Fix("Append .prefetch", edits, safe=True)
+        yield rule.hit(
+            module.span(dataset),
+            f"`{module.text(dataset)[:60]}` reaches fit without prefetch: the GPU waits for each batch to be made.",
+            remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
+            fix=fix,
+        )

@@ -1,0 +1,94 @@
+"""`Dataset.map` runs its function on one element at a time unless it is told otherwise: one CPU core feeds the GPU.
+
+`num_parallel_calls=tf.data.AUTOTUNE` uses the instance's other cores. The order of the elements stays (`deterministic`
+is on by default). Decoding and augmenting images is where it counts; a map that only picks fields is left alone.
+
+Bad:
+
+    import tensorflow as tf
+
+    def decode(path):
+        return tf.io.decode_jpeg(tf.io.read_file(path))
+
+    dataset = tf.data.Dataset.list_files("*.jpg").map(decode)  # <-
+
+Fixed:
+
+    import tensorflow as tf
+
+    def decode(path):
+        return tf.io.decode_jpeg(tf.io.read_file(path))
+
+    dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+
+Good:
+
+    import tensorflow as tf
+
+    def decode(path):
+        return tf.io.decode_jpeg(tf.io.read_file(path))
+
+    dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+
+Quiet: a dataset of Hugging Face
+
+    import tensorflow as tf
+    from datasets import load_dataset
+
+    dataset = load_dataset("imdb").map(lambda row: row.lower())
+
+Quiet: nothing is computed
+
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices(([1], [2])).map(lambda x, y: (y, x))
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.knowledge.tensorflow import alias, tensorflow_is_at_least
+from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("IO104", "tfdata-serial-map", Severity.WARNING, needs=(".map(",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("tensorflow") or is_test(module) or runs_without_gpu(module, project):
+        return
+    for call in module.calls_of("map"):
+        if (
+            call.receiver is None
+            or not call.argument("num_parallel_calls", 1).is_absent
+            or not _computes(call)
+        ):
+            continue
+        if module.tagged(call.receiver).tag is not Tag.TF_DATASET:
+            continue
+        name = alias(module)
+        fix = None
+        if name is not None and tensorflow_is_at_least(module, project, "2.4") != "no":
+            edit = add_keyword(call, f"num_parallel_calls={name}.data.AUTOTUNE")
+            fix = Fix("Pass num_parallel_calls", (edit,), safe=True)
+        yield rule.hit(
+            call.span,
+            f"`map({module.text(call.node.args[0])[:40] if call.node.args else '…'})` works on one element at a time, on one core.",
+            remedy="Pass num_parallel_calls=tf.data.AUTOTUNE.",
+            fix=fix,
+        )
+
+
+def _computes(call: Call) -> bool:
+    """Whether the mapped function calls anything; True where it is out of sight."""
+    function: ast.AST | None = call.expression("map_func", 0)
+    if isinstance(function, ast.Name):
+        function = call.module.functions.get(function.id)
+    if not isinstance(function, (ast.Lambda, ast.FunctionDef)):
+        return True
+    return any(isinstance(node, ast.Call) for node in ast.walk(function))

@@ -1,0 +1,93 @@
+"""A Keras generator with one worker decodes and augments every image on one CPU core, and the GPU waits for it.
+
+`ImageDataGenerator` and `Sequence` run in Python; `fit` gives them a single thread unless `workers` says more (Keras 2)
+or the dataset object itself does (`PyDataset(workers=...)`, Keras 3). A tf.data pipeline does the same without Python.
+
+Bad:
+
+    import tensorflow as tf
+
+    generator = tf.keras.preprocessing.image.ImageDataGenerator(rescale=1 / 255, horizontal_flip=True)
+    train = generator.flow_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3)  # <-
+
+Good:
+
+    import tensorflow as tf
+
+    train = tf.keras.utils.image_dataset_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3)
+
+Quiet: several workers
+
+    import tensorflow as tf
+
+    generator = tf.keras.preprocessing.image.ImageDataGenerator(rescale=1 / 255)
+    train = generator.flow_from_directory("train", batch_size=32)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.fit(train, epochs=3, workers=8, use_multiprocessing=True)
+
+Quiet: the dataset says it itself
+
+    import tensorflow as tf
+
+    class Images(tf.keras.utils.PyDataset):
+        def __getitem__(self, index):
+            return tf.io.read_file(str(index))
+
+    tf.keras.Sequential().fit(Images(workers=8), epochs=3)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule(
+    "IO105",
+    "keras-generator-single-worker",
+    Severity.WARNING,
+    needs=("ImageDataGenerator", "Sequence", "PyDataset"),
+)
+
+_FLOWS = ("flow", "flow_from_directory", "flow_from_dataframe")
+_BASES = ("keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("tensorflow", "keras") or is_test(module) or runs_without_gpu(module, project):
+        return
+    for call in module.calls_of("fit", "fit_generator"):
+        keyword = "x" if call.method == "fit" else "generator"
+        made = module.call(call.expression(keyword, 0))
+        workers = call.argument("workers")
+        if made is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
+            continue
+        what = _generator(module, made)
+        if what is None:
+            continue
+        yield rule.hit(
+            call.span,
+            f"`{what}` runs in one thread: one CPU core makes the batches, and the GPU waits.",
+            remedy="Read with tf.data (image_dataset_from_directory, map(num_parallel_calls=...), prefetch), or pass "
+            "workers=8 to fit (Keras 2) or to the PyDataset (Keras 3).",
+        )
+
+
+def _generator(module: Module, made: Call) -> str | None:
+    """What makes the batches in one thread; None where it is something else or has workers of its own."""
+    if made.method in _FLOWS and made.receiver is not None:
+        source = module.call(made.receiver)
+        if source is not None and source.method == "ImageDataGenerator":
+            return f"ImageDataGenerator.{made.method}"
+        return None
+    owner = module.classes.get(made.method) if isinstance(made.node.func, ast.Name) else None
+    if owner is None or "workers" in module.text(owner) or not made.argument("workers").is_absent:
+        return None
+    return made.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None

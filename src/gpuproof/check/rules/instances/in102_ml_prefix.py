@@ -1,0 +1,90 @@
+"""SageMaker's instance types begin with `ml.`, EC2's do not; either service refuses the other's names.
+
+The SDK raises ValueError for `p3.2xlarge` before anything starts; boto3 sends the request and the service answers with
+a validation error.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="g5.2xlarge")  # <-
+
+Fixed:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+
+Bad:
+
+    # file: main.tf
+    resource "aws_instance" "trainer" {
+      ami           = "ami-0123456789abcdef0"
+      instance_type = "ml.g5.2xlarge"  # <-
+    }
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.2xlarge")
+
+Quiet: local mode
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local")
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local_gpu")
+
+Quiet: EC2's own
+
+    # file: main.tf
+    resource "aws_instance" "trainer" {
+      ami           = "ami-0123456789abcdef0"
+      instance_type = "g5.2xlarge"
+    }
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.resource import Resource
+from gpuproof.check.knowledge.instance_references import ec2_type, replace_text
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("IN102", "ml-prefix", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.source in ("gpuproof", "what-if"):
+        return
+    for name in job.instance_type.texts:
+        if name.startswith("ml.") or project.catalogue.instance(name) is None:
+            continue
+        edits = replace_text(job.instance_type, name, f"ml.{name}")
+        yield rule.hit(
+            job.where(job.instance_type),
+            f"`{name}` is EC2's name; SageMaker's types start with `ml.`, and this request is refused.",
+            remedy=f'Write "ml.{name}".',
+            severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
+            fix=Fix(f"Write ml.{name}", edits, safe=True) if edits else None,
+        )
+
+
+@rule.resource
+def check_resource(resource: Resource, project: Project) -> Hits:
+    value = ec2_type(resource)
+    name = value.text if value is not None else None
+    if value is None or name is None or not name.startswith("ml."):
+        return
+    plain = name.removeprefix("ml.")
+    if project.catalogue.instance(plain) is None:
+        return
+    edits = replace_text(value, name, plain)
+    yield rule.hit(
+        value.span or resource.span,
+        f"`{name}` is SageMaker's name; EC2 calls it `{plain}` and refuses this one.",
+        remedy=f'Write "{plain}".',
+        fix=Fix(f"Write {plain}", edits, safe=True) if edits else None,
+    )

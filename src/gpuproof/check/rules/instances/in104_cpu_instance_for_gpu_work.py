@@ -1,0 +1,141 @@
+"""The image or the script asks for a GPU, and the instance has none.
+
+A script that says `.cuda()` without asking first fails at that line: "Torch not compiled with CUDA enabled" or "Found
+no NVIDIA driver on your system". A `-gpu-` image on a CPU instance runs, at many times the time: what was meant to be
+trained on a GPU trains on a few cores, and nothing says so. Scripts that ask `torch.cuda.is_available()` are portable
+and left alone.
+
+Bad: the image
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="j",
+        AlgorithmSpecification={
+            "TrainingImage": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311",
+            "TrainingInputMode": "File",
+        },
+        ResourceConfig={"InstanceType": "ml.t3.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},  # <-
+    )
+
+Bad: the script
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")  # <-
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+
+Bad: within what the script always calls
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")  # <-
+    # file: train.py
+    import torch
+
+    def main():
+        model = torch.nn.Linear(8, 1)
+        model.to("cuda")
+
+    if __name__ == "__main__":
+        main()
+
+Quiet: the script takes what is there
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")
+    # file: train.py
+    import torch
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(8, 1).to(device)
+
+Quiet: only if somebody asks for it
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.m5.xlarge")
+    # file: train.py
+    import argparse
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpu", type=int, default=0)
+    args = parser.parse_args()
+    model = torch.nn.Linear(8, 1)
+    if args.gpu:
+        model = model.cuda()
+"""
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.knowledge.ranks import always_runs
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("IN104", "cpu-instance-for-gpu-work", Severity.ERROR, when="link")
+
+_ASKS = ("is_available", "device_count", "use_cuda", "no_cuda", "use_gpu", "SM_NUM_GPUS", "num_gpus", "mock")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    instance = project.instance(job.instance_type)
+    if instance is None or instance.gpu_count or instance.accelerator != "none" or job.kind == "notebook":
+        return
+    image = image_name(job.image)
+    if image is not None and image.device == "gpu" and is_aws_container(image, project):
+        what = (
+            f"`{instance.name}` has no GPU, and the image is built for one ({image.repository}:{image.tag})"
+        )
+    elif job.script is not None and (line := _needs_cuda(job.script)):
+        what = f"`{instance.name}` has no GPU, and `{job.script_title}` needs one at its line {line}"
+    else:
+        return
+    found = project.catalogue.replacements(instance.name, job.kind)
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"{what}.",
+        remedy=f"Take {found[0].instance.name}: {found[0].reason}" if found else None,
+        severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
+    )
+
+
+def _needs_cuda(script: Module) -> int | None:
+    """The line that fails without a GPU, whatever happens before it; None where anything asks or guards."""
+    if not script.imports("torch") or any(one.mentions(*_ASKS) for one in local_modules(script)):
+        return None
+    for call in script.calls_of("cuda", "to", "device"):
+        if call.method == "cuda":
+            wanted = not call.node.args and not call.keywords and call.receiver is not None
+        else:
+            is_device = call.name == "torch.device" or (call.method == "to" and call.receiver is not None)
+            value = call.argument("device", 0)
+            wanted = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
+            if call.method == "device":
+                continue
+        if wanted and always_runs(script, call.node):
+            return script.unit.place(call.node.lineno, 1)[1]
+    return None

@@ -1,0 +1,72 @@
+"""The instance type is not offered in the region where the job is asked for.
+
+GPU types differ a lot between regions; the request is refused, or waits for capacity that will never come. The lists are
+EC2's, by region, with their date. SageMaker offers no more than EC2 does. Where the region is not written, nothing is
+said.
+
+Bad:
+
+    import boto3
+
+    client = boto3.client("sagemaker", region_name="eu-west-3")
+    client.create_training_job(
+        TrainingJobName="j",
+        ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},  # <-
+    )
+
+Good:
+
+    import boto3
+
+    client = boto3.client("sagemaker", region_name="us-east-1")
+    client.create_training_job(
+        TrainingJobName="j",
+        ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Quiet: nobody says where
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="j",
+        ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+
+Quiet: CPU types are in no list here
+
+    import boto3
+
+    boto3.client("sagemaker", region_name="eu-west-3").create_training_job(
+        TrainingJobName="j",
+        ResourceConfig={"InstanceType": "ml.m5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    )
+"""
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instance_references import region_of
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("IN106", "not-in-region", Severity.ERROR)
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if not job.instance_type.is_known:
+        return
+    instance, region = project.instance(job.instance_type), region_of(job)
+    if instance is None or not instance.gpu_count or instance.status != "offered" or region is None:
+        return
+    catalogue = project.catalogue
+    if region not in catalogue.regions() or catalogue.offerings(instance.name, region):
+        return
+    found = catalogue.replacements(instance.name, job.kind, region)
+    there = ", ".join(dict.fromkeys(one.region for one in catalogue.offerings(instance.name)))
+    instead = f"Take {found[0].instance.name}, which {region} has, or a" if found else "Take a"
+    yield rule.hit(
+        job.where(job.instance_type),
+        f"`{instance.name}` is not offered in {region}.",
+        remedy=f"{instead} region that has this type: {there}." if there else None,
+    )

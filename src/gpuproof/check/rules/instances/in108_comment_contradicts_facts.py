@@ -1,0 +1,91 @@
+"""The comment beside an instance type promises several GPUs, and the type has one.
+
+`ml.p3.2xlarge` has one V100, `ml.g5.8xlarge` one A10G: a larger size often means more CPUs and memory only. Whoever
+reads the comment believes that the job is spread over GPUs. The rule reads only a comment on the same line as the type,
+and only words that leave no doubt.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1,
+        instance_type="ml.g5.8xlarge",  # multi-GPU instance  # <-
+    )
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1,
+        instance_type="ml.g5.12xlarge",  # 8 GPUs  # <-
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1,
+        instance_type="ml.g5.12xlarge",  # 4 GPUs
+    )
+
+Quiet: the comment is about something else
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1,
+        instance_type="ml.g5.8xlarge",  # change to ml.g5.12xlarge for multi-GPU training
+    )
+
+Quiet: several hosts have several GPUs together
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=2,
+        instance_type="ml.g5.8xlarge",  # 2 GPUs in all
+    )
+"""
+
+import re
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.launchers import hosts
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("IN108", "comment-contradicts-facts", Severity.NOTE)
+
+_SEVERAL = re.compile(r"\b(multi-?\s?gpus?|multiple gpus|several gpus)\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\b(\d{1,2})\s*x?\s*(?:(?:nvidia|tesla)\s+)?(?:[A-Z]\d{1,3}G?\s+)?gpus?\b", re.IGNORECASE
+)
+_OTHER = re.compile(
+    r"\b(for|if|to|change|use|or|not|no|need|instead|supports?|only|can|was|than)\b|\bml\.|\d+xlarge|\?",
+    re.IGNORECASE,
+)
+"""Words with which a comment may speak about another type, or about what could be."""
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    span, instance = job.instance_type.span, project.instance(job.instance_type)
+    if span is None or instance is None or not job.instance_type.is_known or hosts(job) != 1:
+        return
+    _, mark, comment = span.text.partition("#")
+    if not mark or not instance.gpu_count or instance.name not in span.text or _OTHER.search(comment):
+        return
+    number = _NUMBER.search(comment)
+    several = _SEVERAL.search(comment)
+    if (number and int(number[1]) != instance.gpu_count) or (several and instance.gpu_count == 1):
+        claim = next(one[0] for one in (number, several) if one is not None)
+        gpus = "one GPU" if instance.gpu_count == 1 else f"{instance.gpu_count} GPUs"
+        yield rule.hit(
+            span,
+            f'The comment says "{claim}", and `{instance.name}` has {gpus} ({instance.gpu_model}).',
+            remedy="Correct the comment, or the type.",
+        )

@@ -1,0 +1,1 @@
+"""PyTorch devices: rules PT."""

@@ -1,0 +1,114 @@
+"""A PyTorch model and its batches stay on the CPU unless the script moves them, whatever the instance has.
+
+Nothing warns: the loss falls, only slowly, and the GPU is billed all the while. TensorFlow takes the GPU by itself,
+PyTorch does not. The rule looks for a training loop (`backward()` in a loop over a DataLoader, and an optimizer's
+`step()`) in a script in which nothing at all names a device. It is an error where the linked job's instance has GPUs.
+It is silent where the job runs on a CPU, and where the script imports a library that may move things for it.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()  # <-
+        optimizer.step()
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda")
+    model = torch.nn.Linear(8, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+
+Quiet: the job runs on a CPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.m5.xlarge").fit()
+    # file: train.py
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+
+Quiet: Accelerate moves the model and the batches
+
+    import torch
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+    accelerator = Accelerator()
+    model = torch.nn.Linear(8, 1)
+    model, loader = accelerator.prepare(model, DataLoader([]))
+    for x, y in loader:
+        accelerator.backward(model(x).sum())
+"""
+
+from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PT101", "training-never-uses-gpu", Severity.ERROR, needs=("backward",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("torch"):
+        return
+    steps = [
+        one
+        for one in module.calls_of("backward")
+        if one.receiver is not None and module.loops_around(one.node)
+    ]
+    if not steps or not module.calls_of("step"):
+        return
+    if not any(one.calls_of("DataLoader") for one in local_modules(module)):
+        return
+    job = project.worst_job(module)
+    gpus = project.gpus(job) if job is not None else None
+    if gpus == 0 or (job is not None and gpus is None and not job.instance_type.is_absent):
+        return
+    script = job.script if job is not None and job.script is not None else module
+    if touches_device(script) or touches_device(module) or unseen_imports(script) or unseen_imports(module):
+        return
+    if job is not None and gpus:
+        name = job.instance_type.text
+        price = project.hourly_price(str(name), "training")
+        cost = f" at ${price:.2f} an hour" if price else ""
+        whole = "the GPU stays" if gpus == 1 else f"all {gpus} GPUs stay"
+        message = f"Nothing moves the model or the batches to a device: {whole} idle on `{name}`{cost} ({job.title})."
+    else:
+        message = "Nothing moves the model or the batches to a device: this trains on the CPU, whatever GPU is there."
+    yield rule.hit(
+        steps[0].span,
+        message,
+        remedy='Say device = torch.device("cuda") once, model.to(device) before the optimizer is made, and move each '
+        "batch: x, y = x.to(device), y.to(device).",
+        severity=Severity.ERROR if gpus else Severity.WARNING,
+    )

@@ -1,0 +1,143 @@
+"""The model is on the GPU and its input is not, or the reverse: the first step fails, and only where there is a GPU.
+
+"Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same", or "Expected all tensors to
+be on the same device". On a laptop both are on the CPU and the script runs, so that the mistake costs a started
+instance each time. The rule follows a model and its batches to where they meet.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
+    for x, y in DataLoader([]):
+        scores = model(x)  # <-
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).to(device)
+    for x, y in DataLoader([]):
+        scores = model(x.to(device))
+
+Quiet: forward moves its input
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x.to("cuda") * 2
+
+    model = Net().to("cuda")
+    for x, y in DataLoader([]):
+        scores = model(x)
+
+Quiet: the loader's own function moves the batch
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    def on_gpu(items):
+        return torch.stack(items).cuda(), None
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 2)).cuda()
+    for x, y in DataLoader([], collate_fn=on_gpu):
+        scores = model(x)
+
+Quiet: a loss has no weights
+
+    import torch
+
+    criterion = torch.nn.CrossEntropyLoss()
+    loss = criterion(torch.ones(2, 2).cuda(), torch.ones(2).long().cuda())
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.types import Tag, Tagged
+from gpuproof.check.knowledge.torch import is_test, moves_by_itself, moves_to_gpu, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hit, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PT102", "partial-device-move", Severity.ERROR, needs=("cuda",))
+
+_MOVES_INPUT = (
+    "DataParallel",
+    "set_default_device",
+    "set_default_tensor_type",
+    "collate_fn",
+    "device_map",
+    "with torch.device",
+)
+_WEIGHTLESS = re.compile(
+    r"torch\.nn\.(\w*Loss|\w*ReLU\w*|Softmax\w*|Sigmoid|Tanh|Flatten|Upsample|\w*Pool\w*|Dropout\w*|\w+Similarity)$"
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if (
+        not module.imports("torch")
+        or is_test(module)
+        or moves_by_itself(module)
+        or runs_without_gpu(module, project)
+    ):
+        return
+    if module.mentions(*_MOVES_INPUT) or _something_moves_inside(module):
+        return
+    moves = [one for one in module.calls_of("to", "cuda") if moves_to_gpu(one)]
+    for call in module.calls:
+        if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
+            continue
+        model, batch = module.tagged(call.node.func), module.tagged(call.node.args[0])
+        if model.tag is not Tag.MODULE or batch.tag is not Tag.TENSOR or _has_no_weights(module, call):
+            continue
+        if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
+            continue
+        if _in_place(module, call.node.args[0]):
+            continue
+        yield _hit(module, call, model)
+
+
+def _hit(module: Module, call: Call, model: Tagged) -> Hit:
+    name, batch = module.text(call.node.func), module.text(call.node.args[0])
+    on, off = (name, batch) if model.device == "gpu" else (batch, name)
+    return rule.hit(
+        call.span,
+        f"`{on}` is moved to the GPU and `{off}` is not: RuntimeError on a GPU instance.",
+        remedy=f"Write {name}({batch}.to(device))."
+        if off == batch
+        else f"Call {name}.to(device) once, before the loop.",
+    )
+
+
+def _something_moves_inside(module: Module) -> bool:
+    """Whether a class of the file moves tensors in its own methods: a dataset, or a model's `forward`."""
+    return any(
+        module.enclosing(one.node, ast.ClassDef) is not None
+        for one in module.calls_of("to", "cuda")
+        if one.receiver is not None
+    )
+
+
+def _has_no_weights(module: Module, call: Call) -> bool:
+    made = module.origin(call.node.func)
+    name = module.qualified(made.func) if isinstance(made, ast.Call) else None
+    return name is not None and _WEIGHTLESS.match(name) is not None
+
+
+def _in_place(module: Module, node: ast.expr) -> bool:
+    """Whether `x.data = x.data.cuda()` or `x = x.cuda()` in a branch may have moved it."""
+    return isinstance(node, ast.Name) and any(
+        isinstance(one.receiver, (ast.Name, ast.Attribute))
+        and module.text(one.receiver).split(".")[0] == node.id
+        for one in module.calls_of("cuda", "to")
+    )

@@ -1,0 +1,88 @@
+"""`CUDA_VISIBLE_DEVICES` set to nothing or to -1 hides every GPU from the process: all of it runs on the CPU.
+
+CUDA reads the variable when it is first used. The line is often left over from an experiment on a laptop; on a GPU
+instance the GPU is billed and idle, and no framework warns.
+
+Bad:
+
+    import os
+    import torch
+
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # <-
+    model = torch.nn.Linear(4, 2)
+
+Good:
+
+    import os
+    import torch
+
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+    model = torch.nn.Linear(4, 2).cuda()
+
+Quiet: only if somebody asks for the CPU
+
+    import argparse
+    import os
+    import torch
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpu", action="store_true")
+    if parser.parse_args().cpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+Quiet: a job that runs on a CPU
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="r", instance_count=1, instance_type="ml.m5.xlarge").fit()
+    # file: train.py
+    import os
+    import torch
+
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("PT109", "gpu-hidden", Severity.ERROR, needs=("CUDA_VISIBLE_DEVICES",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if (
+        not module.imports("torch", "tensorflow", "keras", "jax")
+        or is_test(module)
+        or runs_without_gpu(module, project)
+    ):
+        return
+    for node in module.nodes(ast.Assign):
+        target = node.targets[0]
+        if not isinstance(target, ast.Subscript) or module.qualified(target.value) != "os.environ":
+            continue
+        value = module.resolve(node.value)
+        hides = value.is_known and value.text is not None and value.text.strip() in ("", "-1")
+        if module.resolve(target.slice).text != "CUDA_VISIBLE_DEVICES" or not hides:
+            continue
+        # In a branch or a function somebody chose it.
+        if module.enclosing(node, ast.If, ast.Try, ast.FunctionDef, ast.With) is not None:
+            continue
+        job = project.worst_job(module)
+        linked = job is not None and bool(project.gpus(job))
+        where = (
+            f": `{job.instance_type.text}` is billed for it ({job.title})"
+            if job is not None and linked
+            else ""
+        )
+        yield rule.hit(
+            module.span(node),
+            f"CUDA_VISIBLE_DEVICES is {module.text(node.value)}: no GPU is visible{where}.",
+            remedy="Delete the line.",
+            severity=rule.severity if linked else lowered(rule.severity),
+        )

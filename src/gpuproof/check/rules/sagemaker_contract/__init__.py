@@ -1,0 +1,1 @@
+"""SageMaker's contract with scripts and handlers: rules SM."""

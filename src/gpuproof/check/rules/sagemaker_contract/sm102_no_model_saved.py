@@ -1,0 +1,124 @@
+"""The training script ends without writing a model anywhere: the job is paid for, and nothing is left of it.
+
+SageMaker uploads what lies in `/opt/ml/model` (`SM_MODEL_DIR`). A script that trains, prints its metrics and returns
+leaves that folder empty, and `deploy()` fails afterwards because there is no `model.tar.gz`. The finding needs a linked
+job, sees every module of the project that the script imports, and is silent as soon as one of them saves anything, or
+imports a library that might.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        loss = model(x.cuda()).sum()
+        loss.backward()  # <-
+        optimizer.step()
+    print("done")
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import os
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in DataLoader([]):
+        loss = model(x.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+    torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
+
+Quiet: a benchmark is about its times
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="benchmark.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: benchmark.py
+    import time
+    import torch
+
+    model = torch.nn.Linear(8, 1).cuda()
+    for _ in range(10):
+        model(torch.ones(8).cuda()).sum().backward()
+
+Quiet: a library that is not here may save it
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import torch
+    from our_loop import finish
+
+    for _ in range(10):
+        loss.backward()
+    finish()
+"""
+
+import re
+
+from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.processing_mounts import may_write
+from gpuproof.check.knowledge.script_contract import sources, training_jobs
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM102", "no-model-saved", Severity.WARNING, when="link", needs=("backward", "fit"))
+
+_KEEPS = re.compile(
+    r"SM_MODEL_DIR|model_dir|/opt/ml|checkpoint|ModelCheckpoint|\bmlflow\b|\bwandb\b|upload|\bboto3\b|subprocess"
+    r"|benchmark|profil|\btimeit\b|perf_counter|throughput|warm_?up|smoke|\btest_",
+    re.IGNORECASE,
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in training_jobs(module, project) if job.module is not module]
+    trains = _training_calls(module)
+    if not jobs or not trains or _KEEPS.search(module.title) or _KEEPS.search(sources(module)):
+        return
+    if unseen_imports(module) or any(_may_save(one) for one in local_modules(module)):
+        return
+    yield rule.hit(
+        trains[-1].span,
+        f"`{module.title}` trains here and saves nothing: when {jobs[0].title} ends, the model is gone.",
+        remedy='Save it: torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth")).'
+        if module.imports("torch")
+        else 'Save it: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")).',
+    )
+
+
+def _training_calls(module: Module) -> list[Call]:
+    if module.imports("torch"):
+        steps = [call for call in module.calls_of("backward") if call.receiver is not None]
+        return [call for call in steps if module.loops_around(call.node) and module.calls_of("step")]
+    if module.imports("tensorflow", "keras"):
+        return [call for call in module.calls_of("fit") if call.receiver is not None]
+    return []
+
+
+def _may_save(module: Module) -> bool:
+    """Whether anything but the training itself may write; `fit` and `main` write nothing of their own."""
+    text = module.unit.source
+    return bool(re.search(r"save|dump|export|\bwrite", text, re.IGNORECASE)) or (
+        may_write(module) and bool(re.search(r"copy|move|put_|persist|store", text, re.IGNORECASE))
+    )

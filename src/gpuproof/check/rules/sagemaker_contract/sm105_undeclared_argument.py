@@ -1,0 +1,152 @@
+"""Each hyperparameter of a job becomes an argument of its script, and `parse_args()` ends on one it does not know.
+
+The framework containers start `train.py --epochs 10 --batch_size 32`, with the names exactly as the job spells them:
+argparse does not take `--batch_size` for a declared `--batch-size`. It exits with status 2, "unrecognized arguments",
+once the instance has started and the data has been downloaded. The TensorFlow estimator of SDK v2 adds `--model_dir`
+by itself unless it is made with `model_dir=False`. Scripts that use `parse_known_args()` are never concerned.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch-size", type=int, default=8)
+    args = parser.parse_args()  # <-
+
+Bad: TensorFlow adds model_dir
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=8)
+    args = parser.parse_args()  # <-
+
+Fixed:
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=8)
+    args = parser.parse_known_args()[0]
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--batch_size", type=int, default=8)
+    args = parser.parse_args()
+
+Quiet: unknown arguments are left alone
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    args, rest = parser.parse_known_args()
+
+Quiet: the parser's arguments come from elsewhere
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"batch_size": 32}).fit()
+    # file: train.py
+    import argparse
+    from toolbox import add_common_arguments
+
+    parser = argparse.ArgumentParser()
+    add_common_arguments(parser)
+    args = parser.parse_args()
+"""
+
+from difflib import get_close_matches
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.script_contract import (
+    flag_of,
+    gets_arguments,
+    passed,
+    reads_command_line,
+    takes,
+)
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("SM105", "undeclared-argument", Severity.ERROR, when="link")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    if job.script is None or not gets_arguments(job):
+        return
+    line = project.command_line(job.script)
+    if not line.strict or not reads_command_line(line):
+        return
+    names = [*passed(job), *(["model_dir"] if _adds_model_dir(job) else [])]
+    missing = [flag_of(name) for name in dict.fromkeys(names) if not takes(line, flag_of(name))]
+    if not missing:
+        return
+    flags = [one for argument in line.arguments for one in argument.flags]
+    near = {flag: get_close_matches(flag, flags, 1, 0.8) for flag in missing}
+    meant = "; ".join(f"it has {found[0]} for {flag}" for flag, found in near.items() if found)
+    by_itself = " (which the TensorFlow estimator adds)" if missing[-1] == "--model_dir" else ""
+    parsed = line.parsed[0]
+    edits = () if meant else _known_only(parsed.span)
+    yield rule.hit(
+        parsed.span,
+        f"{job.title} passes {', '.join(missing)}{by_itself}, which {job.script_title} does not declare: it exits with "
+        f"status 2, unrecognized arguments{f' ({meant})' if meant else ''}.",
+        remedy=f"Declare {missing[0]} with add_argument under exactly this name, or read the rest away: "
+        "args, _ = parser.parse_known_args().",
+        fix=Fix("Let unknown arguments pass", edits, safe=True) if edits else None,
+    )
+
+
+def _known_only(span: Span) -> tuple[Edit, ...]:
+    """`parser.parse_args()` as `parser.parse_known_args()[0]`."""
+    line = span.unit.lines[span.line - 1]
+    start = line.find("parse_args", span.column - 1)
+    if span.line != span.end_line or start < 0 or start >= span.end_column:
+        return ()
+    end = Span(span.unit, span.end_line, span.end_column, span.end_line, span.end_column)
+    name = Span(span.unit, span.line, start + 1, span.line, start + 1 + len("parse_args"))
+    return Edit(name, "parse_known_args"), Edit(end, "[0]")
+
+
+def _adds_model_dir(job: JobDefinition) -> bool:
+    """Source: sagemaker 2.257.7, `TensorFlow.hyperparameters`: `model_dir` is added unless it is False."""
+    if job.source != "sagemaker-v2" or job.api.rpartition(".")[2] != "TensorFlow":
+        return False
+    given = job.argument("model_dir")
+    return given.is_absent or (given.is_known and given.value is not False)

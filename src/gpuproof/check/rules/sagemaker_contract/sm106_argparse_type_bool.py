@@ -1,0 +1,77 @@
+"""`type=bool` does not read a truth value: argparse calls `bool("False")`, and any text but the empty one is true.
+
+`--shuffle False` switches shuffling on, and so does the hyperparameter `"shuffle": False` of a SageMaker job, which
+reaches the script as the text `False`. Nothing fails; the run is only another one than was asked for.
+
+Bad:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=bool, default=True)  # <-
+
+Fixed:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=lambda text: text.lower() not in ("", "0", "false", "no"), default=True)
+
+Good:
+
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=lambda text: text.lower() == "true", default=True)
+
+Quiet: a function of the script's own that is called bool-like
+
+    import argparse
+
+    def to_bool(text):
+        return text.lower() == "true"
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=to_bool, default=True)
+
+Quiet: another library's parser, to which JSON brings real truth values
+
+    from flask_restful import reqparse
+
+    parser = reqparse.RequestParser()
+    parser.add_argument("active", type=bool, location="json")
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM106", "argparse-type-bool", Severity.ERROR, needs=("add_argument",))
+
+_PARSER = 'lambda text: text.lower() not in ("", "0", "false", "no")'
+_OTHERS = ("flask_restful", "flask_restx", "flask_restplus", "reqparse", "tap", "click")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if module.imports(*_OTHERS) or module.mentions("reqparse"):
+        return
+    for call in module.calls_of("add_argument"):
+        kind = call.expression("type")
+        if not isinstance(kind, ast.Name) or kind.id != "bool" or module.reaching(kind):
+            continue
+        if call.receiver is None or "bool" in module.names.imports:
+            continue
+        flag = call.argument(position=0).text or "this argument"
+        fix = Fix("Read the text as a truth value", (replace_node(module, kind, _PARSER),), safe=True)
+        yield rule.hit(
+            module.span(kind) if kind.lineno == call.node.lineno else call.span,
+            f"`type=bool` makes `{flag} False` true: bool() of any text but the empty one is True.",
+            remedy='Say type=lambda text: text.lower() == "true", or action=argparse.BooleanOptionalAction '
+            "where no SageMaker hyperparameter sets it.",
+            fix=fix,
+        )

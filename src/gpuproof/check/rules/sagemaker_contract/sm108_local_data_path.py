@@ -1,0 +1,149 @@
+"""The training script reads its data from a folder that exists on the author's machine, and not in the container.
+
+A job gets its script, what lies beside it in `source_dir`, and the input channels below `/opt/ml/input/data`. A path
+such as `data/X.npy` or `/home/me/data.csv` is a FileNotFoundError there, after the instance has started. The rule
+speaks about entry points of linked training jobs that read no channel at all, and knows the files in `source_dir`.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: src/train.py
+    import numpy as np
+
+    X = np.load("data/X.npy")  # <-
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_type="ml.g5.xlarge").fit({"train": "s3://b/d"})
+    # file: src/train.py
+    import os
+    import numpy as np
+
+    X = np.load(os.path.join(os.environ["SM_CHANNEL_TRAIN"], "X.npy"))
+
+Quiet: the file is shipped beside the script
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: src/data/labels.csv
+    a,b
+    # file: src/train.py
+    import pandas as pd
+
+    labels = pd.read_csv("data/labels.csv")
+
+Quiet: the script fetches it first
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge").fit()
+    # file: src/train.py
+    import urllib.request
+    import pandas as pd
+
+    urllib.request.urlretrieve("https://example.com/rows.csv", "rows.csv")
+    frame = pd.read_csv("rows.csv")
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.script_contract import passed, sources, training_jobs
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule(
+    "SM108", "local-data-path", Severity.WARNING, needs=("load", "read", "open", "dataset", "Folder", "flow")
+)
+
+_READERS = frozenset(
+    {
+        *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.memmap", "numpy.fromfile", "h5py.File"),
+        *(
+            f"pandas.read_{kind}"
+            for kind in ("csv", "parquet", "json", "pickle", "excel", "feather", "hdf", "table")
+        ),
+        *(
+            "torchvision.datasets.ImageFolder",
+            "torchvision.datasets.DatasetFolder",
+            "datasets.load_from_disk",
+        ),
+        *("tensorflow.keras.utils.image_dataset_from_directory", "keras.utils.image_dataset_from_directory"),
+        *("tensorflow.keras.preprocessing.image_dataset_from_directory", "tensorflow.data.TFRecordDataset"),
+    }
+)
+_ELSEWHERE = re.compile(
+    r"SM_CHANNEL|SM_INPUT|/opt/ml/input|urlretrieve|download|\bwget\b|\bcurl\b|extractall|unpack|\bboto3\b|s3fs|gsutil|awswrangler|copytree|subprocess"
+    r"|os\.system|requests\.get|\.save\(|savez|to_csv|to_parquet|to_pickle|shutil"
+)
+"""Words of which one in a script means that it reads channels, or may have put the data there itself."""
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = training_jobs(module, project)
+    if not jobs or any(job.module is module for job in jobs):
+        return
+    if _ELSEWHERE.search(sources(module)):
+        return
+    for call in module.calls_to(*_READERS):
+        path = call.argument(position=0)
+        name = path.text
+        if (
+            name is None
+            or not _is_local(name)
+            or _is_shipped(module, name, project)
+            or _is_tried(module, call)
+        ):
+            continue
+        if path.certainty == "default" and any(_may_be_passed(job, call) for job in jobs):
+            continue
+        yield rule.hit(
+            path.span or call.span,
+            f"`{name}` is not in the container of {jobs[0].title}: only the script's folder and the channels are.",
+            remedy=f'Send it as a channel, fit({{"train": "s3://..."}}), and read os.path.join('
+            f'os.environ["SM_CHANNEL_TRAIN"], "{name.rstrip("/").rpartition("/")[2]}").',
+            severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
+        )
+
+
+def _is_local(path: str) -> bool:
+    if "://" in path or path.startswith(("/opt/", "/tmp", "/dev/", "/proc/", "/usr/", "/etc/")):  # noqa: S108
+        return False
+    return bool(path) and not path.startswith("~")
+
+
+def _is_shipped(module: Module, path: str, project: Project) -> bool:
+    return not path.startswith("/") and project.exists(module.unit.absolute.parent / path)
+
+
+def _is_tried(module: Module, call: Call) -> bool:
+    around = module.enclosing(call.node, ast.Try, ast.If)
+    return isinstance(around, ast.Try) or (
+        isinstance(around, ast.If) and "__main__" not in module.text(around.test)
+    )
+
+
+def _may_be_passed(job: JobDefinition, call: Call) -> bool:
+    """Whether the job may set the argument that the path comes from."""
+    given: Value = job.hyperparameters
+    if not (given.is_absent or (given.entries is not None and given.entries.complete)):
+        return True
+    names = {name.replace("-", "_") for name in passed(job)}
+    asked = {node.attr for node in ast.walk(call.node) if isinstance(node, ast.Attribute)}
+    return bool(names) and (
+        bool(names & asked) or any("dir" in one or "path" in one or "data" in one for one in names)
+    )

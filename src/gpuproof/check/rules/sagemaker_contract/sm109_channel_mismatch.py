@@ -1,0 +1,143 @@
+"""The script asks the environment for a channel that the job does not send: a KeyError before the first line of work.
+
+The toolkit sets `SM_CHANNEL_<NAME>` for each key of `fit({...})`, in capitals, and for no other. An address alone,
+`fit("s3://bucket/data")`, is the channel `training`. The instance has started, and the data of the other channels has
+been downloaded, when `os.environ["SM_CHANNEL_TRAIN"]` fails.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import argparse
+    import os
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default=os.environ["SM_CHANNEL_TRAIN"])  # <-
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import os
+
+    data = os.environ["SM_CHANNEL_TRAINING"]
+
+Quiet: asked for with a default, or after a look whether it is there
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit({"training": "s3://bucket/data"})
+    # file: train.py
+    import os
+
+    data = os.environ.get("SM_CHANNEL_TRAIN", "data")
+    if "SM_CHANNEL_VALIDATION" in os.environ:
+        held_out = os.environ["SM_CHANNEL_VALIDATION"]
+
+Quiet: nobody can tell what fit sends
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+    from settings import channels
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit(channels())
+    # file: train.py
+    import os
+
+    data = os.environ["SM_CHANNEL_TRAIN"]
+"""
+
+import ast
+from difflib import get_close_matches
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.script_contract import training_jobs
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM109", "channel-mismatch", Severity.ERROR, when="link", needs=("SM_CHANNEL_",))
+
+_PREFIX = "SM_CHANNEL_"
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in training_jobs(module, project) if job.channels_known]
+    if not jobs:
+        return
+    for read in module.nodes(ast.Subscript):
+        variable = _variable(module, read)
+        if variable is None or _is_guarded(module, read):
+            continue
+        wanted = variable.removeprefix(_PREFIX)
+        # The worst job is the one whose channels are furthest from what is asked for: any that lacks it will do.
+        job = next((one for one in jobs if not _sends(one, wanted)), None)
+        if job is None:
+            continue
+        sent = ", ".join(f"`{name}`" for name in job.channels) or "no channel at all"
+        names = [name.upper() for name in job.channels]
+        near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
+        text = f'"{_PREFIX}{near[0]}"' if near else ""
+        alone = len(jobs) == 1 and near and near[0] not in _asked(module)
+        yield rule.hit(
+            module.span(read),
+            f"`{variable}` is not set: {job.title} sends {sent}. This is a KeyError when the job starts.",
+            remedy=(f"Read {text}, or send" if near else "Send")
+            + f' the data as "{wanted.lower()}" in fit().',
+            fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if alone else None,
+        )
+
+
+def _sends(job: JobDefinition, wanted: str) -> bool:
+    """Whether the job has a channel, by `fit()` or as the SDK adds it: `model_uri=` is the channel `model`."""
+    if wanted in {name.upper() for name in job.channels}:
+        return True
+    if wanted == "CODE":
+        return True
+    return wanted == (job.argument("model_channel_name").text or "model").upper() and not (
+        job.argument("model_uri").is_absent
+    )
+
+
+def _variable(module: Module, read: ast.Subscript) -> str | None:
+    if not isinstance(read.ctx, ast.Load) or module.qualified(read.value) != "os.environ":
+        return None
+    name = module.resolve(read.slice)
+    text = name.text if name.is_known else None
+    return text if text is not None and text.startswith(_PREFIX) and len(text) > len(_PREFIX) else None
+
+
+def _asked(module: Module) -> set[str]:
+    variables = [_variable(module, one) for one in module.nodes(ast.Subscript)]
+    return {one.removeprefix(_PREFIX) for one in variables if one}
+
+
+def _is_guarded(module: Module, read: ast.Subscript) -> bool:
+    """Whether the read may never happen, or its failure is expected."""
+    function = module.function_of(read)
+    if function is not None and not module.calls_of(function.name):
+        return True
+    for ancestor in module.tree.ancestors(read):
+        if isinstance(ancestor, (ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda)):
+            return True
+        if isinstance(ancestor, ast.If) and "__main__" not in module.text(ancestor.test):
+            return True
+    # The script sets the variable itself, as one that is tried out locally does.
+    return any(
+        isinstance(one.ctx, ast.Store) and module.qualified(one.value) == "os.environ"
+        for one in module.nodes(ast.Subscript)
+    ) or bool(module.calls_to("os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))

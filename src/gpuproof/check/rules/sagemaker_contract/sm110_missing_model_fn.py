@@ -1,0 +1,106 @@
+"""The endpoint's script has no `model_fn`, and the container cannot guess how a model is loaded.
+
+The scikit-learn container always needs one. The PyTorch container's default loads a TorchScript file, `model.pt`, and
+nothing else: for a state dict or a pickled module the endpoint fails when it starts. `estimator.deploy()` serves with
+the training script unless it is given another `entry_point`, so that script needs the function too.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(
+        model_data="s3://b/model.tar.gz", role="role", entry_point="inference.py", framework_version="2.3"
+    )
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    # file: inference.py
+    import torch
+
+    def predict_fn(data, model):  # <-
+        with torch.no_grad():
+            return model(data)
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(
+        model_data="s3://b/model.tar.gz", role="role", entry_point="inference.py", framework_version="2.3"
+    )
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    # file: inference.py
+    import torch
+
+    def model_fn(model_dir):
+        return torch.load(model_dir + "/model.pth", weights_only=False)
+
+Quiet: TorchScript needs none
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.fit()
+    estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    # file: train.py
+    import torch
+
+    torch.jit.script(torch.nn.Linear(1, 1)).save("/opt/ml/model/model.pt")
+
+Quiet: it comes from another module
+
+    # file: launch.py
+    from sagemaker.sklearn import SKLearnModel
+
+    model = SKLearnModel(model_data="s3://b/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(initial_instance_count=1, instance_type="ml.m5.xlarge")
+    # file: inference.py
+    from handlers import model_fn
+"""
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.inference_handlers import PARAMETERS, has
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("SM110", "missing-model-fn", Severity.ERROR, when="link")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if has(module, "model_fn") or module.mentions("jit", "TorchScript", "torchscript"):
+        return
+    for job in project.jobs_running(module):
+        if not _needs_model_fn(job) or job.script is not module or job.module is module:
+            continue
+        if job.module is not None and job.module.mentions("jit", "torchscript", "TorchScript"):
+            continue
+        yield rule.hit(
+            _place(module),
+            f"`{module.title}` has no model_fn, and {job.title} serves with it: "
+            + (
+                "the scikit-learn container has no default."
+                if job.framework == "sklearn"
+                else "the PyTorch container's default loads TorchScript files alone."
+            ),
+            remedy="Add def model_fn(model_dir): that loads the model from model_dir and returns it.",
+        )
+        return
+
+
+def _needs_model_fn(job: JobDefinition) -> bool:
+    own_image = not job.image.is_absent
+    return job.kind in ("endpoint", "transform") and job.framework in ("pytorch", "sklearn") and not own_image
+
+
+def _place(module: Module) -> Span:
+    """The first of the handler's other functions, else the file's beginning."""
+    own = [module.functions[name] for name in PARAMETERS if name in module.functions]
+    if not own:
+        return module.unit.span(1)
+    span = module.span(min(own, key=lambda one: one.lineno))
+    return Span(span.unit, span.line, span.column, span.line, len(module.unit.lines[span.line - 1]) + 1)

@@ -1,0 +1,140 @@
+"""The serving toolkit calls the functions of an inference script by position, with a fixed number of arguments.
+
+`model_fn(model_dir)`, `input_fn(data, content_type)`, `predict_fn(data, model)`, `output_fn(prediction, accept)` and
+`transform_fn(model, data, content_type, accept)`; newer toolkits hand over a context as one more argument to functions
+that take it. Any other number is a TypeError: for `model_fn` the endpoint never comes into service, for the others each
+request fails with status 500.
+
+Bad:
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def input_fn(data):  # <-
+        return torch.tensor(data)
+
+    def predict_fn(data, model):
+        return model(data)
+
+Fixed:
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def input_fn(data, content_type):
+        return torch.tensor(data)
+
+    def predict_fn(data, model):
+        return model(data)
+
+Bad:
+
+    def model_fn():  # <-
+        return load()
+
+    def predict_fn(data, model):
+        return model(data)
+
+Good:
+
+    def model_fn(model_dir):
+        return load(model_dir)
+
+    def input_fn(data, content_type):
+        return data
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: a context, defaults and `*args`
+
+    def model_fn(model_dir, context=None):
+        return load(model_dir)
+
+    def input_fn(*args):
+        return args[0]
+
+    def predict_fn(data, model, context):
+        return model(data)
+
+    def output_fn(prediction, accept="application/json"):
+        return prediction
+
+Quiet: TensorFlow's estimators have a model_fn of their own
+
+    import tensorflow as tf
+
+    def model_fn(features, labels, mode, params):
+        return tf.estimator.EstimatorSpec(mode)
+
+    def input_fn():
+        return tf.data.Dataset.range(3)
+
+Quiet: an explainer's function
+
+    def predict_fn(images):
+        return network.predict(images)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.knowledge.inference_handlers import PARAMETERS, is_handler, parameters
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("SM111", "handler-signature", Severity.ERROR, needs=("model_fn", "predict_fn", "output_fn"))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not is_handler(module):
+        return
+    for name, wanted in PARAMETERS.items():
+        function = module.functions.get(name)
+        if function is None or function.decorator_list or function.args.vararg is not None:
+            continue
+        if any(value is None for value in function.args.kw_defaults):
+            continue
+        given = parameters(function)
+        required = len(given) - len(function.args.defaults)
+        if required <= len(wanted) + 1 and len(given) >= len(wanted):
+            continue
+        call = f"{name}({', '.join(wanted)})"
+        yield rule.hit(
+            _head(module, function),
+            f"`{name}` takes {required} argument{'' if required == 1 else 's'}; SageMaker's toolkit calls "
+            f"`{call}` with {len(wanted)}: a TypeError "
+            + ("when the endpoint starts." if name == "model_fn" else "for each request."),
+            remedy=f"Say def {call}.",
+            fix=_added(module, function, wanted),
+        )
+
+
+def _head(module: Module, function: FunctionNode) -> Span:
+    span = module.span(function)
+    return Span(span.unit, span.line, span.column, span.line, len(module.unit.lines[span.line - 1]) + 1)
+
+
+def _added(module: Module, function: FunctionNode, wanted: tuple[str, ...]) -> Fix | None:
+    """The missing parameters after the last one, where none has a default and there is one to stand after."""
+    given = function.args.args
+    if not given or function.args.defaults or function.args.kwonlyargs or len(given) >= len(wanted):
+        return None
+    names = list(wanted[len(given) :])
+    if {one.arg for one in given} & set(names) or any(_uses(function, name) for name in names):
+        return None
+    last = module.span(given[-1])
+    at = Span(last.unit, last.end_line, last.end_column, last.end_line, last.end_column)
+    return Fix(f"Take {', '.join(names)} too", (Edit(at, "".join(f", {name}" for name in names)),), safe=True)
+
+
+def _uses(function: FunctionNode, name: str) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(function))

@@ -1,0 +1,138 @@
+"""The processing script uses a folder that the job does not mount there.
+
+A `ProcessingInput` arrives exactly in its `destination`. Its `input_name` is only a name: no folder of that name is
+made. What is written outside the `source` of every output is gone when the job ends. The finding needs a job all of
+whose mounts are known; a folder inside a mount may come with the data and is left alone, unless it is the input's name.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    inputs = [ProcessingInput(source="s3://b/raw", destination="/opt/ml/processing/input", input_name="raw_data")]
+    processor.run(code="process.py", inputs=inputs, outputs=[])
+    # file: process.py
+    import os
+
+    folder = "/opt/ml/processing/input/raw_data"  # <-
+    print(os.listdir(folder))
+
+Bad: no such mount
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    inputs = [ProcessingInput(source="s3://b/raw", destination="/opt/ml/processing/input")]
+    processor.run(code="process.py", inputs=inputs)
+    # file: process.py
+    import os, pandas as pd
+
+    frame = pd.read_csv(os.path.join("/opt/ml/processing/data", "rows.csv"))  # <-
+
+Good:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    inputs = [ProcessingInput(source="s3://b/raw", destination="/opt/ml/processing/input", input_name="raw_data")]
+    processor.run(code="process.py", inputs=inputs)
+    # file: process.py
+    import os
+
+    print(os.listdir("/opt/ml/processing/input"))
+
+Quiet: a folder of the data's own, and one that the processor mounts
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    inputs = [ProcessingInput(source="s3://b/raw", destination="/opt/ml/processing/input", input_name="raw_data")]
+    processor.run(code="process.py", inputs=inputs)
+    # file: process.py
+    import os
+
+    print(os.listdir("/opt/ml/processing/input/2024"), os.listdir("/opt/ml/processing/input/code"))
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.container_env import PROCESSING_DIR
+from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, is_under, made_folders, path_texts
+from gpuproof.check.knowledge.script_contract import path_literals
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM113", "processing-path-mismatch", Severity.ERROR, when="link", needs=(PROCESSING_DIR,))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    jobs = [job for job in project.jobs_running(module) if job.kind == "processing" and job.script is module]
+    if len(jobs) != 1 or jobs[0].source == "gpuproof" or jobs[0].module is module:
+        return
+    job = jobs[0]
+    mounted = path_texts(job)
+    if mounted is None:
+        return
+    seen: set[str] = set()
+    made = made_folders(module)
+    for node, value in path_literals(module, PROCESSING_DIR + "/"):
+        path = str(value.text).rstrip("/")
+        named = _named_like_input(path, job)
+        if path in seen or any(is_under(path, own) for own in OWN_MOUNTS) or _is_default(module, node):
+            continue
+        # What the script makes itself is there, if only for itself.
+        there = any(is_under(path, one) or is_under(one, path) for one in mounted)
+        if named is None and (there or any(is_under(path, one) for one in made)):
+            continue
+        seen.add(path)
+        if named is not None:
+            what = f"{job.title} mounts input `{named[0]}` at `{named[1]}` itself; its name adds no folder"
+        elif mounted:
+            what = f"{job.title} mounts " + ", ".join(f"`{one}`" for one in dict.fromkeys(mounted)) + " alone"
+        else:
+            what = f"{job.title} mounts nothing"
+        literal = isinstance(node, ast.Constant) and named is not None
+        edits = (replace_node(module, node, f'"{named[1]}"'),) if literal and named is not None else ()
+        yield rule.hit(
+            module.span(node),
+            f"`{path}` is not there: {what}.",
+            remedy=f'Use "{named[1]}".' if named else "Use one of the job's folders, or mount this one.",
+            fix=Fix(f"Use {named[1]}", edits, safe=True) if named and edits else None,
+        )
+
+
+def _named_like_input(path: str, job: JobDefinition) -> tuple[str, str] | None:
+    """The input whose name a path has taken for a folder, and where that input really is."""
+    mounted = {str(one.path.text).rstrip("/") for one in (*(job.inputs or ()), *(job.outputs or ()))}
+    for one in job.inputs or ():
+        name, folder = one.name.text, str(one.path.text).rstrip("/")
+        inside = f"{folder}/{name}"
+        if name and is_under(path, inside) and not any(is_under(path, other) for other in mounted - {folder}):
+            address = (one.address.text or one.address.prefix).rstrip("/")
+            return (name, folder) if address.startswith("s3://") else None
+    return None
+
+
+def _is_default(module: Module, node: ast.expr) -> bool:
+    """Whether it is only a default that the job's arguments, or the environment, may override."""
+    parent = module.parent(node)
+    return isinstance(parent, (ast.keyword, ast.arg, ast.arguments, ast.BoolOp)) or (
+        isinstance(parent, ast.Call) and module.qualified(parent.func) in ("os.environ.get", "os.getenv")
+    )

@@ -1,0 +1,114 @@
+"""The job uploads a folder into which its script writes nothing: it ends as `Completed`, and the result is empty.
+
+Often the line that saves is still a comment, and a `print("Saved")` below it is not. The finding needs the linked
+script and everything of the project that it imports, and is silent where a library that it does not know, or a command
+line of the job, may lead to the folder.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        outputs=[
+            ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")  # <-
+        ],
+    )
+    # file: process.py
+    import numpy as np
+    import os
+
+    result = np.ones(3)
+    os.makedirs("/opt/ml/processing/output", exist_ok=True)
+    # np.save("/opt/ml/processing/output/result.npy", result)
+    print("Saved")
+
+Good:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py", outputs=[ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")]
+    )
+    # file: process.py
+    import numpy as np
+
+    np.save("/opt/ml/processing/output/result.npy", np.ones(3))
+
+Quiet: the folder comes by the command line
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        arguments=["--to", "/opt/ml/processing/results"],
+        outputs=[ProcessingOutput(source="/opt/ml/processing/results", destination="s3://b/out")],
+    )
+    # file: process.py
+    import sys
+    import numpy as np
+
+    np.save(sys.argv[2], np.ones(3))
+
+Quiet: a library writes
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingOutput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py", outputs=[ProcessingOutput(source="/opt/ml/processing/output", destination="s3://b/out")]
+    )
+    # file: process.py
+    from our_pipeline import evaluate
+
+    evaluate("/opt/ml/processing/output")
+"""
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.processing_mounts import may_write, names_folder
+from gpuproof.check.knowledge.script_contract import hidden_imports
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM114", "output-never-written", Severity.WARNING, when="link")
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    script = job.script
+    if job.kind != "processing" or script is None or script is job.module or not job.outputs:
+        return
+    if not job.container_arguments.is_absent or hidden_imports(script):
+        return
+    modules = local_modules(script)
+    writes = any(may_write(one) for one in modules)
+    dynamic = any(one.mentions("os.environ", "getenv", "argv", "processingjobconfig") for one in modules)
+    for output in job.outputs:
+        folder = output.path.text if output.path.is_known else None
+        if folder is None or not folder.startswith("/"):
+            continue
+        if writes and (dynamic or any(names_folder(one, folder) for one in modules)):
+            continue
+        yield rule.hit(
+            output.span or job.span,
+            f"`{job.script_title}` writes nothing to `{folder}`: the job succeeds, and this output is empty.",
+            remedy=f'Save the result in the script, such as np.save("{folder}/result.npy", result), or drop the '
+            "output.",
+        )

@@ -1,0 +1,127 @@
+"""`predict_fn` opens its data as if it were the request's bytes, but without an `input_fn` it never gets them.
+
+The default `input_fn` of the PyTorch and scikit-learn containers decodes JSON, CSV and NPY into a tensor or an array,
+and refuses any other content type, images among them. Either the request is refused with "unsupported content type",
+or `io.BytesIO` and `Image.open` fail on a tensor. Hugging Face containers decode by themselves and are not concerned.
+
+Bad:
+
+    import io
+    import torch
+    from PIL import Image
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(body, model):
+        image = Image.open(io.BytesIO(body))  # <-
+        return model(image)
+
+Good:
+
+    import io
+    import torch
+    from PIL import Image
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def input_fn(body, content_type):
+        return Image.open(io.BytesIO(body))
+
+    def predict_fn(image, model):
+        return model(image)
+
+Quiet: input_fn comes from another module
+
+    import io
+    import torch
+    from handlers import input_fn
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(body, model):
+        return model(io.BytesIO(body))
+
+Quiet: a Hugging Face handler, whose JSON arrives as a dict
+
+    import base64
+    import io
+    from PIL import Image
+    from transformers import pipeline
+
+    def model_fn(model_dir):
+        return pipeline("image-classification", model_dir)
+
+    def predict_fn(data, model):
+        return model(Image.open(io.BytesIO(base64.b64decode(data["image"]))))
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.inference_handlers import first_parameter, has, is_handler
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM115", "raw-bytes-without-input-fn", Severity.ERROR, needs=("predict_fn",))
+
+_OF_BYTES = frozenset(
+    {
+        *("io.BytesIO", "BytesIO", "PIL.Image.open", "json.loads", "numpy.frombuffer", "cv2.imdecode"),
+        *("base64.b64decode", "soundfile.read", "librosa.load", "pickle.loads"),
+    }
+)
+_TEXT_METHODS = frozenset({"decode"})
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    function = module.functions.get("predict_fn")
+    if function is None or not is_handler(module) or has(module, "input_fn") or has(module, "transform_fn"):
+        return
+    name = first_parameter(function)
+    served = {job.framework for job in project.jobs_running(module) if job.kind in ("endpoint", "transform")}
+    if (
+        name is None
+        or served - {"pytorch", "sklearn"}
+        or _is_hugging_face(module)
+        or "model_fn" not in module.functions
+    ):
+        return
+    calls = module.within(module.calls, function)
+    if any(call.method in ("isinstance", "type", "hasattr") for call in calls):
+        return
+    for call in calls:
+        if not _reads_bytes(module, call, name):
+            continue
+        yield rule.hit(
+            call.span,
+            f"`predict_fn` reads `{name}` as the request's bytes, but there is no input_fn: the default one makes a "
+            "tensor or array of JSON, CSV or NPY, and refuses everything else.",
+            remedy="Move the decoding to def input_fn(body, content_type), which gets the bytes.",
+        )
+        return
+
+
+def _reads_bytes(module: Module, call: Call, name: str) -> bool:
+    if call.method in _TEXT_METHODS and isinstance(call.receiver, ast.Name):
+        return _is_parameter(module, call.receiver, name)
+    if call.name not in _OF_BYTES or not call.node.args:
+        return False
+    return _is_parameter(module, call.node.args[0], name)
+
+
+def _is_parameter(module: Module, node: ast.expr, name: str) -> bool:
+    if not isinstance(node, ast.Name) or node.id != name:
+        return False
+    bindings = module.reaching(node)
+    return len(bindings) == 1 and bindings[0].kind == "parameter"
+
+
+def _is_hugging_face(module: Module) -> bool:
+    return module.imports(
+        "transformers", "diffusers", "sentence_transformers", "sagemaker_huggingface_inference_toolkit"
+    )

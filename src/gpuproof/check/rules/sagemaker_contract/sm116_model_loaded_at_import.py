@@ -1,0 +1,148 @@
+"""The model is loaded when the inference script is imported, and once more in `model_fn`: two copies for each worker.
+
+The toolkit imports the script in every worker and then calls `model_fn`. What the script loads at its top level stays
+in memory, or on the GPU, for as long as the worker lives, although only what `model_fn` returns is used. The start-up
+takes twice as long, and a model that fits a GPU once may not fit twice.
+
+Bad:
+
+    import torch
+
+    device = torch.device("cuda")
+    model = torch.jit.load("/opt/ml/model/model.pt")  # <-
+    model.to(device)
+
+    def model_fn(model_dir):
+        model = torch.jit.load(model_dir + "/model.pt")
+        return model.to(device)
+
+    def predict_fn(data, model):
+        return model(data)
+
+Bad: made by hand, twice
+
+    import torch
+    from network import Network
+
+    model = Network()  # <-
+    model.to("cuda")
+
+    def model_fn(model_dir):
+        model = Network()
+        model.load_state_dict(torch.load(model_dir + "/model.pt"))
+        return model
+
+Good:
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt").to("cuda")
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: a global that model_fn fills, and a small tokenizer
+
+    import torch
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+    model = None
+
+    def model_fn(model_dir):
+        global model
+        model = torch.jit.load(model_dir + "/model.pt")
+        return model
+
+Quiet: model_fn hands over what was loaded
+
+    import torch
+
+    model = torch.jit.load("/opt/ml/model/model.pt")
+
+    def model_fn(model_dir):
+        return model
+
+    if __name__ == "__main__":
+        model = torch.jit.load("model.pt")
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.knowledge.inference_handlers import is_handler, loads_model
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM116", "model-loaded-at-import", Severity.WARNING, needs=("model_fn",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    function = module.functions.get("model_fn")
+    if function is None or not is_handler(module) or module.unit.kind == "notebook":
+        return
+    again = _made_in(module, function)
+    if not again:
+        return
+    for statement in module.tree.root.body:
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            continue
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        if not isinstance(target, ast.Name) or not _is_model(module, statement, target.id):
+            continue
+        if target.id not in again and not _loads(module, statement):
+            continue
+        # What model_fn (or another function) reads is a shared part, not a second copy.
+        if _is_read_by_functions(module, target.id):
+            continue
+        yield rule.hit(
+            module.span(statement),
+            f"`{target.id}` is loaded when this file is imported, and again in `model_fn`: each worker holds two copies.",
+            remedy="Load it in model_fn alone, and let predict_fn take it as its argument.",
+        )
+        return
+
+
+def _is_model(module: Module, statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    """Whether a top-level assignment makes a model: it loads one, or what it makes is moved to a device afterwards."""
+    if _loads(module, statement):
+        return True
+    if isinstance(statement.value, ast.Constant) and statement.value.value is not Ellipsis:
+        return False
+    return any(
+        isinstance(call.receiver, ast.Name)
+        and call.receiver.id == name
+        and module.parent(call.node) in module.tree.root.body
+        for call in module.calls_of("to", "cuda", "eval")
+    )
+
+
+def _loads(module: Module, statement: ast.stmt) -> bool:
+    return any(loads_model(call) for call in module.within(module.calls, statement))
+
+
+def _made_in(module: Module, function: FunctionNode) -> set[str]:
+    """Names that `model_fn` binds itself and returns; a `global` statement means one shared name."""
+    if any(isinstance(node, ast.Global) for node in ast.walk(function)):
+        return set()
+    bound = set(module.names.bindings(function))
+    loads = [call for call in module.within(module.calls, function) if loads_model(call)]
+    returned = {
+        node.value.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Name) and node.value.id in bound
+    }
+    return returned or ({""} if loads else set())
+
+
+def _is_read_by_functions(module: Module, name: str) -> bool:
+    for node in module.nodes(ast.Name):
+        if node.id != name or not isinstance(node.ctx, ast.Load) or module.function_of(node) is None:
+            continue
+        if any(one.scope is module.tree.root for one in module.reaching(node)):
+            return True
+    return False

@@ -1,0 +1,112 @@
+"""`model_fn` gets the folder with the unpacked `model.tar.gz`, and does not look into it.
+
+The endpoint then serves other weights than those that were trained: the ones that a library downloads at start-up,
+which also needs a way to the internet, or a file that is not there. The rule is silent where the script finds the
+folder by another name, and where it takes a model from the Hugging Face hub and no linked job gives `model_data`.
+
+Bad:
+
+    import torch
+    from torchvision.models import resnet50
+
+    def model_fn(model_dir):  # <-
+        model = resnet50(pretrained=True)
+        return model.eval()
+
+    def predict_fn(data, model):
+        return model(data)
+
+Good:
+
+    import os
+    import torch
+    from torchvision.models import resnet50
+
+    def model_fn(model_dir):
+        model = resnet50()
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        return model.eval()
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: a model of the hub, on purpose
+
+    from transformers import AutoModel
+
+    def model_fn(model_dir):
+        return AutoModel.from_pretrained("distilbert-base-uncased")
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: the folder by its own name
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.load("/opt/ml/model/model.pth")
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: a helper knows where the model lies
+
+    from serving import load_everything
+
+    def model_fn(model_dir):
+        return load_everything()
+
+    def predict_fn(data, model):
+        return model(data)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.inference_handlers import (
+    first_parameter,
+    is_handler,
+    is_placeholder,
+    loads_model,
+    uses,
+)
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("SM117", "model-fn-ignores-model-dir", Severity.WARNING, needs=("model_fn",))
+
+_FOLDER = ("/opt/ml", "SM_MODEL_DIR", "MODEL_DIR", "MODEL_PATH", "model_path", "os.environ", "getenv")
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    function = module.functions.get("model_fn")
+    if function is None or not is_handler(module) or is_placeholder(function):
+        return
+    name = first_parameter(function)
+    if name is None or name.startswith("_") or function.args.kwarg or any(uses(function, name)):
+        return
+    if module.mentions(*_FOLDER) or any(isinstance(node, ast.Global) for node in ast.walk(function)):
+        return
+    loads = [call for call in module.within(module.calls, function) if loads_model(call)]
+    served = [
+        job for job in project.jobs_running(module) if job.kind in ("endpoint", "transform") and job.model
+    ]
+    from_hub = [call for call in loads if call.method in ("from_pretrained", "pipeline", "create_model")]
+    has_data = any(job.model is not None and job.model.argument("model_data").text for job in served)
+    if not loads or (from_hub and not has_data):
+        return
+    line = module.span(function)
+    yield rule.hit(
+        Span(line.unit, line.line, line.column, line.line, len(module.unit.lines[line.line - 1]) + 1),
+        f"`model_fn` never uses `{name}`: what lies in model.tar.gz is ignored, and `{_shown(loads[0])}` serves.",
+        remedy=f'Load from the folder: os.path.join({name}, "model.pth").',
+    )
+
+
+def _shown(call: Call) -> str:
+    text = " ".join(call.module.text(call.node).split())
+    return text if len(text) <= 50 else f"{text[:47]}..."

@@ -1,0 +1,113 @@
+"""`predict_fn` runs for every request; a model that it loads is read, and moved to the GPU, for every request.
+
+Each answer then takes as long as a start-up, and workers that load at the same time each need the memory. `model_fn`
+runs once for each worker, and what it returns is handed to `predict_fn` as its second argument.
+
+Bad:
+
+    import torch
+
+    def model_fn(model_dir):
+        return model_dir
+
+    def predict_fn(data, model_dir):
+        model = torch.jit.load(model_dir + "/model.pt")  # <-
+        return model(data)
+
+Good:
+
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(data, model):
+        return model(data)
+
+Quiet: once, and then kept
+
+    import torch
+
+    cached = None
+
+    def model_fn(model_dir):
+        return model_dir
+
+    def predict_fn(data, model_dir):
+        global cached
+        if cached is None:
+            cached = torch.jit.load(model_dir + "/model.pt")
+        return cached(data)
+
+Quiet: a small tokenizer
+
+    import torch
+    from transformers import AutoTokenizer
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def predict_fn(data, model):
+        tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
+        return model(**tokenizer(data))
+
+Quiet: a tensor that the request brought
+
+    import io
+    import pickle
+    import torch
+
+    def model_fn(model_dir):
+        return torch.jit.load(model_dir + "/model.pt")
+
+    def input_fn(data, content_type):
+        return torch.load(io.BytesIO(data))
+
+    def predict_fn(data, model):
+        return model(torch.load(data))
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.inference_handlers import first_parameter, is_handler, loads_model, parameters
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM120", "load-per-request", Severity.ERROR, needs=("predict_fn", "transform_fn"))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not is_handler(module):
+        return
+    for name in ("predict_fn", "transform_fn"):
+        function = module.functions.get(name)
+        if function is None:
+            continue
+        data = parameters(function)[1:2] if name == "transform_fn" else []
+        brought = data[0].arg if data else first_parameter(function)
+        for call in module.within(module.calls, function):
+            if not loads_model(call) or module.enclosing(call.node, ast.If, ast.Try, ast.ExceptHandler):
+                continue
+            if brought is not None and _reads(call, brought):
+                continue
+            yield rule.hit(
+                call.span,
+                f"`{name}` loads the model on every request: each answer waits for it.",
+                remedy="Load it in model_fn and return it; the toolkit hands it to "
+                f"{'predict_fn as its second' if name == 'predict_fn' else 'transform_fn as its first'} argument.",
+            )
+            break
+
+
+def _reads(call: Call, name: str) -> bool:
+    """Whether what is loaded comes from the request."""
+    arguments = [*call.node.args, *(one.value for one in call.node.keywords)]
+    return any(
+        (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and node.attr == "BytesIO")
+        for argument in arguments
+        for node in ast.walk(argument)
+    )

@@ -1,0 +1,124 @@
+"""The weights are saved from the wrapper, and loaded into the bare model: every key begins with `module.` too much.
+
+DataParallel and DistributedDataParallel hold the model in `.module`, and so do the names in their `state_dict()`.
+`load_state_dict` of the bare model then raises "Missing key(s) in state_dict", usually when the endpoint starts, long
+after the training was paid for. Saving `model.module.state_dict()` gives a file that any model can load.
+
+Bad:
+
+    import os
+    import torch
+
+    def train(model_dir):
+        model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+        torch.save(model.state_dict(), os.path.join(model_dir, "model.pth"))  # <-
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(8, 1)
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        return model
+
+Fixed:
+
+    import os
+    import torch
+
+    def train(model_dir):
+        model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+        torch.save(model.module.state_dict(), os.path.join(model_dir, "model.pth"))
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(8, 1)
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        return model
+
+Good:
+
+    import os
+    import torch
+
+    def train(model_dir):
+        model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+        torch.save(model.module.state_dict(), os.path.join(model_dir, "model.pth"))
+
+    def model_fn(model_dir):
+        model = torch.nn.Linear(8, 1)
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        return model
+
+Quiet: the same wrapper when it is loaded
+
+    import os
+    import torch
+
+    def train(model_dir):
+        model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+        torch.save(model.state_dict(), os.path.join(model_dir, "model.pth"))
+
+    def model_fn(model_dir):
+        model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+        model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
+        return model
+
+Quiet: nobody sees how it is loaded
+
+    import torch
+
+    model = torch.nn.DataParallel(torch.nn.Linear(8, 1))
+    torch.save(model.state_dict(), "model.pth")
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM121", "dataparallel-state-dict", Severity.ERROR, needs=("DataParallel",))
+
+_WRAPPERS = (
+    "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.nn.parallel.DistributedDataParallel",
+)
+_STRIPS = ("module.", "consume_prefix", "strict=False", "removeprefix")
+"""Words of which one near the loading means that it takes the prefix away, or may."""
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    loader = module.functions.get("model_fn")
+    if loader is None or not module.within(module.calls_of("load_state_dict"), loader):
+        return
+    text = module.text(loader)
+    if "Parallel" in text or "DDP" in text or any(word in text for word in _STRIPS):
+        return
+    for save in module.calls_to("torch.save"):
+        state = module.call(save.expression("obj", 0))
+        if state is None or state.method != "state_dict" or state.receiver is None:
+            continue
+        if not _is_wrapped(module, state.receiver):
+            continue
+        name = module.text(state.receiver)
+        edit = replace_node(module, state.receiver, f"{name}.module")
+        yield rule.hit(
+            save.span,
+            f"`{name}` is wrapped, so its state dict's keys begin with `module.`; `model_fn` loads them into the bare "
+            "model: Missing key(s) in state_dict.",
+            remedy=f"Save {name}.module.state_dict().",
+            fix=Fix(f"Save {name}.module.state_dict()", (edit,), safe=False),
+        )
+
+
+def _is_wrapped(module: Module, node: ast.expr) -> bool:
+    """Whether every value that the name can have here is a wrapper."""
+    if not isinstance(node, ast.Name):
+        return False
+    bindings = module.reaching(node)
+    calls: list[Call | None] = [
+        module.call(one.value) if one.kind == "assign" and isinstance(one.value, ast.Call) else None
+        for one in bindings
+    ]
+    return bool(calls) and all(call is not None and call.name in _WRAPPERS for call in calls)

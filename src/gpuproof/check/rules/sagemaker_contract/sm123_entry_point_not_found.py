@@ -1,0 +1,140 @@
+"""The script that the job names is not in the folder that it names.
+
+The SDK looks before it starts anything and raises `ValueError: No file named "train.py" was found in directory`; in a
+pipeline that is when the step is built. A path is read from the working folder, which nobody knows here: the rule
+speaks only where `source_dir` is there and lacks the file, or where the very file lies in one other folder beside the
+launcher.
+
+Bad: the folder is there, the file is not
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py",  # <-
+        source_dir="code",
+        instance_count=1,
+        instance_type="ml.g5.xlarge",
+    )
+    # file: code/trainer.py
+    print("training")
+
+Bad: the file is elsewhere
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="fit_model.py", source_dir="code", instance_count=1, instance_type="ml.g5.xlarge")  # <-
+    # file: src/fit_model.py
+    print("training")
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="src", instance_count=1, instance_type="ml.g5.xlarge")
+    # file: src/train.py
+    print("training")
+
+Quiet: the folder comes from a repository, or lies on S3
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    git = {"repo": "https://github.com/someone/models.git", "branch": "main"}
+    PyTorch(entry_point="train.py", source_dir="code", git_config=git, instance_type="ml.g5.xlarge")
+    PyTorch(entry_point="train.py", source_dir="s3://bucket/code.tar.gz", instance_type="ml.g5.xlarge")
+    # file: code/other.py
+    print("training")
+
+Quiet: a launcher that was copied without its scripts
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", source_dir="code", instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: a notebook that writes the file
+
+    # file: launch.ipynb
+    from sagemaker.pytorch import PyTorch
+
+    open("code/train.py", "w").write("print(1)")
+    PyTorch(entry_point="train.py", source_dir="code", instance_count=1, instance_type="ml.g5.xlarge")
+    # file: code/other.py
+    print("training")
+"""
+
+import re
+from pathlib import Path, PurePosixPath
+
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM123", "entry-point-not-found", Severity.ERROR)
+
+_FETCHES = re.compile(
+    r"git clone|\bwget\b|\bcurl\b|urlretrieve|!cp\b|!mv\b|!aws s3|copytree|copyfile|writefile|!cat\b"
+)
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    entry = job.entry_point
+    if job.script_found is True or not entry.is_known or entry.text is None or not entry.text.endswith(".py"):
+        return
+    if job.source not in ("sagemaker-v2", "sagemaker-v3") or job.span.unit.kind == "markdown":
+        return
+    if job.kind == "processing" or not job.argument("git_config").is_absent:
+        return
+    if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
+        return
+    name, text = PurePosixPath(entry.text), job.span.unit.raw or job.span.unit.source
+    written = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
+    if name.is_absolute() or _FETCHES.search(text) or len(written) > _times_named(job, entry.text):
+        return
+    here = job.span.unit.absolute.parent
+    source = job.source_dir.text if job.source_dir.is_known else None
+    folder = here / source if source else None
+    if any((above / (source or "") / name).exists() for above in list(here.parents)[:4]):
+        return  # seen from a folder above, where the launcher may well be started
+    elsewhere = _folders_with(here, name)
+    if folder is not None and folder != here and any(folder.glob("*.py")):
+        where = f"`{source}`"
+    elif len(elsewhere) == 1:
+        where = f"`{source}`" if source else f"the folder of `{job.span.unit.absolute.name}`"
+    else:
+        return
+    yield rule.hit(
+        job.where(entry),
+        f"There is no `{entry.text}` in {where}: the SDK raises ValueError before anything starts.",
+        remedy=f'It lies in {elsewhere[0]}/: say source_dir="{elsewhere[0]}".'
+        if len(elsewhere) == 1
+        else "Correct entry_point, or put the script there.",
+    )
+
+
+def _times_named(job: JobDefinition, entry: str) -> int:
+    """How often jobs of the same file name the script; any other mention may be the code that writes it."""
+    return (
+        sum(
+            1
+            for one in job.project.jobs
+            if one.span.unit is job.span.unit
+            and one.entry_point.text == entry
+            and one.kind in ("training", "processing")
+        )
+        or 1
+    )
+
+
+def _folders_with(here: Path, name: PurePosixPath) -> list[str]:
+    """Folders beside the launcher that hold the script."""
+    return sorted(
+        one.name
+        for one in here.iterdir()
+        if one.is_dir() and not one.name.startswith(".") and (one / name).is_file()
+    )

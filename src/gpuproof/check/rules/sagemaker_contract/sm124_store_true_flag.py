@@ -1,0 +1,130 @@
+"""A truth value among the hyperparameters reaches the script as `--name True`, which a `store_true` flag does not take.
+
+Such a flag stands alone on a command line. `parse_args()` ends the job with status 2, "unrecognized arguments: True".
+`parse_known_args()` swallows the word: the flag is then set even where the job says `False`.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge",
+        hyperparameters={"amp": True},  # <-
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    args = parser.parse_args()
+
+Bad: set although the job says no
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", instance_count=1, instance_type="ml.g5.xlarge",
+        hyperparameters={"amp": False},  # <-
+    ).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    args, _ = parser.parse_known_args()
+
+Good:
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"amp": True}).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", type=lambda text: text.lower() == "true", default=False)
+    args = parser.parse_args()
+
+Quiet: the word is swallowed, and the flag is meant to be set
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"amp": True}).fit()
+    # file: train.py
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    args, _ = parser.parse_known_args()
+
+Quiet: the Hugging Face parser takes a value after its flags
+
+    # file: launch.py
+    from sagemaker.huggingface import HuggingFace
+
+    HuggingFace(entry_point="train.py", instance_type="ml.g5.xlarge", hyperparameters={"fp16": True}).fit()
+    # file: train.py
+    from transformers import HfArgumentParser, TrainingArguments
+
+    (training_args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+"""
+
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.script_contract import (
+    flag_of,
+    gets_arguments,
+    has_positionals,
+    passed,
+    reads_argv,
+)
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM124", "store-true-flag", Severity.ERROR, when="link")
+
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+@rule.job
+def check(job: JobDefinition, project: Project) -> Hits:
+    script = job.script
+    if script is None or not gets_arguments(job) or script.mentions("HfArgumentParser"):
+        return
+    line = project.command_line(script)
+    if not reads_argv(line) or has_positionals(line):
+        return
+    for name, value in passed(job).items():
+        argument = line.by_flag(flag_of(name))
+        if argument is None or argument.action not in ("store_true", "store_false"):
+            continue
+        word = _word(value)
+        if word is None:
+            continue
+        unset = word.lower() in _FALSE
+        if line.strict:
+            message = f'ends the script with "unrecognized arguments: {word}"'
+        elif unset:
+            message = "sets the flag all the same"
+        else:
+            continue
+        yield rule.hit(
+            job.where(value),
+            f"`{name}` reaches `{job.script_title}` as `{flag_of(name)} {word}`; there it is a {argument.action} flag, "
+            f"which {message}.",
+            remedy=f'In the script: parser.add_argument("{flag_of(name)}", type=lambda text: text.lower() == "true").'
+            + (" Or drop it from the hyperparameters." if unset else ""),
+        )
+
+
+def _word(value: Value) -> str | None:
+    """What stands on the command line after the flag; None where nobody knows."""
+    if not value.is_known or not isinstance(value.value, (bool, int, str)):
+        return None
+    word = str(value.value)
+    return word if word.lower() in (*_TRUE, *_FALSE) else None

@@ -1,0 +1,128 @@
+"""The job downloads an input that its script never looks at: the time of the download is paid for on every run.
+
+In File mode the whole prefix is copied to the instance before the script starts. An input that nothing reads is either
+left over, or the script reads something else than was meant. The finding needs the linked script with everything of
+the project that it imports, and a job whose command line cannot carry the folder's path.
+
+Bad:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        inputs=[
+            ProcessingInput(source="s3://b/rows", destination="/opt/ml/processing/rows"),
+            ProcessingInput(source="s3://b/labels", destination="/opt/ml/processing/labels"),  # <-
+        ],
+    )
+    # file: process.py
+    import pandas as pd
+
+    print(pd.read_csv("/opt/ml/processing/rows/all.csv").describe())
+
+Good:
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        inputs=[ProcessingInput(source="s3://b/rows", destination="/opt/ml/processing/rows")],
+    )
+    # file: process.py
+    import pandas as pd
+
+    print(pd.read_csv("/opt/ml/processing/rows/all.csv").describe())
+
+Quiet: the script goes through whatever is mounted
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        inputs=[ProcessingInput(source="s3://b/labels", destination="/opt/ml/processing/labels")],
+    )
+    # file: process.py
+    import os
+
+    for folder in os.listdir("/opt/ml/processing"):
+        print(folder)
+
+Quiet: a module that the script brings along
+
+    # file: launch.py
+    from sagemaker.processing import ProcessingInput, ScriptProcessor
+
+    processor = ScriptProcessor(
+        image_uri="image", command=["python3"], role="role", instance_count=1, instance_type="ml.m5.xlarge"
+    )
+    processor.run(
+        code="process.py",
+        inputs=[ProcessingInput(source="s3://b/lib", destination="/opt/ml/processing/lib")],
+    )
+    # file: process.py
+    from common_code import run
+
+    run()
+"""
+
+import re
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, code, is_under, names_folder
+from gpuproof.check.knowledge.script_contract import hidden_imports
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SM125", "input-never-read", Severity.WARNING, when="link")
+
+_DYNAMIC = re.compile(
+    r"environ|getenv|argv|processingjobconfig|sys\.path|requirements|subprocess|os\.system|\.jar"
+)
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    script = job.script
+    if job.kind != "processing" or script is None or script is job.module or not job.inputs:
+        return
+    if not job.container_arguments.is_absent or hidden_imports(script):
+        return
+    modules = local_modules(script)
+    texts = [code(one) for one in modules]
+    if any(_DYNAMIC.search(text) for text in texts):
+        return
+    for mount in job.inputs:
+        folder = mount.path.text if mount.path.is_known else None
+        if folder is None or not folder.startswith("/") or any(is_under(folder, own) for own in OWN_MOUNTS):
+            continue
+        if any(names_folder(one, folder) for one in modules) or any(
+            _names_parent(text, folder) for text in texts
+        ):
+            continue
+        address = mount.address.text or mount.address.prefix or "its data"
+        yield rule.hit(
+            mount.span or job.span,
+            f"`{job.script_title}` never reads `{folder}`: `{address}` is downloaded for nothing.",
+            remedy="Read it in the script, or drop this input.",
+        )
+
+
+def _names_parent(text: str, folder: str) -> bool:
+    """Whether a text names a folder above this one, through which it may get there."""
+    parents = folder.rstrip("/").split("/")
+    above = ["/".join(parents[:end]) for end in range(2, len(parents))]
+    return any(re.search(rf"""["']{re.escape(one)}/?["'{{]""", text) for one in above)

@@ -1,0 +1,1 @@
+"""Calls of the SageMaker SDKs and boto3: rules SDK."""

@@ -1,0 +1,147 @@
+"""The SDK does not know this keyword: models and processors raise a TypeError, estimators ignore it without a word.
+
+Estimators of sagemaker v2 take `**kwargs` and hand them up to a base class that drops what it does not know: `env=`
+never reaches the container, `job_name=` names nothing. Models, processors and transformers refuse instead, when the
+training is already paid for. What each class accepts comes from the real package, base classes included.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py",
+        framework_version="2.3", py_version="py311",
+        instance_type="ml.g4dn.xlarge",  # <-
+    )
+
+Bad:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", env={"A": "1"})  # <-
+
+Fixed:
+
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="role", environment={"A": "1"})
+
+Bad: a method of what the SDK made
+
+    from sagemaker.pytorch import PyTorchModel
+    from sagemaker.predictor import Predictor
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", predictor_cls=Predictor)  # <-
+
+Good:
+
+    from sagemaker.pytorch import PyTorchModel
+    from sagemaker.predictor import Predictor
+
+    model = PyTorchModel(
+        model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py", predictor_cls=Predictor
+    )
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: an estimator's deploy hands what it does not know to the model, which knows predictor_cls
+
+    from sagemaker.pytorch import PyTorch
+    from sagemaker.predictor import Predictor
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", predictor_cls=Predictor)
+
+Quiet: a class of one's own may take what it likes, and so may set_hyperparameters
+
+    from sagemaker.estimator import Estimator
+    from sagemaker.pytorch import PyTorch
+
+    class Mine(PyTorch):
+        def __init__(self, team, **rest):
+            super().__init__(**rest)
+
+    Mine(team="vision", entry_point="train.py")
+    Estimator(image_uri="image", role="role").set_hyperparameters(max_depth=5, anything="goes")
+"""
+
+import difflib
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.sdk import Signature, v1_parameter, v2
+from gpuproof.check.sdk.calls import keyword_span, rename_keyword, sdk_major, sdk_path, sdk_signature
+from gpuproof.findings import Severity
+
+rule = Rule("SDK101", "unknown-parameter", Severity.ERROR, needs=("sagemaker",))
+
+_MEANT = {
+    "env": "environment",
+    "environment": "env",
+    "job_name": "base_job_name",
+    "metrics_definition": "metric_definitions",
+    "metrics_definitions": "metric_definitions",
+    "metric_definition": "metric_definitions",
+}
+"""Words that people write, and the SDK's own for the same."""
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("sagemaker"):
+        return
+    major = sdk_major(module, project)
+    if major in (1, 3):
+        return
+    for call in module.calls:
+        path = sdk_path(call)
+        if path is None or v2().has(path) is not True or not (signature := sdk_signature(path, 2)):
+            continue
+        if signature.unknown != "open":
+            yield from _unknown(call, path, signature)
+
+
+def _unknown(call: Call, path: str, signature: Signature) -> Hits:
+    for keyword in call.node.keywords:
+        name = keyword.arg
+        if name is None or signature.accepts(name):
+            continue
+        old = v1_parameter(path, name)
+        if old is not None and (old.new or old.state != "gone"):
+            # SDK102 knows what became of it.
+            continue
+        meant = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, signature.names, 1, 0.8)), "")
+        fails = signature.unknown == "error"
+        outcome = "the call raises TypeError" if fails else "the SDK ignores it without a word"
+        yield rule.hit(
+            keyword_span(call, keyword),
+            f"`{call.method}` has no parameter `{name}`: {outcome}.",
+            remedy=_remedy(name, meant, signature),
+            evidence=(f"{signature.path} of sagemaker {v2().version}",),
+            severity=rule.severity if fails else Severity.WARNING,
+            fix=_fix(call, name, meant, signature),
+        )
+
+
+def _remedy(name: str, meant: str, signature: Signature) -> str:
+    if meant in signature.names:
+        return f"Write {meant}=."
+    if name in ("instance_type", "instance_count", "initial_instance_count") and signature.name.endswith(
+        "Model"
+    ):
+        return f"Drop it here and pass it to deploy({'initial_' * (name == 'instance_count')}{name}=...)."
+    if name == "predictor_cls":
+        return "Pass predictor_cls= to the model's constructor."
+    if name == "py_version":
+        return "Drop it: the version of TensorFlow Serving alone chooses the image."
+    return "Drop it, or look for the word that this version of the SDK has for it."
+
+
+def _fix(call: Call, name: str, meant: str, signature: Signature) -> Fix | None:
+    if meant in signature.names:
+        edit = rename_keyword(call, name, meant)
+        return Fix(f"Write {meant}=", (edit,), safe=name in _MEANT) if edit else None
+    edit = drop_keyword(call, name) if signature.unknown == "error" else None
+    return Fix(f"Drop {name}=", (edit,)) if edit else None

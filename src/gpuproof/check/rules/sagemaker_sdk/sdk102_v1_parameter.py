@@ -1,0 +1,105 @@
+"""Version 2 of the SDK renamed this parameter of version 1, or dropped it.
+
+`train_instance_type`, `image_name`, `distributions` and some forty others: where v2 still understands the old word it
+warns; elsewhere the call fails, or the word is ignored and the estimator runs without it. Version 3 knows none of them.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.5", py_version="py3",
+        train_instance_type="ml.p3.2xlarge",  # <-
+        train_instance_count=1,  # <-
+    )
+
+Fixed:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.5", py_version="py3",
+        instance_type="ml.p3.2xlarge",
+        instance_count=1,
+    )
+
+Bad: a model refuses the old word
+
+    from sagemaker.pytorch import PyTorchModel
+
+    PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", image="account/image:1")  # <-
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="role", instance_type="ml.g5.xlarge", instance_count=1, max_run=3600)
+
+Quiet: the project pins version 1
+
+    # file: launch.py
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", train_instance_type="ml.p3.2xlarge", train_instance_count=1)
+    # file: requirements.txt
+    sagemaker==1.72.1
+
+Quiet: another library's word
+
+    from mylib import Trainer
+
+    Trainer(train_instance_type="ml.p3.2xlarge", image_name="image")
+"""
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.sdk import Change, v1_parameter
+from gpuproof.check.sdk.calls import keyword_span, rename_keyword, sdk_major, sdk_path
+from gpuproof.findings import Severity
+
+rule = Rule("SDK102", "v1-parameter", Severity.WARNING, needs=("sagemaker",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("sagemaker"):
+        return
+    major = sdk_major(module, project)
+    if major == 1:
+        return
+    for call in module.calls:
+        path = sdk_path(call)
+        for keyword in call.node.keywords if path else ():
+            name = keyword.arg or ""
+            change = v1_parameter(path or "", name)
+            if change is None or (change.state == "gone" and not change.new):
+                # A word that is gone for good is like any other that is unknown: SDK101.
+                continue
+            fails = major == 3 or change.state == "gone"
+            yield rule.hit(
+                keyword_span(call, keyword),
+                _message(call, name, change),
+                remedy=f"Write {change.new}=." if change.new else f"Drop {name}=.",
+                severity=Severity.ERROR if fails else rule.severity,
+                fix=_fix(call, name, change),
+            )
+
+
+def _message(call: Call, name: str, change: Change) -> str:
+    became = f"was renamed `{change.new}`" if change.new else "was removed"
+    outcome = {
+        "gone": "the call raises TypeError",
+        "deprecated": "v2 still understands it and warns, v3 does not",
+        "no-op": "the SDK ignores the old word" if change.new else "it does nothing any more",
+    }[change.state]
+    return f"`{name}` of `{call.method}` {became} in sagemaker v2: {outcome}."
+
+
+def _fix(call: Call, name: str, change: Change) -> Fix | None:
+    if change.new:
+        edit = rename_keyword(call, name, change.new)
+        return Fix(f"Write {change.new}=", (edit,), safe=True) if edit else None
+    edit = drop_keyword(call, name)
+    return Fix(f"Drop {name}=", (edit,), safe=change.state == "no-op") if edit else None

@@ -1,0 +1,119 @@
+"""This name or method of version 1 of the SDK does not exist in version 2, or does nothing there.
+
+`from sagemaker.predictor import csv_serializer` is an ImportError since v2. Worse are the methods that were kept as
+shells: `tuner.delete_endpoint()` and `estimator.delete_endpoint()` only print a warning, and the endpoint goes on
+costing money.
+
+Bad:
+
+    from sagemaker.predictor import csv_serializer  # <-
+
+Bad:
+
+    import sagemaker
+
+    channel = sagemaker.s3_input("s3://bucket/train")  # <-
+
+Bad: the endpoint keeps running
+
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    predictor = estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    estimator.delete_endpoint()  # <-
+
+Fixed:
+
+    from sagemaker.pytorch import PyTorch
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    predictor = estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
+    predictor.delete_endpoint()
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+    from sagemaker.serializers import CSVSerializer
+
+    estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
+    predictor = estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", serializer=CSVSerializer())
+    predictor.delete_endpoint()
+
+Quiet: whoever catches the ImportError knows
+
+    try:
+        from sagemaker.predictor import csv_serializer
+    except ImportError:
+        csv_serializer = None
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.sdk import Change, v1_method, v1_name, v3
+from gpuproof.check.sdk.calls import sdk_major, sdk_path
+from gpuproof.check.sdk.names import sdk_names
+from gpuproof.findings import Severity
+
+rule = Rule("SDK103", "removed-v1-api", Severity.ERROR, needs=("sagemaker",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("sagemaker"):
+        return
+    major = sdk_major(module, project)
+    if major == 1:
+        return
+    for name in sdk_names(module):
+        change = v1_name(name.path)
+        if change is None or name.guarded or (major == 3 and v3().has(name.path)):
+            continue
+        works = change.state == "deprecated"
+        yield rule.hit(
+            module.span(name.node),
+            f"`{name.path}` {'is an old name that only warns' if works else 'does not exist'} in sagemaker v2.",
+            remedy=f"Use {change.new}." if change.new else "It has no successor; pin sagemaker<2 to keep it.",
+            severity=Severity.WARNING if works else rule.severity,
+        )
+    for call in module.calls_of("delete_endpoint"):
+        path = sdk_path(call)
+        if path and (change := v1_method(path)):
+            yield _shell(call, change)
+
+
+def _shell(call: Call, change: Change):
+    predictor = _predictor(call)
+    return rule.hit(
+        call.span,
+        f"`{call.method}` of a `{change.path.split('.')[-2]}` does nothing since sagemaker v2: the endpoint keeps "
+        "running and is billed.",
+        remedy=f"Call {predictor or 'predictor'}.delete_endpoint() on what deploy() returned.",
+        fix=_fix(call, predictor) if predictor else None,
+    )
+
+
+def _fix(call: Call, predictor: str) -> Fix | None:
+    if call.receiver is None:
+        return None
+    edit = replace_node(call.module, call.receiver, predictor)
+    return Fix(f"Call {predictor}.delete_endpoint()", (edit,), safe=True)
+
+
+def _predictor(call: Call) -> str | None:
+    """The one name that holds what `deploy()` of the same object returned."""
+    module = call.module
+    made = module.origin(call.receiver)
+    found = [
+        target.id
+        for deploy in module.calls_of("deploy")
+        if deploy.receiver is not None and module.origin(deploy.receiver) is made
+        for parent in [module.parent(deploy.node)]
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1
+        for target in parent.targets
+        if isinstance(target, ast.Name) and module.function_of(deploy.node) is module.function_of(call.node)
+    ]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,91 @@
+"""This call fails: an argument that it cannot do without is not given.
+
+Some arguments have a default of None and are required all the same: `deploy(initial_instance_count=1)` raises
+ValueError after the model was created, because neither a type nor a serverless configuration says where to run.
+Versions of frameworks are FW110's business.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(initial_instance_count=1)  # <-
+
+Bad:
+
+    from sagemaker.transformer import Transformer
+
+    Transformer(model_name="model", instance_count=1)  # <-
+
+Good:
+
+    from sagemaker.pytorch import PyTorchModel
+    from sagemaker.transformer import Transformer
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(1, "ml.g5.xlarge")
+    Transformer(model_name="model", instance_count=1, instance_type="ml.g5.xlarge")
+
+Quiet: a serverless endpoint has no instance, and what **options carries nobody knows
+
+    from sagemaker.pytorch import PyTorchModel
+    from sagemaker.serverless import ServerlessInferenceConfig
+    from settings import options
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(serverless_inference_config=ServerlessInferenceConfig())
+    model.deploy(initial_instance_count=1, **options)
+"""
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.sdk import Signature, v1_parameter, v2_needs
+from gpuproof.check.sdk.calls import given, sdk_major, sdk_path, sdk_signature
+from gpuproof.findings import Severity
+
+rule = Rule("SDK104", "missing-required-argument", Severity.ERROR, needs=("sagemaker",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("sagemaker"):
+        return
+    major = sdk_major(module, project)
+    for call in module.calls:
+        path = sdk_path(call)
+        signature = sdk_signature(path, major) if path else None
+        if path is None or signature is None or call.is_open:
+            continue
+        missing = _missing(call, path, signature)
+        if missing:
+            yield rule.hit(
+                call.span,
+                f"`{call.method}` needs {' and '.join(f'`{name}`' for name in missing)}: "
+                f"{'the call raises TypeError' if missing[0] in signature.required else 'the SDK raises ValueError'}.",
+                remedy=f"Pass {', '.join(f'{name}=...' for name in missing)}.",
+                evidence=(signature.path,),
+            )
+
+
+def _missing(call: Call, path: str, signature: Signature) -> list[str]:
+    written = given(call, signature)
+    renamed = {change.new for word in written if (change := v1_parameter(path, word))}
+    missing = [name for name in signature.required if name not in written | renamed]
+    for need in v2_needs(path):
+        if any("version" in name for name in need.needs) or _has(
+            call, signature, (*need.needs, *need.unless)
+        ):
+            continue
+        missing += [name for name in need.needs if name not in missing][:1]
+    return missing
+
+
+def _has(call: Call, signature: Signature, names: tuple[str, ...]) -> bool:
+    """Whether one of these arguments is given, and is not None."""
+    places = {name: place for place, name in enumerate(signature.positional)}
+    for name in names:
+        value = call.argument(name, places.get(name))
+        if not value.is_absent and not (value.is_known and value.value is None):
+            return True
+    return False

@@ -1,0 +1,134 @@
+"""The request lacks a member that AWS requires: botocore refuses it before it is sent, or the service does.
+
+`StoppingCondition` of a training job is special. botocore up to 1.40.60 requires it; from 1.40.76 on it is optional,
+and then only the service's own limit of 24 hours ends a job that hangs: on an expensive instance that is a bill to
+remember.
+
+Bad:
+
+    import boto3
+
+    client = boto3.client("sagemaker")
+    client.create_training_job(  # <-
+        TrainingJobName="train",
+        RoleArn="arn:aws:iam::123456789012:role/sagemaker",
+        AlgorithmSpecification={"TrainingImage": "image:1", "TrainingInputMode": "File"},
+        OutputDataConfig={"S3OutputPath": "s3://bucket/out"},
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
+    )
+
+Bad: a member further in
+
+    import boto3
+
+    boto3.client("sagemaker").create_endpoint_config(
+        EndpointConfigName="config",
+        ProductionVariants=[{"ModelName": "model", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}],  # <-
+    )
+
+Good:
+
+    import boto3
+
+    client = boto3.client("sagemaker")
+    client.create_training_job(
+        TrainingJobName="train",
+        RoleArn="arn:aws:iam::123456789012:role/sagemaker",
+        AlgorithmSpecification={"TrainingImage": "image:1", "TrainingInputMode": "File"},
+        OutputDataConfig={"S3OutputPath": "s3://bucket/out"},
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
+    )
+
+Quiet: what another function made may have everything
+
+    import boto3
+    from requests_of_mine import training_request
+
+    boto3.client("sagemaker").create_training_job(**training_request())
+"""
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.sdk import OnceRequired, once_required
+from gpuproof.check.sdk.boto3_requests import Request, parts, requests
+from gpuproof.findings import Severity
+
+rule = Rule("SDK105", "missing-required-member", Severity.ERROR, needs=("create_", "run_instances"))
+
+_HOUR = 'StoppingCondition={"MaxRuntimeInSeconds": 3600}'
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    for request in requests(module):
+        yield from _absent(request)
+        yield from _once(request, project)
+
+
+def _absent(request: Request) -> Hits:
+    """Members that every version requires, at the top and within what is written out."""
+    top = [("", request.operation.input, request.members)]
+    inner = [(part.path, part.shape, part.value) for part in parts(request) if part.shape is not None]
+    for path, shape, value in [*top, *inner]:
+        if shape.type != "structure" or value.entries is None or not value.is_known:
+            continue
+        missing = [name for name in shape.required if value.at(name).is_absent]
+        if missing:
+            where = f"`{path}` of {request.operation.name}" if path else request.operation.name
+            yield rule.hit(
+                value.span or request.call.span,
+                f"{where} requires {' and '.join(f'`{name}`' for name in missing)}: the request is refused.",
+                remedy=f"Add {', '.join(missing)}.",
+            )
+
+
+def _once(request: Request, project: Project) -> Hits:
+    """Members that only older versions of botocore ask for."""
+    name = request.operation.name
+    if "ServerlessJobConfig" in request.members.parts:
+        return
+    for member in once_required(name):
+        if (
+            member.member in request.operation.input.required
+            or not request.members.at(member.member).is_absent
+        ):
+            continue
+        if member.member != "StoppingCondition":
+            yield rule.hit(
+                request.call.span,
+                f"{name} requires `{member.member}` unless ServerlessJobConfig is given: the request is refused.",
+                remedy=f"Add {member.member}.",
+            )
+            continue
+        refused = _is_old(request, project, member)
+        yield rule.hit(
+            request.call.span,
+            f"{name} without `StoppingCondition`: "
+            + (
+                f"botocore up to {member.up_to} refuses it."
+                if refused
+                else f"botocore up to {member.up_to} refuses it, and newer ones let a job that hangs run for 24 hours."
+            ),
+            remedy=f"Add {_HOUR}.",
+            severity=rule.severity if refused else Severity.WARNING,
+            fix=Fix("Stop the job after an hour", (add_keyword(request.call, _HOUR),)),
+        )
+
+
+def _is_old(request: Request, project: Project, member: OnceRequired) -> bool:
+    """Whether the project pins a boto3 or botocore that still requires it; the two count alike."""
+    pins = project.pins(request.call.module.unit)
+    limit = _numbers(member.up_to)
+    pinned = (pins.get(package, "") for package in ("botocore", "boto3"))
+    return any(
+        constraint.startswith(("==", "<=", "~=")) and "*" not in constraint and _numbers(constraint) <= limit
+        for constraint in pinned
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    digits = "".join(letter if letter.isdigit() or letter == "." else " " for letter in version)
+    return tuple(int(part) for part in digits.split()[0].split(".") if part) if digits.split() else ()

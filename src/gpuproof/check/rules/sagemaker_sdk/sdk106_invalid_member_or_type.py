@@ -1,0 +1,158 @@
+"""The request has a member that AWS does not know, or one of the wrong type: botocore raises ParamValidationError.
+
+The most frequent one: hyperparameters of a training job are texts, all of them, and so are a container's environment
+variables. The SDK turns numbers into texts; boto3 does not.
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="train",
+        HyperParameters={
+            "epochs": 10,  # <-
+            "lr": "0.1",
+        },
+        **{},
+    )
+
+Fixed:
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="train",
+        HyperParameters={
+            "epochs": "10",
+            "lr": "0.1",
+        },
+        **{},
+    )
+
+Bad: a member that is spelt otherwise
+
+    import boto3
+
+    boto3.client("sagemaker").create_model(
+        ModelName="model",
+        ExecutionRole="arn:aws:iam::123456789012:role/sagemaker",  # <-
+    )
+
+Good:
+
+    import boto3
+
+    boto3.client("sagemaker").create_model(
+        ModelName="model", ExecutionRoleArn="arn:aws:iam::123456789012:role/sagemaker"
+    )
+
+Quiet: what is not known has no type
+
+    import boto3
+    from settings import epochs
+
+    boto3.client("sagemaker").create_training_job(TrainingJobName="train", HyperParameters={"epochs": epochs})
+"""
+
+import difflib
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Entries, Value
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.sdk.boto3_requests import Part, Request, parts, requests
+from gpuproof.findings import Severity
+
+rule = Rule("SDK106", "invalid-member-or-type", Severity.ERROR, needs=("create_", "run_instances"))
+
+_WORDS = {
+    "structure": "a mapping",
+    "map": "a mapping",
+    "list": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "long": "a whole number",
+    "float": "a number",
+    "double": "a number",
+    "boolean": "True or False",
+}
+"""Types of the service model; those that are not here are not looked at."""
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    for request in requests(module):
+        for part in parts(request):
+            span = part.value.span or request.call.span
+            if part.shape is None:
+                name = part.path.rpartition(".")[2]
+                near = difflib.get_close_matches(name, part.owner.members, 1, 0.6)
+                yield rule.hit(
+                    span,
+                    f"`{part.path}` is no member of {request.operation.name}: botocore refuses the request.",
+                    remedy=f"Write {near[0]}." if near else None,
+                )
+            elif (wrong := _wrong_type(part)) is not None:
+                yield rule.hit(
+                    span,
+                    f"`{part.path}` of {request.operation.name} must be {_WORDS[part.shape.type]}, not {wrong}: "
+                    "botocore refuses the request.",
+                    remedy=f'Write "{part.value.value}".' if _is_number_for_text(part) else None,
+                    fix=_quoted(part, request),
+                )
+
+
+def _wrong_type(part: Part) -> str | None:
+    """What a value is instead, in words; None where it fits or nobody can tell."""
+    value = part.value
+    if part.shape is None or not value.is_known or part.shape.type not in _WORDS or value.value is None:
+        return None
+    return None if _fits(value, part.shape.type) else _kind(value)
+
+
+def _fits(value: Value, wanted: str) -> bool:
+    content = value.value
+    match wanted:
+        case "structure" | "map":
+            return isinstance(content, Entries)
+        case "list":
+            return isinstance(content, tuple)
+        case "boolean":
+            return isinstance(content, bool)
+        case "string":
+            return isinstance(content, str)
+        case "integer" | "long":
+            return isinstance(content, int) and not isinstance(content, bool)
+        case _:
+            return isinstance(content, (int, float)) and not isinstance(content, bool)
+
+
+def _kind(value: Value) -> str | None:
+    match value.value:
+        case bool():
+            return "a truth"
+        case int() | float():
+            return f"the number {value.value}"
+        case str():
+            return f'the text "{value.value}"'
+        case Entries():
+            return "a mapping"
+        case tuple():
+            return "a list"
+        case _:
+            return None
+
+
+def _is_number_for_text(part: Part) -> bool:
+    return part.shape is not None and part.shape.type == "string" and part.value.number is not None
+
+
+def _quoted(part: Part, request: Request) -> Fix | None:
+    """Quotes around a number that is written where it is used."""
+    span, number = part.value.span, part.value.number
+    if not _is_number_for_text(part) or span is None or span.unit is not request.call.module.unit:
+        return None
+    written = span.text[span.column - 1 : span.end_column - 1] if span.line == span.end_line else ""
+    if written != str(number):
+        return None
+    return Fix(f'Write "{written}"', (Edit(span, f'"{written}"'),), safe=True)

@@ -1,0 +1,177 @@
+"""AWS refuses this name or ARN: it does not match the pattern that the service requires.
+
+Names of jobs, models and endpoints have letters, digits and hyphens, and never an underscore; the ARN of a role has an
+account of twelve digits. The SDK sends what it is given, so the service refuses after the code was packed and
+uploaded, and an endpoint's name only when the model is there already.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", endpoint_name="my_endpoint")  # <-
+
+Fixed:
+
+    from sagemaker.pytorch import PyTorchModel
+
+    model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
+    model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", endpoint_name="my-endpoint")
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_model(
+        ModelName="model",
+        ExecutionRoleArn="arn:aws:iam::12345:role/sagemaker",  # <-
+    )
+
+Good:
+
+    import boto3
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", role="sagemaker_role", base_job_name="my-job")
+    boto3.client("sagemaker").create_model(
+        ModelName="model", ExecutionRoleArn="arn:aws:iam::123456789012:role/my_role"
+    )
+
+Quiet: a placeholder is for the reader to fill in, and half a name is no name
+
+    import boto3
+    from sagemaker.pytorch import PyTorch
+    from settings import user
+
+    PyTorch(entry_point="train.py", role="arn:aws:iam::<account-id>:role/sagemaker", base_job_name=f"{user}_job")
+    boto3.client("sagemaker").create_model(ModelName="model", ExecutionRoleArn="arn:aws:iam::XXXXXXXXXXXX:role/role")
+"""
+
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.placeholders import to_fill_in
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hit, Hits, Rule
+from gpuproof.check.sdk import Shape, botocore_operation, v2
+from gpuproof.check.sdk.boto3_requests import parts, requests
+from gpuproof.check.sdk.calls import sdk_path, sdk_signature
+from gpuproof.findings import Severity
+
+rule = Rule("SDK107", "invalid-name-or-arn", Severity.ERROR, needs=("sagemaker", "create_", "run_instances"))
+
+_NAMED = {
+    "fit": {"job_name": ("create_training_job", "TrainingJobName")},
+    "run": {"job_name": ("create_processing_job", "ProcessingJobName")},
+    "transform": {"job_name": ("create_transform_job", "TransformJobName")},
+    "deploy": {"endpoint_name": ("create_endpoint", "EndpointName")},
+}
+"""Arguments of the SDK's methods that become members of a request as they are."""
+
+_BASES = {
+    "sagemaker.estimator.EstimatorBase": {
+        "base_job_name": ("create_training_job", "TrainingJobName"),
+        "role": ("create_training_job", "RoleArn"),
+    },
+    "sagemaker.processing.Processor": {
+        "base_job_name": ("create_processing_job", "ProcessingJobName"),
+        "role": ("create_processing_job", "RoleArn"),
+    },
+    "sagemaker.model.Model": {
+        "name": ("create_model", "ModelName"),
+        "role": ("create_model", "ExecutionRoleArn"),
+    },
+}
+"""The same for constructors, by the base of the class. The SDK puts a time behind a base name."""
+
+_UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo", re.IGNORECASE)
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    for request in requests(module):
+        for part in parts(request):
+            name = part.path.rpartition(".")[2]
+            if part.shape is not None and name.endswith(("Name", "Arn")):
+                yield from _judge(part.shape, part.value, name)
+    if not module.imports("sagemaker"):
+        return
+    for call in module.calls:
+        for word, (operation, member) in _members(call).items():
+            value = _argument(call, word)
+            # The role's bare name is fine with the SDK.
+            if member.endswith("Arn") and not (value.text or "").startswith("arn:"):
+                continue
+            found = botocore_operation(operation)
+            shape = found.shape(member) if found else None
+            if shape is not None:
+                yield from _judge(shape, value, word, is_beginning=word.startswith("base_"))
+
+
+def _judge(shape: Shape, value: Value, name: str, is_beginning: bool = False) -> Hits:
+    text = value.text
+    if text is None or not value.is_known or value.span is None:
+        return
+    if to_fill_in(text) or _UNFINISHED.search(text) or _matches(shape, text, is_beginning):
+        return
+    yield _hit(shape, value, name, text)
+
+
+def _hit(shape: Shape, value: Value, name: str, text: str) -> Hit:
+    better = re.sub("[_ .]+", "-", text).strip("-")
+    better = better if not name.endswith("Arn") and _matches(shape, better) else ""
+    too_long = shape.maximum is not None and len(text) > shape.maximum
+    why = f"it has {len(text)} characters, {shape.maximum:.0f} are allowed" if too_long else _why(text, name)
+    assert value.span is not None
+    edits = replace_text(value, text, better) if better else ()
+    return rule.hit(
+        value.span,
+        f'`{name}="{text}"` is refused: {why}.',
+        remedy=f'Write "{better}".' if better else None,
+        evidence=(f"pattern {shape.pattern}",) if shape.pattern else (),
+        fix=Fix(f'Write "{better}"', edits, safe=True) if edits else None,
+    )
+
+
+def _why(text: str, name: str) -> str:
+    if text.startswith("arn:") and ":iam:" in text:
+        return "the ARN of a role reads arn:aws:iam::ACCOUNT:role/NAME, with twelve digits for the account"
+    if name.lower().endswith("arn"):
+        return "it is no ARN of the kind that is wanted here"
+    if "_" in text:
+        return "names here have letters, digits and hyphens, no underscore"
+    return "it does not match the pattern that the service requires"
+
+
+def _matches(shape: Shape, text: str, is_beginning: bool = False) -> bool:
+    if shape.maximum is not None and len(text) > shape.maximum and not is_beginning:
+        return False
+    if shape.pattern is None:
+        return True
+    try:
+        return re.fullmatch(shape.pattern, f"{text[:40]}-1" if is_beginning else text) is not None
+    except re.error:
+        # A pattern of another dialect of regular expressions.
+        return True
+
+
+def _members(call: Call) -> dict[str, tuple[str, str]]:
+    """Arguments of an SDK call that become names and ARNs of a request."""
+    words = _NAMED.get(call.method, {})
+    if not words and call.name is None:
+        return {}
+    path = sdk_path(call)
+    if path is None or sdk_signature(path, None) is None:
+        return {}
+    if words:
+        return words
+    return next((words for base, words in _BASES.items() if v2().derives(path, base)), {})
+
+
+def _argument(call: Call, word: str) -> Value:
+    path = sdk_path(call)
+    signature = sdk_signature(path, None) if path else None
+    places = signature.positional if signature else ()
+    return call.argument(word, places.index(word) if word in places else None)

@@ -1,0 +1,151 @@
+"""Managed Spot training needs a maximum wait, and it must not be shorter than the maximum run time.
+
+Waiting for capacity and training count together. Without `max_wait`, or with one below `max_run` (24 hours unless it
+is said), the service refuses the job with a ValidationException.
+
+Bad:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True,  # <-
+        max_run=3600,
+    )
+
+Bad: the default of max_run is a day
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True,
+        max_wait=7200,  # <-
+    )
+
+Bad:
+
+    import boto3
+
+    boto3.client("sagemaker").create_training_job(
+        TrainingJobName="train",
+        EnableManagedSpotTraining=True,  # <-
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
+    )
+
+Good:
+
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge",
+        use_spot_instances=True, max_run=3600, max_wait=7200,
+    )
+
+Quiet: what comes from outside may be right
+
+    import sys
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", use_spot_instances=True, max_wait=int(sys.argv[1]))
+    PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", use_spot_instances=bool(sys.argv[2]), max_run=60)
+"""
+
+from typing import NamedTuple
+
+from gpuproof.check.analysis.values import ABSENT, Value, known
+from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("SDK109", "spot-max-wait", Severity.ERROR)
+
+_DAY = 86400
+"""`max_run` of SDK v2's estimators and the service's own default, in seconds."""
+
+
+class _Spot(NamedTuple):
+    """What a job says of Spot: whether it is asked for, its limits in seconds, and the word for the second one."""
+
+    asked: Value
+    run: Value
+    wait: Value
+    word: str
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    if job.kind != "training" or (spot := _spot(job)) is None or spot.asked.flag is not True:
+        return
+    severity = rule.severity if spot.asked.is_known else lowered(rule.severity)
+    run = spot.run if not spot.run.is_absent else known(_DAY)
+    if spot.wait.is_absent or (spot.wait.is_known and spot.wait.value is None):
+        wanted = int((run.number or _DAY) * 2)
+        yield rule.hit(
+            job.where(spot.asked),
+            f"Spot training is asked for without `{spot.word}`: the service refuses the job.",
+            remedy=f"Add {spot.word}={wanted}: seconds of waiting and training together.",
+            severity=severity,
+            fix=_fix(job, f"{spot.word}={wanted}") if job.source == "sagemaker-v2" else None,
+        )
+    elif run.number is not None and spot.wait.number is not None and spot.wait.number < run.number:
+        whose = "the default of a day" if spot.run.is_absent else "the maximum run time"
+        yield rule.hit(
+            job.where(spot.wait),
+            f"`{spot.word}` is {spot.wait.number:g} s, less than {whose} ({run.number:g} s): the service refuses the job.",
+            remedy=f"Wait at least as long as the job may run: {spot.word}={run.number:g} or more.",
+            severity=severity if spot.wait.is_known else lowered(rule.severity),
+        )
+
+
+def _spot(job: JobDefinition) -> _Spot | None:
+    match job.source:
+        case "sagemaker-v2":
+            return _Spot(
+                _either(job, "use_spot_instances", "train_use_spot_instances"),
+                _either(job, "max_run", "train_max_run"),
+                _either(job, "max_wait", "train_max_wait"),
+                "max_wait",
+            )
+        case "boto3":
+            limits = job.argument("StoppingCondition")
+            return _Spot(
+                job.argument("EnableManagedSpotTraining"),
+                limits.at("MaxRuntimeInSeconds"),
+                limits.at("MaxWaitTimeInSeconds"),
+                "StoppingCondition.MaxWaitTimeInSeconds",
+            )
+        case "sagemaker-v3":
+            limit = _stopping_condition(job)
+            return _Spot(
+                job.arguments.get("enable_managed_spot_training", ABSENT),
+                limit("max_runtime_in_seconds"),
+                limit("max_wait_time_in_seconds"),
+                "stopping_condition.max_wait_time_in_seconds",
+            )
+        case _:
+            return None
+
+
+def _either(job: JobDefinition, name: str, old: str) -> Value:
+    value = job.argument(name)
+    return job.argument(old) if value.is_absent else value
+
+
+def _stopping_condition(job: JobDefinition):
+    """Reads a field of v3's `stopping_condition=StoppingCondition(...)`."""
+    call = job.call
+    written = call.expression("stopping_condition") if call is not None else None
+    made = call.module.call(written) if call is not None else None
+
+    def field(name: str) -> Value:
+        return made.argument(name) if made is not None else job.argument("stopping_condition")
+
+    return field
+
+
+def _fix(job: JobDefinition, text: str) -> Fix | None:
+    return Fix(f"Add {text}", (add_keyword(job.call, text),)) if job.call is not None else None

@@ -1,0 +1,94 @@
+"""Framework profiling collects nothing from TensorFlow 2.12 and PyTorch 2.0 on.
+
+The SDK prints a warning and goes on; the job pays for a profiler whose charts stay empty. System metrics (GPU use,
+memory) do not need a `FrameworkProfile`.
+
+Bad:
+
+    from sagemaker.debugger import FrameworkProfile, ProfilerConfig
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.1", py_version="py310",
+        instance_count=1, instance_type="ml.g5.xlarge",
+        profiler_config=ProfilerConfig(
+            system_monitor_interval_millis=500,
+            framework_profile_params=FrameworkProfile(),  # <-
+        ),
+    )
+
+Fixed:
+
+    from sagemaker.debugger import FrameworkProfile, ProfilerConfig
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="2.1", py_version="py310",
+        instance_count=1, instance_type="ml.g5.xlarge",
+        profiler_config=ProfilerConfig(
+            system_monitor_interval_millis=500,
+        ),
+    )
+
+Good:
+
+    from sagemaker.debugger import FrameworkProfile, ProfilerConfig
+    from sagemaker.pytorch import PyTorch
+
+    PyTorch(
+        entry_point="train.py", role="role", framework_version="1.13", py_version="py39",
+        instance_count=1, instance_type="ml.g5.xlarge",
+        profiler_config=ProfilerConfig(framework_profile_params=FrameworkProfile()),
+    )
+
+Quiet: system metrics are collected with every version
+
+    from sagemaker.debugger import ProfilerConfig
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="role", framework_version="2.14", py_version="py310",
+        instance_count=1, instance_type="ml.g5.xlarge",
+        profiler_config=ProfilerConfig(system_monitor_interval_millis=500),
+    )
+"""
+
+from gpuproof.check.analysis.module import Call
+from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.sdk.calls import release
+from gpuproof.findings import Severity
+
+rule = Rule("SDK111", "framework-profiler", Severity.WARNING)
+
+_ENDED = {"pytorch": (2, 0), "tensorflow": (2, 12)}
+"""First releases without framework profiling: `profiler_config_deprecation_warning` of sagemaker 2.257.7."""
+
+
+@rule.job
+def check(job: JobDefinition, _: Project) -> Hits:
+    ended = _ENDED.get(job.framework or "")
+    version = release(job.framework_version.text)
+    if ended is None or version is None or version < ended or job.call is None:
+        return
+    config = _made(job.call, "profiler_config", "ProfilerConfig")
+    profile = _made(config, "framework_profile_params", "FrameworkProfile") if config else None
+    if config is None or profile is None:
+        return
+    edit = drop_keyword(config, "framework_profile_params")
+    name = {"pytorch": "PyTorch", "tensorflow": "TensorFlow"}[job.framework or ""]
+    yield rule.hit(
+        profile.span,
+        f"Framework profiling ended with {name} {ended[0]}.{ended[1]}; this job runs {job.framework_version.text}: "
+        "no framework metrics are collected.",
+        remedy="Drop framework_profile_params; profile in the script with the framework's own profiler.",
+        fix=Fix("Drop framework_profile_params=", (edit,), safe=True) if edit else None,
+    )
+
+
+def _made(call: Call, keyword: str, name: str) -> Call | None:
+    written = call.expression(keyword)
+    made = call.module.call(written) if written is not None else None
+    return made if made is not None and made.name is not None and made.method == name else None

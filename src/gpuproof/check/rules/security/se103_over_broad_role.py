@@ -1,0 +1,140 @@
+"""The role that jobs run with may do everything in the account: so may every library that a training script imports.
+
+A SageMaker job reads data, pulls an image, writes a model and logs. With AdministratorAccess, or with `Action: "*"` on
+`Resource: "*"`, a compromised package or notebook has the whole account. Checkov has the like as CKV2_AWS_68. Managed
+policies of SageMaker's own are left alone.
+
+Bad:
+
+    # file: template.yaml
+    AWSTemplateFormatVersion: "2010-09-09"
+    Resources:
+      ExecutionRole:
+        Type: AWS::IAM::Role
+        Properties:
+          AssumeRolePolicyDocument:
+            Statement:
+              - Effect: Allow
+                Principal: {Service: sagemaker.amazonaws.com}
+                Action: sts:AssumeRole
+          ManagedPolicyArns:
+            - arn:aws:iam::aws:policy/AdministratorAccess
+
+Bad:
+
+    import boto3
+    import sagemaker
+
+    boto3.client("iam").attach_role_policy(
+        RoleName="sagemaker-execution", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess"  # <-
+    )
+
+Good:
+
+    # file: template.yaml
+    AWSTemplateFormatVersion: "2010-09-09"
+    Resources:
+      ExecutionRole:
+        Type: AWS::IAM::Role
+        Properties:
+          AssumeRolePolicyDocument:
+            Statement:
+              - Effect: Allow
+                Principal: {Service: sagemaker.amazonaws.com}
+                Action: sts:AssumeRole
+          ManagedPolicyArns:
+            - arn:aws:iam::aws:policy/AmazonSageMakerFullAccess
+
+Quiet: a role that has nothing to do with SageMaker
+
+    # file: template.yaml
+    AWSTemplateFormatVersion: "2010-09-09"
+    Resources:
+      BreakGlass:
+        Type: AWS::IAM::Role
+        Properties:
+          AssumeRolePolicyDocument:
+            Statement:
+              - Effect: Allow
+                Principal: {AWS: "arn:aws:iam::111122223333:root"}
+                Action: sts:AssumeRole
+          ManagedPolicyArns:
+            - arn:aws:iam::aws:policy/AdministratorAccess
+
+Quiet: the policy is a variable
+
+    import boto3
+    import sagemaker
+
+    def attach(policy):
+        boto3.client("iam").attach_role_policy(RoleName="sagemaker-execution", PolicyArn=policy)
+"""
+
+from collections.abc import Iterator
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.resource import Resource
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hit, Hits, Rule
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("SE103", "over-broad-role", Severity.WARNING, needs=("AdministratorAccess",))
+
+_ADMINISTRATOR = ":policy/AdministratorAccess"
+
+
+@rule.resource
+def check_resource(resource: Resource, _: Project) -> Hits:
+    if resource.type != "AWS::IAM::Role":
+        return
+    if "sagemaker.amazonaws.com" not in str(resource.get("AssumeRolePolicyDocument").plain()):
+        return
+    for policy in resource.get("ManagedPolicyArns").items or ():
+        if policy.is_known and (policy.text or "").endswith(_ADMINISTRATOR):
+            yield _hit(policy.span or resource.span, f"`{resource.name}`", "AdministratorAccess")
+    for policy in resource.get("Policies").items or ():
+        for statement in _statements(policy.at("PolicyDocument", "Statement")):
+            if _allows_everything(statement):
+                yield _hit(
+                    statement.at("Action").span or resource.span,
+                    f"`{resource.name}`",
+                    'Action "*" on Resource "*"',
+                )
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.mentions("sagemaker") or is_test(module):
+        return
+    for call in module.calls_of("attach_role_policy"):
+        policy, role = call.argument("PolicyArn"), call.argument("RoleName")
+        if (
+            policy.is_known
+            and (policy.text or "").endswith(_ADMINISTRATOR)
+            and "sagemaker" in (role.text or "").lower()
+        ):
+            yield _hit(policy.span or call.span, f"`{role.text}`", "AdministratorAccess")
+
+
+def _statements(value: Value) -> Iterator[Value]:
+    yield from value.items if value.items is not None else (value,)
+
+
+def _allows_everything(statement: Value) -> bool:
+    allowed = statement.at("Effect").text == "Allow"
+    return allowed and all(_is_star(statement.at(key)) for key in ("Action", "Resource"))
+
+
+def _is_star(value: Value) -> bool:
+    return value.text == "*" or any(one.text == "*" for one in value.items or ())
+
+
+def _hit(span: Span, role: str, what: str) -> Hit:
+    return rule.hit(
+        span,
+        f"{role} is a role that SageMaker runs jobs with, and has {what}.",
+        remedy="Give it what the job needs: its buckets, its images, its logs.",
+    )

@@ -1,0 +1,76 @@
+"""`trust_remote_code=True` runs Python from a model's repository on the Hub, with the job's role and data.
+
+Whoever can push to that repository can change what runs, from one start of the job to the next. A pinned
+`revision=` makes it the code that somebody has read.
+
+Bad:
+
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=True)  # <-
+
+Good:
+
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=True, revision="8f1c2d3e4b5a")
+
+Quiet: nobody's code is trusted
+
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=False)
+
+Quiet: a folder of one's own
+
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained("/opt/ml/model", trust_remote_code=True)
+
+Quiet: whoever starts it decides
+
+    import argparse
+    from transformers import AutoModelForCausalLM
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trust_remote_code", action="store_true")
+    args = parser.parse_args()
+    AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=args.trust_remote_code)
+"""
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("SE107", "trust-remote-code", Severity.WARNING, needs=("trust_remote_code",))
+
+_LOADS = ("from_pretrained", "load_dataset", "pipeline", "SentenceTransformer", "from_config")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if is_test(module):
+        return
+    for call in module.calls_of(*_LOADS):
+        flag = call.argument("trust_remote_code")
+        pinned = not call.argument("revision").is_absent or not call.argument("code_revision").is_absent
+        if not flag.is_known or flag.flag is not True or pinned:
+            continue
+        name = call.argument("pretrained_model_name_or_path", 1 if call.method == "pipeline" else 0)
+        if call.method == "pipeline" and name.is_absent:
+            name = call.argument("model")
+        # A name that is out of sight may well be a folder.
+        if (
+            not name.is_sure
+            or name.text is None
+            or name.text.startswith(("/", ".", "~"))
+            or "/" not in name.text
+        ):
+            continue
+        yield rule.hit(
+            call.span,
+            f"trust_remote_code=True runs whatever code `{name.text}` has on the Hub when the job starts.",
+            remedy="Read it, and pin it with revision=<commit>.",
+        )

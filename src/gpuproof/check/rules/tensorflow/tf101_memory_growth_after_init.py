@@ -1,0 +1,131 @@
+"""Memory growth can only be chosen before TensorFlow opens the GPU: after that it is a RuntimeError.
+
+"Physical devices cannot be modified after being initialized" (TensorFlow's `context.py`). The first op, a distribution
+strategy, or a mere `list_logical_devices` opens it. The rule compares the order of what one file does at its top level,
+and in functions that it calls there.
+
+Bad:
+
+    import tensorflow as tf
+
+    start = tf.constant(1.0)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)  # <-
+
+Bad:
+
+    import tensorflow as tf
+
+    def setup():
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)  # <-
+
+    strategy = tf.distribute.MirroredStrategy()
+    setup()
+
+Good:
+
+    import tensorflow as tf
+
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+    start = tf.constant(1.0)
+
+Quiet: the op is in a function that runs later
+
+    import tensorflow as tf
+
+    def loss(x):
+        return tf.reduce_sum(tf.constant(1.0) * x)
+
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+Quiet: another way in
+
+    import tensorflow as tf
+
+    if False:
+        tf.constant(1.0)
+    else:
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("TF101", "memory-growth-after-init", Severity.ERROR, needs=("set_memory_growth",))
+
+_OPENS = (
+    *(
+        "tensorflow.constant",
+        "tensorflow.zeros",
+        "tensorflow.ones",
+        "tensorflow.Variable",
+        "tensorflow.range",
+    ),
+    *(
+        "tensorflow.convert_to_tensor",
+        "tensorflow.random.normal",
+        "tensorflow.random.uniform",
+        "tensorflow.matmul",
+    ),
+    *("tensorflow.config.list_logical_devices", "tensorflow.config.experimental.list_logical_devices"),
+    *("tensorflow.distribute.MirroredStrategy", "tensorflow.data.Dataset.from_tensor_slices"),
+    *("tensorflow.data.Dataset.range", "tensorflow.eye", "tensorflow.fill"),
+)
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if is_test(module) or runs_without_gpu(module, project):
+        return
+    grown = [
+        one for one in module.calls_of("set_memory_growth") if (one.name or "").startswith("tensorflow.")
+    ]
+    opened = [
+        one for one in module.calls_to(*_OPENS) if not module.enclosing(one.node, ast.Lambda, ast.ClassDef)
+    ]
+    for call in grown:
+        runs = _where_it_runs(module, call)
+        before = [one for one in opened if runs is not None and _is_before(module, one, runs)]
+        if not before:
+            continue
+        first = min(before, key=lambda one: one.node.lineno)
+        line = module.unit.place(first.node.lineno, 1)[1]
+        guarded = module.enclosing(call.node, ast.Try) is not None
+        yield rule.hit(
+            call.span,
+            f"`{module.text(first.node.func)}` in line {line} has opened the GPU by then: "
+            + ("memory growth is not set, and nobody is told." if guarded else "RuntimeError."),
+            remedy="Set memory growth right after `import tensorflow`.",
+            severity=lowered(rule.severity) if guarded else rule.severity,
+        )
+
+
+def _where_it_runs(module: Module, call: Call) -> ast.AST | None:
+    """The node of the file's top level at which a call runs: itself, or the one call of the function around it."""
+    function = module.function_of(call.node)
+    if function is None:
+        return call.node
+    calls = [one for one in module.calls_of(function.name) if module.own_function(one) is function]
+    if len(calls) != 1 or module.function_of(calls[0].node) is not None:
+        return None
+    return calls[0].node
+
+
+def _is_before(module: Module, opener: Call, grown: ast.AST) -> bool:
+    if module.function_of(opener.node) is not None or module.enclosing(
+        opener.node, ast.If, ast.Try, ast.IfExp
+    ):
+        return False
+    return (opener.node.lineno, opener.node.col_offset) < (
+        getattr(grown, "lineno", 0),
+        getattr(grown, "col_offset", 0),
+    )

@@ -1,0 +1,106 @@
+"""A name of TensorFlow 1 that TensorFlow 2 does not have: AttributeError, after the instance was started.
+
+`tf.Session`, `tf.ConfigProto` and `tf.placeholder` are found under `tf.compat.v1` alone. What is absent was read from the
+installed package. It is an error where the job or the project pins TensorFlow 2, a warning where nothing is pinned, and
+nothing where TensorFlow 1 is, or where the script asks which one it has.
+
+Bad:
+
+    # file: requirements.txt
+    tensorflow==2.15.0
+    # file: train.py
+    import tensorflow as tf
+
+    config = tf.ConfigProto()  # <-
+    session = tf.Session(config=config)
+
+Good:
+
+    import tensorflow as tf
+
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+Quiet: the compatibility names
+
+    import tensorflow.compat.v1 as tf
+
+    session = tf.Session(config=tf.ConfigProto())
+
+Quiet: TensorFlow 1 is what the job runs
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(
+        entry_point="train.py", role="r", framework_version="1.15.2", py_version="py3",
+        instance_count=1, instance_type="ml.g4dn.xlarge",
+    )
+    # file: train.py
+    import tensorflow as tf
+
+    session = tf.Session()
+
+Quiet: a script that is plainly of TensorFlow 1
+
+    import tensorflow as tf
+    from tensorflow.contrib import slim
+
+    session = tf.Session()
+"""
+
+import ast
+import csv
+from functools import cache
+from pathlib import Path
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.tensorflow import is_old_tensorflow, tensorflow_is_at_least
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("tensorflow") or is_test(module) or is_old_tensorflow(module):
+        return
+    if module.imports("tensorflow.compat", "tensorflow.contrib") or module.mentions(
+        "tf.__version__", "compat.v1", "tf.VERSION"
+    ):
+        return
+    verdict: str | None = None
+    for node in module.nodes(ast.Attribute):
+        if node.attr not in _last_parts():
+            continue
+        name = (module.qualified(node) or "").removeprefix("tensorflow.")
+        if name not in _removed() or not (module.qualified(node) or "").startswith("tensorflow."):
+            continue
+        if module.enclosing(node, ast.Try, ast.If) is not None:
+            continue
+        verdict = verdict or tensorflow_is_at_least(module, project, "2.0")
+        if verdict == "no":
+            return
+        yield rule.hit(
+            module.span(node),
+            f"`{module.text(node)}` was removed in TensorFlow 2: AttributeError.",
+            remedy=f"Use {_removed()[name]}; for old code as it is, tf.compat.v1.{name}.",
+            severity=rule.severity if verdict == "yes" else lowered(rule.severity),
+        )
+        # One is enough: whoever ports the file will run tf_upgrade_v2 over all of it.
+        return
+
+
+@cache
+def _removed() -> dict[str, str]:
+    path = Path(__file__).parents[2] / "data" / "tensorflow1_removed.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["name"]: row["instead"] for row in csv.DictReader(file)}
+
+
+@cache
+def _last_parts() -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in _removed())

@@ -1,0 +1,95 @@
+"""Memory growth for the first GPU alone is refused on an instance with several.
+
+"Memory growth cannot differ between GPU devices" (TensorFlow's `context.py`): a ValueError at the first op, on the larger
+instance that was meant to make things faster. The setting must be made for each visible GPU.
+
+Bad:
+
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.experimental.set_memory_growth(gpus[0], True)  # <-
+
+Fixed:
+
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+Good:
+
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+Quiet: only that one is visible
+
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices(gpus[0], "GPU")
+    tf.config.experimental.set_memory_growth(gpus[0], True)
+
+Quiet: the instance has a single GPU
+
+    # file: launch.py
+    from sagemaker.tensorflow import TensorFlow
+
+    TensorFlow(entry_point="train.py", role="r", instance_count=1, instance_type="ml.g4dn.xlarge").fit()
+    # file: train.py
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.experimental.set_memory_growth(gpus[0], True)
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.findings import Severity
+
+rule = Rule("TF106", "memory-growth-partial", Severity.ERROR, needs=("set_memory_growth",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    calls = [
+        one for one in module.calls_of("set_memory_growth") if (one.name or "").startswith("tensorflow.")
+    ]
+    if len(calls) != 1 or is_test(module) or module.mentions("set_visible_devices", "CUDA_VISIBLE_DEVICES"):
+        return
+    call, job = calls[0], project.worst_job(module)
+    gpus = project.gpus(job) if job is not None else None
+    device = call.expression("device", 0)
+    if gpus in (0, 1) or not isinstance(device, ast.Subscript) or module.resolve(device.slice).number != 0:
+        return
+    listed = module.call(device.value)
+    if (
+        listed is None
+        or listed.method != "list_physical_devices"
+        or listed.argument("device_type", 0).text != "GPU"
+    ):
+        return
+    where = f"; `{job.instance_type.text}` has {gpus}" if job is not None and gpus else ""
+    statement = module.parent(call.node)
+    fix = None
+    if isinstance(statement, ast.Expr):
+        indent = " " * statement.col_offset
+        text = module.text(call.node).replace(module.text(device), "gpu", 1)
+        loop = f"for gpu in {module.text(device.value)}:\n{indent}    {text}"
+        fix = Fix("Set it for each GPU", (replace_node(module, statement, loop),), safe="\n" not in text)
+    yield rule.hit(
+        call.span,
+        f"Memory growth for one GPU alone is a ValueError where there are several{where}.",
+        remedy="Set it for each GPU of list_physical_devices('GPU').",
+        severity=rule.severity if gpus else lowered(rule.severity),
+        fix=fix,
+    )

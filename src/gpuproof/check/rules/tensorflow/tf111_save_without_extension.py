@@ -1,0 +1,92 @@
+"""Keras 3 saves to a file whose name ends in `.keras` or `.h5`, and to nothing else: a folder is a ValueError.
+
+"Invalid filepath extension for saving." TensorFlow 2.16 and later come with Keras 3. The training is over when it
+happens, and nothing of it is kept. `model.export` writes the SavedModel that TensorFlow Serving and SageMaker expect.
+
+Bad:
+
+    # file: requirements.txt
+    tensorflow==2.17.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.save("/opt/ml/model/1")  # <-
+
+Fixed:
+
+    # file: requirements.txt
+    tensorflow==2.17.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.export("/opt/ml/model/1")
+
+Good:
+
+    # file: requirements.txt
+    tensorflow==2.17.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.save("/opt/ml/model/model.keras")
+
+Quiet: an older TensorFlow
+
+    # file: requirements.txt
+    tensorflow==2.11.0
+    # file: train.py
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.save("/opt/ml/model/1")
+
+Quiet: nobody says which TensorFlow
+
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.save("/opt/ml/model/1")
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.tensorflow import is_old_tensorflow, tensorflow_is_at_least
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit, Fix, Hits, Rule, lowered
+from gpuproof.check.source.span import Span
+from gpuproof.findings import Severity
+
+rule = Rule("TF111", "save-without-extension", Severity.ERROR, needs=(".save(",))
+
+
+@rule.module
+def check(module: Module, project: Project) -> Hits:
+    if not module.imports("tensorflow", "keras") or is_test(module) or is_old_tensorflow(module):
+        return
+    for call in module.calls_of("save"):
+        path = call.argument("filepath", 0)
+        end = path.text if path.text is not None else path.suffix
+        if not end or end.endswith((".keras", ".h5", ".hdf5")) or call.receiver is None:
+            continue
+        if module.tagged(call.receiver).tag is not Tag.KERAS_MODEL:
+            continue
+        if tensorflow_is_at_least(module, project, "2.16") != "yes":
+            continue
+        function, fix = call.node.func, None
+        if isinstance(function, ast.Attribute) and len(call.node.args) == 1 and not call.node.keywords:
+            at = module.span(function)
+            name = Span(at.unit, at.end_line, at.end_column - len("save"), at.end_line, at.end_column)
+            fix = Fix("Export a SavedModel", (Edit(name, "export"),), safe=path.certainty == "known")
+        yield rule.hit(
+            call.span,
+            f"`{module.text(call.node)[:60]}`: Keras 3 (TensorFlow 2.16 and later) saves to .keras or .h5 only (ValueError).",
+            remedy="Call export to serve the model, or save to a name that ends in .keras.",
+            severity=lowered(rule.severity) if path.certainty == "default" else rule.severity,
+            fix=fix,
+        )

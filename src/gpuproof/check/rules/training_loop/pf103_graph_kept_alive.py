@@ -1,0 +1,137 @@
+"""Adding a loss to a running total keeps the loss's whole history with it, step after step.
+
+`total += loss` makes the total a tensor that requires gradients: autograd's graph grows with every batch until the
+epoch ends or the GPU's memory does, often hours into a run. A number is what is wanted: `loss.item()`, or
+`loss.detach()`, which does not wait for the GPU. PyTorch's FAQ has it under "My model reports cuda runtime error(2)".
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss  # <-
+
+Fixed:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss.detach()
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    running_loss = 0.0
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        running_loss += loss.item() * x.size(0)
+
+Quiet: the sum is what backward runs on
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    for sequence in [[]]:
+        total = 0
+        for x in sequence:
+            loss = model(x).sum()
+            total += loss
+        total.backward()
+
+Quiet: no gradients there
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    total = 0
+    with torch.no_grad():
+        for x in []:
+            loss = model(x).sum()
+            total += loss
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.knowledge.torch import in_with, is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or is_test(module):
+        return
+    backwards = [one for one in module.calls_of("backward") if one.receiver is not None]
+    differentiated = {module.text(one.receiver) for one in backwards if one.receiver is not None}
+    for statement in module.nodes(ast.AugAssign):
+        loops = module.loops_around(statement)
+        if (
+            not isinstance(statement.op, ast.Add)
+            or not loops
+            or not isinstance(statement.target, (ast.Name, ast.Attribute))
+        ):
+            continue
+        total = module.text(statement.target)
+        if total in differentiated or in_with(module, statement, ("no_grad", "inference_mode")):
+            continue
+        loss = _loss(module, statement, backwards, loops[0])
+        if loss is None or _starts_anew(module, total, loops[0]):
+            continue
+        yield rule.hit(
+            module.span(statement),
+            f"`{module.text(statement)}` keeps the graph of every step alive: GPU memory grows until it is full.",
+            remedy=f"Add {loss.id}.detach(), and call .item() on the total once, at the end.",
+            fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=True),
+        )
+
+
+def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
+    """The name of a tensor with a graph in what is added; None where there is none for certain."""
+    names = [statement.value]
+    if isinstance(statement.value, ast.BinOp):
+        names = [statement.value.left, statement.value.right]
+    for node in names:
+        if not isinstance(node, ast.Name):
+            continue
+        inside = module.within(backwards, loop)
+        if not any(isinstance(one.receiver, ast.Name) and one.receiver.id == node.id for one in inside):
+            continue
+        values = [one.value for one in module.reaching(node)]
+        # `loss = loss.item()` before, or something that nobody knows.
+        if values and all(value is not None and not _is_number(module, value) for value in values):
+            return node
+    return None
+
+
+def _is_number(module: Module, value: ast.expr) -> bool:
+    text = module.text(value)
+    return any(word in text for word in (".item()", ".detach()", "float(", ".data", "no_grad", ".numpy()"))
+
+
+def _starts_anew(module: Module, total: str, loop: ast.AST) -> bool:
+    """Whether the loop's own body gives the total a new value: then it cannot grow."""
+    return any(
+        module.text(target) == total
+        for node in module.nodes(ast.Assign)
+        if module.tree.is_within(node, loop)
+        for target in node.targets
+    )

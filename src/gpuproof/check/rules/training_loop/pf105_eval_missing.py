@@ -1,0 +1,139 @@
+"""A model that nobody puts into evaluation mode goes on dropping units and shifting its batch statistics.
+
+Predictions then change from call to call with dropout, and depend on the rest of the batch with batch normalisation;
+validation scores are wrong without a warning. The rule fires where the model certainly has such layers, and nothing in
+the script or in its own modules calls `.eval()`.
+
+Bad:
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+
+        def forward(self, x):
+            return self.body(x)
+
+    def train(model, loader):
+        for x, y in loader:
+            model(x).sum().backward()
+
+    def test(model, loader):
+        with torch.no_grad():
+            return [model(x) for x, y in loader]  # <-
+
+    net = Net()
+    train(net, [])
+    test(net, [])
+
+Good:
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5))
+
+        def forward(self, x):
+            return self.body(x)
+
+    def test(model, loader):
+        model.eval()
+        with torch.no_grad():
+            return [model(x) for x, y in loader]
+
+    test(Net(), [])
+
+Quiet: nothing in the model behaves differently
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.body(x)
+
+    def test(model, loader):
+        with torch.no_grad():
+            return [model(x) for x, y in loader]
+
+    test(Net(), [])
+
+Quiet: from_pretrained gives a model in evaluation mode
+
+    import torch
+    from transformers import AutoModel
+
+    def predict(model, x):
+        with torch.no_grad():
+            return model(x)
+
+    predict(AutoModel.from_pretrained("bert-base-uncased"), None)
+"""
+
+import ast
+import re
+
+from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.torch import evaluates_by_name, is_test, makers, moves_by_itself
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF105", "eval-missing", Severity.ERROR, needs=("torch",))
+
+_EVALUATES = re.compile(
+    r"\.eval\(|\.train\(\s*(mode\s*=\s*)?(False|[a-z_]+)\s*\)|from_pretrained|\.training\b|jit\.load"
+)
+_BEHAVES = re.compile(r"\bDropout\w*\(|\bBatchNorm\w*\(")
+_WITH_BATCH_NORM = re.compile(
+    r"torchvision\.models\.(resnet|resnext|wide_resnet|densenet|mobilenet|efficientnet|\w+_bn)"
+)
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or moves_by_itself(module) or is_test(module) or module.names.has_star:
+        return
+    if any(_EVALUATES.search(one.unit.source) for one in local_modules(module)):
+        return
+    for function in module.nodes(ast.FunctionDef):
+        if not evaluates_by_name(function) or "backward" in module.text(function):
+            continue
+        run = _runs_model(module, function)
+        if run is not None:
+            yield rule.hit(
+                run.span,
+                f"`{module.text(run.node.func)}` is never put into evaluation mode: dropout and batch normalisation go on "
+                f"as in training, and what `{function.name}` gives is wrong.",
+                remedy=f"Call {module.text(run.node.func)}.eval() first, and .train() before the next epoch.",
+            )
+
+
+def _runs_model(module: Module, function: FunctionNode) -> Call | None:
+    for call in module.calls:
+        if module.function_of(call.node) is not function or not isinstance(call.node.func, ast.Name):
+            continue
+        if module.tagged(call.node.func).tag is Tag.MODULE and _behaves(module, call.node.func):
+            return call
+    return None
+
+
+def _behaves(module: Module, node: ast.Name) -> bool:
+    """Whether the model certainly has layers that differ between training and evaluation."""
+    for maker in makers(module, node):
+        owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
+        if owner is not None and _BEHAVES.search(module.text(owner)):
+            return True
+        if maker.name is not None and _WITH_BATCH_NORM.match(maker.name):
+            return True
+    return False

@@ -1,0 +1,98 @@
+"""`backward()` adds to the gradients that are there: without `zero_grad()` each step goes by the sum of all before it.
+
+Training then runs, diverges or settles at something worse, and nothing warns. The rule looks at training loops that are
+all in sight, in which neither the optimizer nor the model is ever cleared.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()  # <-
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+Quiet: the model is cleared
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in DataLoader([]):
+        model.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+Quiet: a helper may do it
+
+    import torch
+    from helpers import reset
+
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in range(3):
+        reset(optimizer)
+        model(torch.ones(4)).sum().backward()
+        optimizer.step()
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.torch import is_test, moves_by_itself
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF106", "zero-grad-missing", Severity.ERROR, needs=("backward",))
+
+_CLEARS = ("zero_grad", ".grad", "closure", "accum", "horovod", "apex", "parallel_state")
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or module.mentions(*_CLEARS) or is_test(module) or moves_by_itself(module):
+        return
+    for call in module.calls_of("step"):
+        receiver, loops = call.receiver, module.loops_around(call.node)
+        if not isinstance(receiver, ast.Name) or not loops or call.node.args or call.keywords:
+            continue
+        if module.tagged(receiver).tag is not Tag.OPTIMIZER or not module.within(
+            module.calls_of("backward"), loops[0]
+        ):
+            continue
+        if _is_handed_on(module, receiver.id):
+            continue
+        yield rule.hit(
+            call.span,
+            f"Nothing clears the gradients before `{module.text(call.node)}`: each step adds to all steps before it.",
+            remedy=f"Call {receiver.id}.zero_grad(set_to_none=True) before backward().",
+        )
+
+
+def _is_handed_on(module: Module, name: str) -> bool:
+    """Whether the optimizer goes to a function that is out of sight, which may clear it."""
+    for call in module.calls:
+        given = [*call.node.args, *call.keywords.values()]
+        handed = any(isinstance(one, ast.Name) and one.id == name for one in given)
+        if handed and module.own_function(call) is None and "lr_scheduler" not in (call.name or ""):
+            return True
+    return False

@@ -1,0 +1,87 @@
+"""`backward(retain_graph=True)` keeps the step's activations after the gradients are there: memory that nobody needs.
+
+It is meant for a second backward pass through the same graph. In an ordinary training loop there is none, and the flag
+often hides the real fault: a hidden state that was not detached, whose graph then grows from step to step.
+
+Bad:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    for x, y in DataLoader([]):
+        loss = model(x).sum()
+        loss.backward(retain_graph=True)  # <-
+
+Good:
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    for x, y in DataLoader([]):
+        loss = model(x).sum()
+        loss.backward()
+
+Quiet: two losses share a graph
+
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(4, 1)
+    for x, y in DataLoader([]):
+        out = model(x)
+        out.sum().backward(retain_graph=True)
+        out.mean().backward()
+
+Quiet: gradients of gradients
+
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    for x in range(3):
+        loss = model(torch.ones(4)).sum()
+        loss.backward(retain_graph=True)
+        torch.autograd.grad(loss, model.parameters())
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.knowledge.torch import is_test, moves_by_itself
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF111", "retain-graph", Severity.WARNING, needs=("retain_graph",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or is_test(module) or moves_by_itself(module):
+        return
+    if module.mentions("autograd.grad", "create_graph", "grad_fn", "higher"):
+        return
+    for call in module.calls_of("backward"):
+        flag, loops = call.argument("retain_graph"), module.loops_around(call.node)
+        if call.receiver is None or not flag.is_known or flag.flag is not True or not loops:
+            continue
+        # One other backward in the file may be the second pass, whatever function it is in.
+        if len(module.calls_of("backward")) > 1 or module.enclosing(call.node, ast.ClassDef) is not None:
+            continue
+        if len(loops) > 1 and not _is_over_batches(loops[0]):
+            continue
+        edit = drop_keyword(call, "retain_graph")
+        yield rule.hit(
+            call.span,
+            f"`{module.text(call.node)}` keeps each step's graph, and there is no second backward pass that needs it.",
+            remedy="Drop retain_graph, and detach() what is carried from one step to the next.",
+            fix=Fix("Drop retain_graph", (edit,)) if edit is not None else None,
+        )
+
+
+def _is_over_batches(loop: ast.AST) -> bool:
+    """Whether a loop goes through something like a loader: several losses of one step are a loop as well."""
+    iterated = getattr(loop, "iter", None)
+    return iterated is not None and "load" in ast.dump(iterated).lower()

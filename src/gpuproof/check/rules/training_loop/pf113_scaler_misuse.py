@@ -1,0 +1,129 @@
+"""A gradient scaler that is not updated, or gradients that are clipped while they are still scaled.
+
+`GradScaler` multiplies the loss so that float16 gradients do not vanish. Without `update()` the factor never changes and
+the next `step` is refused; without `unscale_` the clipping compares scaled gradients, some 65536 times too large, with
+the limit, so that nearly every step is cut to nothing. See PyTorch's automatic mixed precision examples.
+
+Bad: never updated
+
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.cuda.amp.GradScaler()
+    for x in range(3):
+        scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
+        scaler.step(optimizer)  # <-
+
+Bad: clipped while scaled
+
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in range(3):
+        scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # <-
+        scaler.step(optimizer)
+        scaler.update()
+
+Good:
+
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in range(3):
+        scaler.scale(model(torch.ones(4).cuda()).sum()).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+
+Quiet: a scaler of scikit-learn
+
+    import torch
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    scaler.fit([[1.0]])
+
+Quiet: clipped in another branch, without the scaler
+
+    import torch
+
+    model = torch.nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    mixed = bool(torch.cuda.device_count())
+    for x in range(3):
+        loss = model(torch.ones(4).cuda()).sum()
+        if mixed:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF113", "scaler-misuse", Severity.ERROR, needs=("GradScaler",))
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    made = module.calls_to(
+        "torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"
+    )
+    if not made or is_test(module):
+        return
+    steps = [one for one in module.calls_of("step") if _is_scaler(module, one)]
+    if steps and not module.calls_of("update"):
+        yield rule.hit(
+            steps[0].span,
+            f"`{module.text(steps[0].node)}` without {module.text(steps[0].node.func).partition('.')[0]}.update(): the "
+            "scale never changes, and the next step is refused.",
+            remedy="Call update() after each step.",
+        )
+    if module.calls_of("unscale_") or module.mentions("unscale"):
+        return
+    for clip in module.calls_to("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
+        block = _block(module, clip)
+        scales = [
+            one
+            for one in module.calls_of("scale")
+            if _block(module, one) == block != 0 and one.node.lineno < clip.node.lineno
+        ]
+        if scales and any(_block(module, one) == block for one in steps):
+            yield rule.hit(
+                clip.span,
+                f"`{clip.method}` works on gradients that are still scaled: the limit means something else at each step.",
+                remedy="Call scaler.unscale_(optimizer) before clipping.",
+            )
+
+
+def _is_scaler(module: Module, call: Call) -> bool:
+    made = module.call(call.receiver) if isinstance(call.receiver, ast.Name) else None
+    return made is not None and made.method == "GradScaler"
+
+
+def _block(module: Module, call: Call) -> int:
+    """The list of statements that the statement of a call is in."""
+    statement = module.tree.statement(call.node)
+    parent = module.parent(statement) if statement is not None else None
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and statement in block:
+            return id(block)
+    return 0

@@ -1,0 +1,81 @@
+"""The input is turned into half precision, the model is not: the first layer refuses to multiply the two.
+
+"Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same", or "mat1 and mat2 must
+have the same dtype". Either both are halved, or, for training, neither is and the step runs under autocast.
+
+Bad:
+
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda()
+    x = torch.ones(1, 4).cuda()
+    model(x.half())  # <-
+
+Good:
+
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda().half()
+    x = torch.ones(1, 4).cuda()
+    model(x.half())
+
+Quiet: autocast takes care of it
+
+    import torch
+
+    model = torch.nn.Linear(4, 2).cuda()
+    x = torch.ones(1, 4).cuda()
+    with torch.autocast("cuda"):
+        model(x.half())
+
+Quiet: the model is halved elsewhere, perhaps
+
+    import torch
+    from models import build
+
+    model = build()
+    model(torch.ones(1, 4).half())
+"""
+
+import ast
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.knowledge.torch import is_test
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.findings import Severity
+
+rule = Rule("PF117", "half-input-float-model", Severity.ERROR, needs=(".half()",))
+
+_MAY_HALVE = (
+    "float16",
+    "autocast",
+    "amp",
+    "fp16",
+    "torch_dtype",
+    "apex",
+    "set_default_dtype",
+    "bfloat16",
+    "jit.load",
+)
+
+
+@rule.module
+def check(module: Module, _: Project) -> Hits:
+    if not module.imports("torch") or module.mentions(*_MAY_HALVE) or is_test(module):
+        return
+    halves = [one for one in module.calls_of("half") if one.receiver is not None]
+    if any(module.tagged(one.receiver).tag not in (Tag.TENSOR, Tag.BATCH) for one in halves):
+        return
+    for call in module.calls:
+        if not isinstance(call.node.func, ast.Name) or module.tagged(call.node.func).tag is not Tag.MODULE:
+            continue
+        given = [module.origin(one) for one in call.node.args]
+        half = [one for one in halves if one.node in given]
+        if half:
+            yield rule.hit(
+                call.span,
+                f"`{module.text(half[0].node)}` is float16 and `{call.node.func.id}` is float32: the types do not match.",
+                remedy=f"Halve both ({call.node.func.id}.half()), or neither and run under torch.autocast.",
+            )

@@ -1,0 +1,50 @@
+"""What the real packages accept: the SageMaker SDK v2 and v3, and requests to AWS as botocore describes them.
+
+`tools/build_sdk_tables.py` reads the SDK's tables from the packages themselves; each is loaded at its first question.
+The service model is read from the installed botocore, so it is as fresh as boto3.
+"""
+
+from gpuproof.check.sdk.changes import (
+    Change,
+    Need,
+    distribution_keys,
+    v1_method,
+    v1_name,
+    v1_parameter,
+    v2_needs,
+    v3_replacement,
+)
+from gpuproof.check.sdk.service_model import (
+    OnceRequired,
+    Operation,
+    ServiceModel,
+    Shape,
+    botocore_operation,
+    once_required,
+    service,
+)
+from gpuproof.check.sdk.signature import Parameter, Signature
+from gpuproof.check.sdk.tables import Sdk, v2, v3
+
+__all__ = [
+    "Change",
+    "Need",
+    "OnceRequired",
+    "Operation",
+    "Parameter",
+    "Sdk",
+    "ServiceModel",
+    "Shape",
+    "Signature",
+    "botocore_operation",
+    "distribution_keys",
+    "once_required",
+    "service",
+    "v1_method",
+    "v1_name",
+    "v1_parameter",
+    "v2",
+    "v2_needs",
+    "v3",
+    "v3_replacement",
+]

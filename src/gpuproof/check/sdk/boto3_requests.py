@@ -1,0 +1,103 @@
+"""Requests that a file makes with boto3, beside the shapes that botocore's service model gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.values import Entries, Value, known
+from gpuproof.check.sdk import Operation, Shape, botocore_operation
+
+METHODS = {
+    "create_training_job": "sagemaker",
+    "create_processing_job": "sagemaker",
+    "create_model": "sagemaker",
+    "create_endpoint_config": "sagemaker",
+    "create_endpoint": "sagemaker",
+    "create_transform_job": "sagemaker",
+    "create_notebook_instance": "sagemaker",
+    "create_hyper_parameter_tuning_job": "sagemaker",
+    "run_instances": "ec2",
+}
+"""Methods of boto3's clients that are looked at, and their service."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One request.
+
+    Args:
+        call: the call.
+        operation: what it takes.
+        members: what is given; `.entries.complete` if that is all.
+    """
+
+    call: Call
+    operation: Operation
+    members: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One value in a request.
+
+    Args:
+        path: where it stands: `ResourceConfig.InstanceCount`.
+        shape: what it must be; None for a member that the service does not have.
+        value: what it is.
+        owner: the shape around it.
+    """
+
+    path: str
+    shape: Shape | None
+    value: Value
+    owner: Shape
+
+
+def requests(module: Module) -> Iterator[Request]:
+    """The requests of a module whose members are written as keywords."""
+    for call in module.calls_of(*METHODS):
+        members = call.arguments()
+        is_request = all(name[:1].isupper() for name in members)
+        if call.receiver is None or call.node.args or not is_request or not _is_client(call, bool(members)):
+            continue
+        operation = botocore_operation(call.method, METHODS[call.method])
+        if operation is None:
+            continue
+        given = Entries(members)
+        given.complete = not call.is_open
+        yield Request(call, operation, known(given, call.span))
+
+
+def parts(request: Request) -> Iterator[Part]:
+    """Every value of a request, from the outside in."""
+    yield from _parts(request.operation, request.operation.input, request.members, "")
+
+
+def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Iterator[Part]:
+    if shape.type == "structure" and value.entries is not None:
+        for name, inner in value.entries.items():
+            if not isinstance(name, str):
+                continue
+            own = operation.service.shape(shape.members[name]) if name in shape.members else None
+            place = f"{path}.{name}" if path else name
+            yield Part(place, own, inner, shape)
+            if own is not None:
+                yield from _parts(operation, own, inner, place)
+    elif shape.type in ("list", "map") and shape.item and (item := operation.service.shape(shape.item)):
+        inside = (
+            list(enumerate(value.items or ()))
+            if shape.type == "list"
+            else list((value.entries or {}).items())
+        )
+        for key, inner in inside:
+            place = f"{path}[{key}]" if shape.type == "list" else f"{path}.{key}"
+            yield Part(place, item, inner, shape)
+            yield from _parts(operation, item, inner, place)
+
+
+def _is_client(call: Call, has_members: bool) -> bool:
+    tag = call.module.tagged(call.receiver).tag
+    return tag is Tag.CLIENT or (tag is None and has_members)

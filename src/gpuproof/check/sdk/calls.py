@@ -1,0 +1,116 @@
+"""Which callable of the SageMaker SDK a call runs, and which version of the SDK a file is written for."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.project import Project
+from gpuproof.check.rule import Edit
+from gpuproof.check.sdk import Signature, v2, v3
+from gpuproof.check.source.span import Span
+
+MADE_BY = {
+    "deploy": "sagemaker.base_predictor.Predictor",
+    "transformer": "sagemaker.transformer.Transformer",
+}
+"""What methods of v2 estimators and models give; every framework's predictor takes what the common one does."""
+
+V3_FOLDERS = ("sagemaker.train", "sagemaker.core", "sagemaker.mlops")
+"""Packages that only v3 has."""
+
+_VERSION = re.compile(r"(===?|~=|!=|<=|>=|<|>|\^)\s*v?(\d+)((?:\.\d+)*)")
+_MAJORS = (1, 2, 3)
+
+
+def sdk_major(module: Module, project: Project) -> int | None:
+    """The SDK's major version: as `--sagemaker-sdk` says, as it is pinned, or as only it has what the file imports."""
+    if project.target.sagemaker_sdk is not None:
+        return project.target.sagemaker_sdk
+    pinned = pinned_major(project.pins(module.unit).get("sagemaker", ""))
+    return pinned if pinned is not None else 3 if module.imports(*V3_FOLDERS) else None
+
+
+def pinned_major(constraint: str) -> int | None:
+    """The major version that a constraint such as `<3` brings; None if it allows v3 and older ones."""
+    allowed = set(_MAJORS)
+    for operator, major, rest in _VERSION.findall(constraint):
+        allowed &= _allowed(operator, int(major), rest)
+    return max(allowed) if allowed and (3 not in allowed or len(allowed) == 1) else None
+
+
+def sdk_path(call: Call) -> str | None:
+    """The SDK's callable behind a call: `sagemaker.pytorch.PyTorch`, `sagemaker.pytorch.PyTorch.deploy`.
+
+    Methods are found where the receiver is certainly made by the SDK; None for anything else.
+    """
+    if call.name is not None:
+        return call.name if call.name.startswith("sagemaker.") else None
+    made = call.module.call(call.receiver)
+    if made is None or made.node is call.node:
+        return None
+    owner = sdk_class(made)
+    return f"{owner}.{call.method}" if owner else None
+
+
+def sdk_class(made: Call) -> str | None:
+    """The SDK's class that a call makes an object of."""
+    if made.name is not None:
+        is_class = made.name.startswith("sagemaker.") and made.name.rpartition(".")[2][:1].isupper()
+        return made.name if is_class else None
+    if made.method in MADE_BY and (behind := made.module.call(made.receiver)) is not None:
+        owner = sdk_class(behind)
+        of_v2 = owner and v2().derives(owner, "sagemaker.estimator.EstimatorBase", "sagemaker.model.Model")
+        return MADE_BY[made.method] if of_v2 else None
+    return None
+
+
+def sdk_signature(path: str, major: int | None) -> Signature | None:
+    """What a callable accepts in the version that is used: v3's where only v3 has it, v2's where nobody says."""
+    if major == 1:
+        return None
+    if major == 3 or v2().has(path) is not True:
+        return v3().signature(path)
+    return v2().signature(path)
+
+
+def given(call: Call, signature: Signature) -> set[str]:
+    """Parameters that a call certainly names, by keyword or by position."""
+    by_place = signature.positional[: len(call.node.args)]
+    return {*by_place, *call.arguments()}
+
+
+def rename_keyword(call: Call, old: str, new: str) -> Edit | None:
+    """A keyword's name replaced; None where it is not written there, or the new one already is."""
+    written = next((one for one in call.node.keywords if one.arg == old), None)
+    if written is None or new in call.keywords:
+        return None
+    span = keyword_span(call, written)
+    return Edit(span, new)
+
+
+def keyword_span(call: Call, keyword: ast.keyword) -> Span:
+    """Where a keyword's name stands."""
+    whole = call.module.span(keyword)
+    return Span(whole.unit, whole.line, whole.column, whole.line, whole.column + len(keyword.arg or ""))
+
+
+def release(version: str | None) -> tuple[int, int] | None:
+    """Major and minor of `2.1.0`; None for anything that does not begin with a number."""
+    match = re.match(r"(\d+)(?:\.(\d+))?", version or "")
+    return (int(match.group(1)), int(match.group(2) or 0)) if match else None
+
+
+def _allowed(operator: str, major: int, rest: str) -> set[int]:
+    match operator:
+        case "==" | "===" | "~=" | "^":
+            return {major}
+        case "<":
+            return {one for one in _MAJORS if one < major or (one == major and rest.strip(".0"))}
+        case "<=":
+            return {one for one in _MAJORS if one <= major}
+        case ">=" | ">":
+            return {one for one in _MAJORS if one >= major}
+        case _:
+            return set(_MAJORS)

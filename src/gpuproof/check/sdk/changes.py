@@ -1,0 +1,179 @@
+"""What became of names and keywords from one version of the SDK to the next."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from gpuproof.check.sdk.tables import FOLDER, v2, v3
+
+State = Literal["gone", "deprecated", "no-op"]
+"""An error; works and warns; does nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something of sagemaker v1 in v2.
+
+    Args:
+        path: the v1 name.
+        new: what replaces it in v2; empty if nothing does.
+        state: what using it does in v2.
+    """
+
+    path: str
+    new: str
+    state: State
+
+
+@dataclass(frozen=True)
+class Need:
+    """Arguments without which a v2 call is a ValueError although its signature does not require them.
+
+    Args:
+        needs: the argument; any of the alternatives does.
+        unless: arguments that make it unnecessary.
+        says: the SDK's message.
+    """
+
+    needs: tuple[str, ...]
+    unless: tuple[str, ...]
+    says: str
+
+
+def v1_name(path: str) -> Change | None:
+    """A module or name of v1 that v2 has no more, or only with a warning."""
+    return _names().get(path)
+
+
+def v1_method(path: str) -> Change | None:
+    """A method of v1, by its v2 class and name, that is gone or does nothing: on the class or on one of its bases."""
+    owner, _, name = path.rpartition(".")
+    for change in _methods():
+        base, _, method = change.path.rpartition(".")
+        if method == name and v2().derives(owner, base):
+            return change
+    return None
+
+
+def v1_parameter(path: str, keyword: str) -> Change | None:
+    """A keyword that v1 took: of a call by its name in v2."""
+    home = v2().home(path)
+    if found := _parameters().get((home, keyword)):
+        return found
+    signature = v2().signature(home)
+    if signature is None:
+        return None
+    if keyword in signature.renamed and keyword not in signature.names:
+        return Change(home, signature.renamed[keyword], "deprecated")
+    return Change(home, "", "no-op") if keyword in signature.dropped else None
+
+
+def v3_replacement(path: str) -> str | None:
+    """The import statement that replaces a v2 module or name in v3; empty if nothing does; None if v2 has no such name.
+
+    Every statement was run against the version of v3 that the tables were read from.
+    """
+    if v2().has(path) is False:
+        return None
+    rows = _replacements()
+    home = v2().home(path)
+    if path in rows:
+        return rows[path][0]
+    own = _replacement_above(path)
+    if own.endswith(f" import {path.rpartition('.')[2]}") or home == path:
+        return own
+    return rows[home][0] if home in rows else _replacement_above(home)
+
+
+def v2_needs(path: str) -> tuple[Need, ...]:
+    """What a v2 call needs beyond its signature; for a method, what its base's method needs."""
+    home = v2().home(path)
+    owner, _, name = home.rpartition(".")
+    found: list[Need] = []
+    if owner.startswith("sagemaker.jumpstart."):
+        # JumpStart knows a type and a count for each of its models.
+        return ()
+    for call, need in _needs():
+        base, _, method = call.rpartition(".")
+        if call == home or (name.islower() and method == name and v2().derives(owner, base)):
+            found.append(need)
+    return tuple(found)
+
+
+def distribution_keys(path: str) -> frozenset[str]:
+    """Keys of `distribution=` that mean something to a v2 estimator; empty if it was not looked at."""
+    rows = {row["call"]: frozenset(row["keys"].split()) for row in _rows("distribution")}
+    return rows.get(v2().home(path), frozenset())
+
+
+def rows_of(table: str) -> Iterator[dict[str, str]]:
+    """The rows of one of these CSV files; their first line, which says where they come from, is left out."""
+    return _rows(table)
+
+
+@cache
+def _names() -> dict[str, Change]:
+    return {row["path"]: _change(row) for row in _rows("changes_v2") if row["kind"] in ("module", "name")}
+
+
+@cache
+def _methods() -> list[Change]:
+    return [_change(row) for row in _rows("changes_v2") if row["kind"] == "method"]
+
+
+@cache
+def _parameters() -> dict[tuple[str, str], Change]:
+    rows = (row for row in _rows("changes_v2") if row["kind"] == "parameter")
+    return {(row["path"], row["word"]): _change(row) for row in rows}
+
+
+@cache
+def _replacements() -> dict[str, tuple[str, str]]:
+    return {row["path"]: (row["statement"], row["moved_to"]) for row in _rows("changes_v3")}
+
+
+@cache
+def _needs() -> list[tuple[str, Need]]:
+    return [
+        (
+            row["call"],
+            Need(
+                tuple(filter(None, (row["needs"], row["or"]))),
+                tuple(row["unless"].split()),
+                row["says"],
+            ),
+        )
+        for row in _rows("needs")
+    ]
+
+
+def _replacement_above(path: str) -> str:
+    """What the rows of the modules around a name say of it."""
+    rows = _replacements()
+    parent, _, name = path.rpartition(".")
+    folder = parent
+    while parent:
+        if parent in rows:
+            statement, moved_to = rows[parent]
+            target = moved_to or statement.replace("from ", "").replace(" import ", ".")
+            if target in v3().modules:
+                here = parent == folder and v3().has(f"{target}.{name}")
+                return f"from {target} import {name}" if here else ""
+            # What replaces a class says nothing of a function beside it.
+            return statement if name[:1].isupper() else ""
+        parent = parent.rpartition(".")[0]
+    return ""
+
+
+def _change(row: dict[str, str]) -> Change:
+    return Change(row["path"], row["new"], row["state"])  # pyright: ignore[reportArgumentType]
+
+
+def _rows(table: str) -> Iterator[dict[str, str]]:
+    with (FOLDER / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        file.readline()
+        yield from csv.DictReader(file)

@@ -1,0 +1,176 @@
+"""Which files a path means: source, notebooks, job descriptions, templates and requirements, but nothing ignored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.errors import UsageError
+
+if TYPE_CHECKING:
+    import pathspec
+
+    Ignores = list[tuple[Path, pathspec.GitIgnoreSpec]]
+
+SKIPPED = frozenset(
+    {
+        *(
+            ".git",
+            ".hg",
+            ".svn",
+            ".venv",
+            "venv",
+            "__pycache__",
+            "node_modules",
+            "site-packages",
+            "dist-packages",
+        ),
+        *(
+            ".tox",
+            ".nox",
+            ".mypy_cache",
+            ".ruff_cache",
+            ".pytest_cache",
+            ".ipynb_checkpoints",
+            ".terraform",
+            ".eggs",
+        ),
+        *("__pypackages__", ".aws-sam", "cdk.out"),
+    }
+)
+"""Folders that hold nobody's own source."""
+
+_SUFFIXES = (".py", ".ipynb", ".tf", ".yaml", ".yml", ".template", ".json")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files to check, as the user would write them, and the paths that could not be listed."""
+
+    files: tuple[str, ...]
+    unlisted: tuple[tuple[str, str], ...] = ()
+
+
+def find_files(
+    paths: Iterable[str], *, markdown: bool = False, exclude: Sequence[str] = (), root: Path | None = None
+) -> Found:
+    """The files under the paths, sorted; a file that is named is taken whatever `.gitignore` says.
+
+    Args:
+        paths: files and folders.
+        markdown: whether fenced blocks of Markdown files are checked too.
+        exclude: patterns of files and folders to leave alone, as in `.gitignore`, relative to `root`.
+        root: the folder of the settings.
+
+    Raises:
+        UsageError: a path does not exist.
+    """
+    suffixes = (*_SUFFIXES, ".md") if markdown else _SUFFIXES
+    excluded = _excluded(exclude, root or Path.cwd())
+    found: dict[str, None] = {}
+    unlisted: list[tuple[str, str]] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112
+            walker = _Walker(suffixes, excluded)
+            found |= dict.fromkeys(sorted(walker.files(path)))
+            unlisted += walker.unlisted
+        elif os.path.lexists(path):
+            found[os.path.normpath(path)] = None
+        else:
+            from gpuproof.jobs.file_hints import near_file
+
+            raise UsageError(f"{path} does not exist{near_file(Path(path))}")
+    return Found(tuple(found), tuple(unlisted))
+
+
+class _Walker:
+    def __init__(self, suffixes: tuple[str, ...], excluded: Ignores) -> None:
+        self._suffixes = suffixes
+        self._excluded = excluded
+        self.unlisted: list[tuple[str, str]] = []
+
+    def files(self, top: str) -> Iterator[str]:
+        outer = _outer_ignores(Path(top).absolute())
+        # Who names an ignored folder wants to see what is in it.
+        yield from self._walk(top, [] if _ignored(top, outer, is_folder=True) else outer)
+
+    def _walk(self, folder: str, ignores: Ignores) -> Iterator[str]:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda one: one.name)
+        except OSError as error:
+            self.unlisted.append((folder, (error.strerror or str(error)).lower()))
+            return
+        if any(one.name == ".gitignore" for one in entries):
+            here = Path(folder).absolute()
+            if (spec := _ignore_file(here)) is not None:
+                ignores = [*ignores, (here, spec)]
+        for entry in entries:
+            path = os.path.normpath(entry.path)
+            # A link to a folder is not followed: what it leads to is checked where it is, and loops end here.
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder:
+                if (
+                    entry.name in SKIPPED
+                    or _is_environment(entry.path)
+                    or self._left_out(path, ignores, is_folder=True)
+                ):
+                    continue
+                yield from self._walk(entry.path, ignores)
+            elif self._wanted(entry) and not self._left_out(path, ignores, is_folder=False):
+                yield path
+
+    def _left_out(self, path: str, ignores: Ignores, *, is_folder: bool) -> bool:
+        # A later `!pattern` of .gitignore does not bring back what the settings leave out.
+        return any(_ignored(path, some, is_folder=is_folder) for some in (self._excluded, ignores))
+
+    def _wanted(self, entry: os.DirEntry[str]) -> bool:
+        name = entry.name
+        if not name.endswith(self._suffixes) and not (
+            name.startswith("requirements") and name.endswith(".txt")
+        ):
+            return name == "pyproject.toml"
+        return not (entry.is_symlink() and os.path.isdir(entry.path))  # noqa: PTH112
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, "pyvenv.cfg"))  # noqa: PTH110, PTH118
+
+
+def _excluded(patterns: Sequence[str], root: Path) -> Ignores:
+    if not patterns:
+        return []
+    import pathspec  # only where settings leave something out
+
+    return [(root, pathspec.GitIgnoreSpec.from_lines(patterns))]
+
+
+def _outer_ignores(folder: Path) -> Ignores:
+    """The ignore files above a folder, as far as its repository reaches."""
+    repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    if repository is None:
+        return []
+    above = [one for one in reversed(folder.parents) if one.is_relative_to(repository)]
+    return [(one, spec) for one in above if (spec := _ignore_file(one)) is not None]
+
+
+def _ignore_file(folder: Path) -> pathspec.GitIgnoreSpec | None:
+    try:
+        lines = (folder / ".gitignore").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    import pathspec  # only where an ignore file is
+
+    return pathspec.GitIgnoreSpec.from_lines(lines)
+
+
+def _ignored(path: str, ignores: Ignores, *, is_folder: bool) -> bool:
+    absolute = os.path.abspath(path) if ignores else ""  # noqa: PTH100
+    # The innermost file that has an opinion decides, as git has it.
+    for folder, spec in reversed(ignores):
+        relative = os.path.relpath(absolute, folder) + ("/" if is_folder else "")
+        if (opinion := spec.check_file(relative).include) is not None:
+            return opinion
+    return False

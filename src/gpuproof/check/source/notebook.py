@@ -1,0 +1,145 @@
+"""Notebooks: the code cells joined into one text with a map back to cell and line, and `%%writefile` cells as files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpuproof.check.source.decode import Unreadable
+from gpuproof.check.source.span import Segment, Unit
+
+_PYTHON_CELL_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "heat"})
+"""Cell magics below which the cell is Python still."""
+_WRITEFILE = re.compile(r"^%%writefile\s+(?:-a\s+)?(['\"]?)(\S.*?)\1\s*$")
+_ASSIGNED_MAGIC = re.compile(r"^(\s*[\w., ]+=\s*)[%!].*$")
+
+
+def read(path: str, raw: bytes) -> list[Unit]:
+    """The notebook's code as one unit, and one more for each `%%writefile x.py`.
+
+    Raises:
+        Unreadable: it is no notebook, or none that holds Python.
+    """
+    cells = list(_code_cells(_document(raw)))
+    lines: list[str] = []
+    segments: list[Segment] = []
+    written: list[Unit] = []
+    for number, source in cells:
+        file = _written_file(path, number, source)
+        if file is not None:
+            written.append(file)
+        segments.append(Segment(len(lines) + 1, 1, number))
+        lines += [""] * (source.count("\n") + 1) if file is not None else _python(source)
+    notebook = Unit(
+        path,
+        "\n".join(lines),
+        "notebook",
+        segments=tuple(segments) or (Segment(1, 1, None),),
+        raw="\n".join(source for _, source in cells),
+    )
+    return [notebook, *written]
+
+
+def cell_sources(raw: bytes) -> dict[int, str]:
+    """The source of each code cell as it is, by number."""
+    return dict(_code_cells(_document(raw)))
+
+
+def _document(raw: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(raw)
+    except UnicodeDecodeError as error:
+        raise Unreadable("the notebook is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        if not raw.strip():
+            raise Unreadable("the notebook is an empty file") from error
+        raise Unreadable(f"the notebook is not JSON: {error.msg.lower()}", error.lineno) from error
+    except RecursionError as error:
+        raise Unreadable("the notebook is nested too deeply to be one") from error
+    if not isinstance(document, dict):
+        raise Unreadable("the notebook is not a JSON object")
+    return document
+
+
+def _code_cells(document: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """Number (code cells are counted from 1) and source of each; format 3 keeps cells in worksheets."""
+    language = _language(document)
+    if language not in ("", "python", "python3", "ipython", "ipython3", "python2"):
+        return
+    cells: Any = document.get("cells")
+    if cells is None:
+        sheets = document.get("worksheets")
+        if not isinstance(sheets, list):
+            raise Unreadable("the notebook has no cells")
+        cells = [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
+    if not isinstance(cells, list):
+        raise Unreadable("the notebook's cells are not a list")
+    number = 0
+    for cell in cells:
+        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            continue
+        number += 1
+        source = cell.get("source", cell.get("input", ""))
+        text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        yield number, text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _language(document: dict[str, Any]) -> str:
+    metadata = document.get("metadata")
+    for key, name in (("kernelspec", "language"), ("language_info", "name")):
+        part = metadata.get(key) if isinstance(metadata, dict) else None
+        if isinstance(part, dict) and isinstance(part.get(name), str):
+            return str(part[name]).lower()
+    return ""
+
+
+def _written_file(path: str, number: int, source: str) -> Unit | None:
+    head, _, body = source.lstrip("\n").partition("\n")
+    match = _WRITEFILE.match(head.rstrip())
+    if match is None:
+        return None
+    skipped = len(source) - len(source.lstrip("\n"))
+    name = match.group(2)
+    folder = path.rpartition("/")[0]
+    full = name if name.startswith("/") or not folder else f"{folder}/{name}"
+    kind = "cell-file" if name.endswith(".py") else "requirements"
+    if kind == "requirements" and not re.search(r"requirements[\w.-]*\.txt$", name):
+        return None
+    return Unit(path, body, kind, name=full, segments=(Segment(1, skipped + 2, number),))
+
+
+def _python(source: str) -> list[str]:
+    """A cell's lines with everything that IPython alone understands replaced, line by line."""
+    lines = source.split("\n")
+    first = next((line for line in lines if line.strip()), "")
+    if first.lstrip().startswith("%%"):
+        magic = first.lstrip()[2:].split(None, 1)[0] if first.strip() != "%%" else ""
+        if magic not in _PYTHON_CELL_MAGICS:
+            return [""] * len(lines)
+    result: list[str] = []
+    continued = in_text = False
+    for line in lines:
+        stripped = line.lstrip()
+        if continued:
+            continued = line.rstrip().endswith("\\")
+            result.append("")
+            continue
+        if not in_text and stripped[:1] in ("%", "!", "?"):
+            continued = line.rstrip().endswith("\\")
+            result.append(line[: len(line) - len(stripped)] + "pass")
+        elif (
+            not in_text
+            and stripped.rstrip().endswith("?")
+            and re.fullmatch(r"[\w.]+\?{1,2}", stripped.rstrip())
+        ):
+            result.append("pass")
+        elif not in_text and (match := _ASSIGNED_MAGIC.match(line)):
+            continued = line.rstrip().endswith("\\")
+            result.append(match.group(1) + "None")
+        else:
+            result.append(line)
+            if (line.count('"""') + line.count("'''")) % 2:
+                in_text = not in_text
+    return result

@@ -1,0 +1,1 @@
+"""Commands about AWS: `gpus`, `catalogue`, `iam`, `emulator`."""

@@ -1,0 +1,158 @@
+"""Refresh the facts about AWS GPUs from AWS itself.
+
+Without credentials and offline everything else still works, on the facts that came with GPUproof.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import verb
+from gpuproof.errors import ExitCode, GPUproofError
+
+if TYPE_CHECKING:
+    from gpuproof.catalogue.refresh import Outcome, Refresh
+    from gpuproof.catalogue.refresh.clients import Clients
+    from gpuproof.catalogue.refresh.store import Scope
+    from gpuproof.cli.arguments import Verbs
+
+PARTS = ("instances", "offerings", "ec2-prices", "spot-prices", "sagemaker-prices", "quotas", "amis")
+
+
+class Refused(GPUproofError):
+    """AWS did not answer at all."""
+
+    exit_code = ExitCode.AWS_REFUSED
+
+
+class NoCredentials(GPUproofError):
+    """There is nobody to ask AWS as."""
+
+    exit_code = ExitCode.UNDECIDED
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof catalogue`."""
+    parser = verb(verbs, "catalogue", "refresh the facts about AWS GPUs from AWS itself", __doc__)
+    actions = parser.add_subparsers(metavar="refresh", required=True)
+    refresh = actions.add_parser(
+        "refresh",
+        help="read offerings, prices, quotas and AMI ids from AWS",
+        description="Read instance types, offerings, prices, spot prices, quotas and AMI ids from AWS, into the user's "
+        "cache folder. What cannot be read stays as it was, and is named.",
+    )
+    refresh.add_argument(
+        "--region",
+        action="append",
+        metavar="us-west-2",
+        help="repeatable (default: all regions of the account)",
+    )
+    refresh.add_argument("--part", action="append", choices=PARTS, help="repeatable (default: all)")
+    refresh.add_argument(
+        "--check", action="store_true", help="show what differs from the shipped facts, and write nothing"
+    )
+    refresh.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof catalogue refresh` out."""
+    import time
+    from datetime import UTC, datetime
+
+    from gpuproof.catalogue.refresh import Refresh
+    from gpuproof.catalogue.refresh.clients import Clients
+    from gpuproof.catalogue.refresh.store import Store
+    from gpuproof.catalogue.tables import Tables
+    from gpuproof.settings import boto3_session, cache_dir
+    from gpuproof.terminal.console import Console
+
+    console = Console()
+    folder = cache_dir() / "catalogue"
+    clients = Clients(boto3_session)
+    refresh = Refresh(
+        clients, Tables(refreshed=folder), lambda: datetime.now(UTC), time.sleep, console.progress
+    )
+    regions = _regions(arguments.region, refresh, clients)
+    outcomes = refresh.fetch(regions, arguments.part or PARTS)
+    console.end_progress()
+    if arguments.check:
+        return _check(outcomes)
+    store = Store(folder)
+    before = store.as_of()
+    fresh = {outcome.scope: outcome.rows for outcome in outcomes if outcome.rows is not None}
+    store.save(fresh, datetime.now(UTC).date().isoformat())
+    _report(outcomes, before, str(folder))
+    return _exit_code(outcomes)
+
+
+def _regions(asked: Sequence[str] | None, refresh: Refresh, clients: Clients) -> list[str]:
+    from gpuproof.catalogue.refresh.faults import fault_of
+
+    try:
+        if not clients.has_credentials():
+            raise NoCredentials(
+                "There are no AWS credentials, so nothing was refreshed; the shipped facts stay in use.",
+                remedy="Set AWS_PROFILE, sign in with `aws sso login`, or set AWS_ACCESS_KEY_ID and its secret.",
+            )
+        return list(dict.fromkeys(asked)) if asked else refresh.regions()
+    except Exception as error:
+        if isinstance(error, GPUproofError) or (fault := fault_of(error)) is None:
+            raise
+        raise Refused(
+            f"AWS did not say which regions there are: {fault.message}. Nothing was refreshed.",
+            remedy=fault.remedy,
+        ) from error
+
+
+def _report(outcomes: Sequence[Outcome], before: Mapping[Scope, str], folder: str) -> None:
+    from gpuproof.terminal.table import render_table
+
+    rows: list[list[str]] = []
+    for part in PARTS:
+        read = [outcome for outcome in outcomes if outcome.scope.part == part and outcome.rows is not None]
+        if read:
+            regions = "all regions" if read[0].scope.region == "*" else str(len(read))
+            rows.append([part, regions, str(sum(len(outcome.rows or ()) for outcome in read))])
+    if rows:
+        print(render_table(["PART", "REGIONS", "ROWS"], rows, right=[1, 2]))
+        print(f"\nWritten to {folder}. `gpuproof gpus` uses it from now on.")
+    _say_faults(outcomes, before)
+
+
+def _say_faults(outcomes: Sequence[Outcome], before: Mapping[Scope, str]) -> None:
+    import sys
+
+    sys.stdout.flush()
+    remedies: list[str] = []
+    for outcome in outcomes:
+        if outcome.fault is None:
+            continue
+        scope = outcome.scope
+        kept = f"kept from {before[scope]}" if scope in before else "still as shipped"
+        print(f"gpuproof: {scope.part} of {scope.region}: {kept}. {outcome.fault.message}", file=sys.stderr)
+        remedies.append(outcome.fault.remedy)
+    for remedy in dict.fromkeys(remedies):
+        print(f"          {remedy}", file=sys.stderr)
+
+
+def _check(outcomes: Sequence[Outcome]) -> int:
+    from gpuproof.catalogue.refresh.compare import differences
+    from gpuproof.catalogue.tables import Tables
+    from gpuproof.terminal.table import render_table
+
+    found = differences(Tables(), outcomes)
+    if found:
+        print(render_table(["PART", "REGION", "DIFFERENCE"], [list(one) for one in found]))
+    elif any(outcome.rows is not None for outcome in outcomes):
+        print("AWS says what the shipped facts say.")
+    _say_faults(outcomes, {})
+    return ExitCode.FAILED if found else _exit_code(outcomes)
+
+
+def _exit_code(outcomes: Sequence[Outcome]) -> int:
+    kinds = {outcome.fault.kind for outcome in outcomes if outcome.fault}
+    if not kinds:
+        return ExitCode.OK
+    return ExitCode.FAILED if kinds == {"connection"} else ExitCode.AWS_REFUSED

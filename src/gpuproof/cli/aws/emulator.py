@@ -1,0 +1,162 @@
+"""An AWS on this machine that really runs SageMaker jobs: training and processing containers become processes with a
+private /opt/ml, S3, IAM, STS, CloudWatch Logs, EC2 and others are moto's. No account, no Docker, no cost.
+
+In another terminal, type the export lines that it prints; boto3, the AWS CLI, the SageMaker SDKs and GPUproof then talk
+to it. What it holds survives a restart.
+
+Things can be made to go wrong, from the start or while it runs (POST URL/_gpuproof/faults):
+  gpuproof emulator --fault throttling,operation=CreateTrainingJob,count=3
+  gpuproof emulator --fault 'capacity,instance=ml.p5.*' --quota 'ml.g5.xlarge for training job usage=0'
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import verb
+from gpuproof.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.cli.arguments import Verbs
+    from gpuproof.emulator.faults.fault import Fault
+    from gpuproof.emulator.options import Options
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof emulator`."""
+    from gpuproof.emulator.faults.fault import KINDS, LIMITS
+    from gpuproof.emulator.server import DEFAULT_PORT
+
+    parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=DEFAULT_PORT,
+        help=f"on loopback; 0 takes a free one (default {DEFAULT_PORT})",
+    )
+    parser.add_argument("--state", metavar="FOLDER", help="where everything is kept (default: with the runs)")
+    parser.add_argument("--fresh", action="store_true", help="forget what was there before")
+    parser.add_argument(
+        "--no-role", action="store_true", help="begin without the role that SageMaker may assume"
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="[FRAMEWORK=]PATH",
+        help="the interpreter for containers, or for images of one framework (tensorflow, pytorch); may be repeated",
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for every container"
+    )
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="KIND[,LIMIT=VALUE…]",
+        help=f"make something go wrong: {', '.join(KINDS)}; limits: {', '.join(LIMITS)}",
+    )
+    parser.add_argument(
+        "--quota", action="append", default=[], metavar="NAME=VALUE", help="a service quota, by name or code"
+    )
+    parser.add_argument(
+        "--stop-grace", type=float, default=120.0, metavar="SECONDS", help="between SIGTERM and SIGKILL"
+    )
+    parser.add_argument(
+        "--hold",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="how long an SDK's Describe waits for a job to end before it is answered; 0 never",
+    )
+    parser.add_argument(
+        "--most-hosts", type=int, default=8, metavar="N", help="instances that one job may have"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof emulator` out."""
+    from gpuproof.emulator.bootstrap import ROLE_ARN
+    from gpuproof.emulator.server import CREDENTIALS, serve
+
+    def announce(url: str) -> None:
+        lines = {"AWS_ENDPOINT_URL": url, **CREDENTIALS, "AWS_DEFAULT_REGION": "us-east-1"}
+        for name, value in lines.items():
+            print(f"export {name}={value}")
+        if not arguments.no_role:
+            print(f"# A role for jobs, unless you delete it: {ROLE_ARN}")
+        print("# Ctrl-C ends it, with every job.", flush=True)
+
+    serve(
+        _options(arguments),
+        announce,
+        faults=_faults(arguments.fault),
+        quotas=_quotas(arguments.quota),
+        fresh=arguments.fresh,
+        role=not arguments.no_role,
+    )
+    print("gpuproof: the emulator has ended.", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    from pathlib import Path
+
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.emulator.options import Options
+    from gpuproof.settings import state_dir
+
+    pythons = dict(_pair("--python", text) for text in arguments.python if "=" in text)
+    alone = next((text for text in arguments.python if "=" not in text), None)
+    return Options(
+        state=Path(arguments.state).absolute() if arguments.state else state_dir() / "emulator",
+        port=arguments.port,
+        pythons={framework: find_interpreter(path) for framework, path in pythons.items()},
+        python=find_interpreter(alone),
+        environment=dict(_pair("--env", text) for text in arguments.env),
+        stop_grace=arguments.stop_grace,
+        hold=arguments.hold,
+        most_hosts=arguments.most_hosts,
+    )
+
+
+def _port(text: str) -> int:
+    """A port; werkzeug would take what is too large for another."""
+    if text.isdecimal() and int(text) < 1 << 16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a port: 0 to 65535")
+
+
+def _faults(texts: list[str]) -> list[Fault]:
+    from gpuproof.emulator.faults.fault import BadFault, Fault
+
+    try:
+        return [Fault.parse(text) for text in texts]
+    except BadFault as error:
+        raise UsageError(f"--fault: {error}", remedy="gpuproof emulator --help shows examples.") from error
+
+
+def _quotas(texts: list[str]) -> dict[str, float]:
+    from gpuproof.emulator.quotas import UnknownQuota, refuse_unknown
+
+    pairs = (_pair("--quota", text) for text in texts)
+    try:
+        values = {name: float(value) for name, value in pairs}
+        refuse_unknown(values)
+    except UnknownQuota as error:
+        raise UsageError(
+            f"--quota: {error}", remedy="gpuproof gpus show TYPE names a type's quotas."
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"--quota takes NAME=NUMBER: {error}.") from error
+    return values
+
+
+def _pair(flag: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{flag} takes NAME=VALUE, not {text}.")
+    return name, value

@@ -1,0 +1,169 @@
+"""Choose a GPU: what AWS offers, what it costs, what runs on it.
+
+Without a verb: a table of instance types, cheapest first. `gpuproof gpus show TYPE` tells all about one type.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import verb
+from gpuproof.errors import ExitCode, GPUproofError, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.catalogue import Build, Catalogue, Request
+    from gpuproof.cli.arguments import Verbs
+
+SORTS = ("price", "per-gpu", "per-tflop", "memory", "total-memory", "gpus", "vcpus", "name")
+KINDS = ("training", "processing", "endpoint", "transform", "notebook", "studio", "cluster")
+
+
+class UnknownHere(GPUproofError):
+    """The facts do not reach this far."""
+
+    exit_code = ExitCode.UNDECIDED
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof gpus`."""
+    parser = verb(verbs, "gpus", "choose a GPU: what AWS offers, what it costs, what runs on it", __doc__)
+    parser.add_argument("--gpu", metavar="A10G", help="model, or several: A10G,L4; with a count: A10G:1..4")
+    parser.add_argument(
+        "--gpu-memory", metavar="24GB+", help="memory per GPU: 24GB+, 40GiB..80GiB (GiB counts by 1024)"
+    )
+    parser.add_argument("--total-gpu-memory", metavar="96GB+", help="memory of all GPUs of the instance")
+    parser.add_argument("--count", metavar="1..4", help="GPUs: 1, 1..4, 8+; a fractional g6f is not 1")
+    parser.add_argument("--region", metavar="us-west-2", help="offered there, at its prices")
+    parser.add_argument("--place", choices=["ec2", "sagemaker"], help="where it is to run")
+    parser.add_argument("--for", dest="use", choices=KINDS, help="what SageMaker must accept the type for")
+    parser.add_argument("--max-price", metavar="$2.50", help="USD per hour and instance")
+    parser.add_argument("--spot", action="store_true", help="spot prices instead of on-demand ones")
+    parser.add_argument("--framework", metavar="torch==2.11", help="only what is known to run this build")
+    parser.add_argument("--arch", choices=["x86_64", "arm64"], help="of the host")
+    parser.add_argument("--include-retired", action="store_true", help="types that can no longer be had, too")
+    parser.add_argument("--sort", choices=SORTS, default="price", help="default: price")
+    _add_format(parser)
+    parser.set_defaults(run=run)
+    actions = parser.add_subparsers(metavar="[show TYPE]")
+    show = actions.add_parser(
+        "show", help="all about one type, with what to take instead", description="All about one type."
+    )
+    show.add_argument("type", metavar="TYPE", help="g5.xlarge, ml.g5.xlarge")
+    show.add_argument("--region", default=None, metavar="us-west-2", help="default: us-east-1")
+    show.add_argument("--for", dest="use", choices=KINDS, help="what SageMaker is to run")
+    show.add_argument(
+        "--format", choices=["text", "json"], default="text", help="json is versioned and stable"
+    )
+    show.set_defaults(run=run_show)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof gpus` out."""
+    from gpuproof.catalogue import Catalogue
+    from gpuproof.cli.aws import gpus_table
+
+    catalogue = Catalogue.load()
+    request, warnings = _request(arguments, catalogue)
+    rows = gpus_table.make_rows(catalogue, request)
+    rows.sort(key=gpus_table.SORT_KEYS[arguments.sort])
+    print(gpus_table.FORMATS[arguments.format](request, rows), end="")
+    warnings += gpus_table.hints(catalogue, request)
+    gpus_table.say(warnings)
+    if arguments.framework and not request.builds:
+        return ExitCode.UNDECIDED
+    return ExitCode.OK if rows else ExitCode.FAILED
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof gpus show` out."""
+    from gpuproof.catalogue import Catalogue
+    from gpuproof.cli.aws import gpus_show
+
+    catalogue = Catalogue.load()
+    instance = catalogue.instance(arguments.type)
+    if instance is None:
+        raise UnknownHere(
+            gpus_show.unknown(catalogue, arguments.type),
+            remedy=gpus_show.suggestion(catalogue, arguments.type),
+        )
+    region = arguments.region or "us-east-1"
+    print(gpus_show.FORMATS[arguments.format](catalogue, instance, region, arguments.use), end="")
+    return ExitCode.OK
+
+
+def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Request, list[str]]:
+    from gpuproof.catalogue import Request
+    from gpuproof.units import CountRange, GpuRequest, MemoryRange, Money
+
+    warnings: list[str] = []
+    asked = GpuRequest.parse(arguments.gpu) if arguments.gpu else None
+    names = asked.names if asked else ()
+    counted = asked is not None and (":" in arguments.gpu or not names)
+    count = asked.count if asked and counted else None
+    if arguments.count:
+        count = CountRange.parse(arguments.count)
+    _check_names(names, catalogue)
+    builds = _builds(arguments.framework, catalogue, warnings) if arguments.framework else ()
+    if arguments.use and arguments.place == "ec2":
+        raise UsageError(
+            f"--for {arguments.use} asks SageMaker, and --place ec2 does not.",
+            remedy="Leave one of them out.",
+        )
+    request = Request(
+        gpus=names,
+        gpu_memory=MemoryRange.parse(arguments.gpu_memory) if arguments.gpu_memory else None,
+        total_gpu_memory=MemoryRange.parse(arguments.total_gpu_memory)
+        if arguments.total_gpu_memory
+        else None,
+        count=count,
+        region=arguments.region,
+        place=arguments.place,
+        use=arguments.use,
+        max_price=float(Money.parse(arguments.max_price).usd) if arguments.max_price else None,
+        market="spot" if arguments.spot else "on-demand",
+        arch=arguments.arch,
+        builds=builds,
+        include_retired=arguments.include_retired,
+    )
+    return request, warnings
+
+
+def _check_names(names: tuple[str, ...], catalogue: Catalogue) -> None:
+    from gpuproof.catalogue.search import matching_gpus
+
+    known = catalogue.tables.gpus
+    for name in names:
+        if matching_gpus((name,), known.values()):
+            continue
+        from difflib import get_close_matches  # only for a mistake
+
+        near = get_close_matches(name.upper(), known, n=3, cutoff=0.5)
+        remedy = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known)}."
+        raise UnknownHere(f"No GPU of AWS called {name} is known.", remedy=remedy)
+
+
+def _builds(requirement: str, catalogue: Catalogue, warnings: list[str]) -> tuple[Build, ...]:
+    from gpuproof.catalogue.builds import parse_requirement
+
+    parsed = parse_requirement(requirement)
+    if parsed is None:
+        raise UsageError(
+            f"'{requirement}' names no framework build that the catalogue has.",
+            remedy="Write, for example, torch==2.11, torch==2.11+cu126, tensorflow==2.21 or jax.",
+        )
+    found = (catalogue.build(requirement, arch) for arch in ("x86_64", "arm64"))
+    builds = tuple(build for build in found if build)
+    if not builds:
+        framework = parsed[0]
+        newest = next(build.version for build in catalogue.tables.builds if build.framework == framework)
+        warnings.append(
+            f"Nothing is known about {requirement} (the newest known is {framework} {newest}), so nothing was filtered by it."
+        )
+    return builds
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=["table", "json", "csv"], default="table", help="json is versioned and stable"
+    )

@@ -1,0 +1,110 @@
+"""Print the least permissions that GPUproof needs on AWS, as IAM's JSON; nothing is asked of AWS, and nothing is made.
+
+gpuproof iam policy --user     for whoever starts jobs
+gpuproof iam policy --role     for the role that jobs run as
+gpuproof iam policy --trust    who may assume that role
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import verb
+from gpuproof.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.backends.sagemaker.iam_policy import Scope
+    from gpuproof.cli.arguments import Verbs
+
+_WORDS = {
+    "user": "for whoever starts jobs and looks at them: exactly the calls that GPUproof makes.\n"
+    "aws iam put-user-policy --user-name YOU --policy-name gpuproof --policy-document file://user.json",
+    "role": "for the role {role} that jobs run as: their files in the bucket, their logs, images and metrics.\n"
+    "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json",
+    "trust": "who may assume the role {role}: SageMaker alone.\n"
+    "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json",
+}
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof iam`."""
+    parser = verb(verbs, "iam", "print the least permissions that GPUproof needs", __doc__)
+    parser.add_argument("what", choices=["policy"], metavar="policy", help="what to print")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--user", dest="which", action="store_const", const="user", help="the user's alone")
+    which.add_argument("--role", dest="which", action="store_const", const="role", help="the role's alone")
+    which.add_argument(
+        "--trust", dest="which", action="store_const", const="trust", help="the role's trust policy alone"
+    )
+    parser.add_argument(
+        "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the one that GPUproof makes)"
+    )
+    parser.add_argument(
+        "--job-role",
+        metavar="ROLE",
+        help="the jobs' role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker)",
+    )
+    parser.add_argument("--account", help="12 digits (default: any)")
+    parser.add_argument("--region", help="the region of the jobs (default: any)")
+    parser.add_argument("--kms-key", metavar="ARN", help="a key that encrypts what jobs read and write")
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="S3", help="an s3:// address that jobs read (repeat)"
+    )
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="S3",
+        help="an s3:// address that jobs write (repeat)",
+    )
+    parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of yours")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof iam` out: JSON on stdout, what it is for on stderr."""
+    from gpuproof.backends.sagemaker import iam_policy
+
+    scope = _scope(arguments)
+    makers = {
+        "user": iam_policy.user_policy,
+        "role": iam_policy.role_policy,
+        "trust": iam_policy.trust_policy,
+    }
+    chosen = [arguments.which] if arguments.which else list(makers)
+    documents = {name: makers[name](scope) for name in chosen}
+    for name in chosen:
+        print(f"{name}: {_WORDS[name].format(role=scope.role.rpartition('/')[2])}", file=sys.stderr)
+    print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
+    return ExitCode.OK
+
+
+def _scope(arguments: argparse.Namespace) -> Scope:
+    from gpuproof import settings
+    from gpuproof.backends.sagemaker.iam_policy import ROLE_NAME, Scope
+
+    for address in (*arguments.input, *arguments.output):
+        if not address.startswith("s3://"):
+            raise UsageError(f"'{address}' is not on S3.", remedy="Write s3://BUCKET/PREFIX.")
+    account = arguments.account
+    if account is not None and not (len(account) == 12 and account.isdigit()):
+        raise UsageError(
+            f"'{account}' is no account: they have 12 digits.", remedy="aws sts get-caller-identity"
+        )
+    key = arguments.kms_key
+    if key is not None and ":key/" not in key:
+        raise UsageError(f"'{key}' is no key's ARN.", remedy="aws kms describe-key --key-id alias/NAME")
+    bucket = arguments.bucket or settings.bucket_name()
+    return Scope(
+        account=account or "*",
+        region=arguments.region or "*",
+        bucket=bucket.removeprefix("s3://").rstrip("/") if bucket else None,
+        role=arguments.job_role or settings.role_arn() or ROLE_NAME,
+        kms_key=key,
+        inputs=tuple(arguments.input),
+        outputs=tuple(arguments.output),
+        vpc=arguments.vpc,
+    )

@@ -1,0 +1,1 @@
+"""Commands that look for problems: `check`, `rule`, `doctor`, `explain`."""

@@ -1,0 +1,88 @@
+"""Say what a rule of `gpuproof check` is about: why it matters, what it finds, what it leaves alone."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import add_format, verb
+from gpuproof.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.check.rule import Rule
+    from gpuproof.cli.arguments import Verbs
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof rule`."""
+    parser = verb(verbs, "rule", "say what a rule of `gpuproof check` is about", __doc__)
+    parser.add_argument(
+        "code", nargs="?", metavar="CODE", help="a code or a name, such as DS101 (default: list them all)"
+    )
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof rule` out."""
+    if arguments.code is not None and arguments.format == "text":
+        return explain(arguments.code)
+    from gpuproof.check.rule import all_rules
+
+    rules = [_found(arguments.code)] if arguments.code is not None else list(all_rules())
+    if arguments.format == "json":
+        import json
+
+        print(json.dumps({"version": 1, "rules": [_document(rule) for rule in rules]}, indent=2))
+        return ExitCode.OK
+    from gpuproof.check.docs.examples import read_documentation
+    from gpuproof.terminal.table import render_table
+
+    rows = [
+        (rule.code, rule.name, str(rule.severity), rule.when, read_documentation(rule.doc).summary)
+        for rule in rules
+    ]
+    print(render_table(("CODE", "NAME", "SEVERITY", "ON", "WHAT"), rows))
+    return ExitCode.OK
+
+
+def explain(code: str) -> int:
+    """Print a rule's page.
+
+    Raises:
+        UsageError: there is no such rule.
+    """
+    from gpuproof.check.docs.pages import page
+
+    print(page(_found(code)), end="")
+    return ExitCode.OK
+
+
+def _found(code: str) -> Rule:
+    from gpuproof.check.rule import all_rules, find_rule
+
+    found = find_rule(code)
+    if found is None:
+        from gpuproof.jobs.validation_errors import did_you_mean
+
+        names = [name for rule in all_rules() for name in (rule.code, rule.name)]
+        raise UsageError(f"no rule is called {code}{did_you_mean(code, names)}", "list them: gpuproof rule")
+    return found
+
+
+def _document(rule: Rule) -> dict[str, object]:
+    from gpuproof.check.docs.examples import read_documentation
+
+    documentation = read_documentation(rule.doc)
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": str(rule.severity),
+        "on": rule.when,
+        "summary": documentation.summary,
+        "reason": documentation.reason,
+        "examples": [
+            {"verdict": one.verdict.lower(), "title": one.title, "files": one.files}
+            for one in documentation.examples
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Commands about runs: `run`, `ps`, `show`, `logs`, `stop`, `wait`, `pull`, `rm`."""

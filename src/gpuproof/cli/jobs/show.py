@@ -1,0 +1,59 @@
+"""Show one run: its state, verdict and artifacts."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import add_format, add_run, found_run, verb
+from gpuproof.errors import ExitCode
+
+if TYPE_CHECKING:
+    from gpuproof.cli.arguments import Verbs
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof show`."""
+    parser = verb(verbs, "show", "show one run", __doc__)
+    add_run(parser)
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof show` out."""
+    import sys
+
+    from gpuproof.terminal.console import Console
+    from gpuproof.terminal.follow import final_document, show_end, where_word
+    from gpuproof.terminal.humanize import billing, span
+
+    found = found_run(arguments, arguments.run_name)
+    record = found.record
+    if arguments.format == "json":
+        print(final_document(found))
+        return ExitCode.OK
+    console = Console(own=sys.stdout)
+    console.label("run", f"{record.id} ({record.kind}, {record.place})")
+    created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
+    console.label("created", f"{created}, took {span(record.seconds(time.time()))}")
+    if command := record.document.get("command"):
+        console.label("command", " ".join(command))
+    if record.instance_type is not None:
+        count = f"{record.instance_count} x " if record.instance_count > 1 else ""
+        spot = " (spot)" if record.document.get("spot") else ""
+        console.label("instance", f"{count}{record.instance_type}{spot} in {record.document.get('region')}")
+    if image := record.document.get("image"):
+        console.label("image", image)
+    console.label(where_word(found), found.where)
+    if record.has_ended:
+        show_end(found, record, console)
+    else:
+        said = record.document.get("status_message")
+        console.label("status", f"{record.status} ({record.secondary_status}{f': {said}' if said else ''})")
+        if billed := billing(record):
+            console.label("so far", billed)
+        for note in record.notes:
+            console.label("note", note)
+    return ExitCode.OK

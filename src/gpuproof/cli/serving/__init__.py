@@ -1,0 +1,1 @@
+"""Commands about models: `serve`, `package`, `bench-endpoint`."""

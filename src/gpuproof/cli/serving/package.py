@@ -1,0 +1,148 @@
+"""Build the model.tar.gz that SageMaker serves, and check that it serves.
+
+The archive holds the model at its top and the handler in code/; the same content gives the same bytes. Then the real
+server is started on what comes out of it, and asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.cli.arguments import add_format, one_line_type, verb
+from gpuproof.cli.serving.model_argument import add_model, model_path
+from gpuproof.cli.tempdir import scratch_folder
+from gpuproof.errors import ExitCode, GPUproofError, UsageError
+
+if TYPE_CHECKING:
+    from gpuproof.agent.artifacts.archive_create import PackResult
+    from gpuproof.cli.arguments import Verbs
+    from gpuproof.serve.model.package import Ask, ServeCheck
+
+DEFAULT = "model.tar.gz"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Describe `gpuproof package`."""
+    parser = verb(verbs, "package", "build a model.tar.gz and check that it serves", __doc__)
+    add_model(parser)
+    parser.add_argument("--requirements", type=Path, metavar="FILE", help="requirements.txt for code/")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path(DEFAULT),
+        metavar="FILE",
+        help=f"the archive (default: {DEFAULT})",
+    )
+    parser.add_argument(
+        "--request", type=Path, metavar="FILE", help="a request's body that the model must answer"
+    )
+    parser.add_argument(
+        "--content-type", metavar="TYPE", help="of --request (default: by its suffix, as in image.jpg)"
+    )
+    parser.add_argument(
+        "--no-serve-check", action="store_true", help="build only; do not start the server on it"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=600, metavar="SECONDS", help="for loading the model (default: 600)"
+    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter or environment with the framework")
+    add_format(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry `gpuproof package` out."""
+    from gpuproof.serve.errors import LoadError  # `gpuproof package --help` needs nothing of it
+
+    if not 0 < arguments.timeout < float("inf"):
+        raise UsageError("--timeout is a number of seconds above zero, such as 600.")
+    one_line_type(arguments.content_type)
+    with scratch_folder("gpuproof-package-") as scratch:
+        try:
+            return _package(arguments, scratch)
+        except LoadError as error:
+            raise GPUproofError(error.message, remedy=error.remedy) from error
+
+
+def _package(arguments: argparse.Namespace, scratch: Path) -> int:
+    from gpuproof.serve.model import package
+    from gpuproof.serve.model.archive import about, prepare
+
+    asked = None if arguments.no_serve_check else _ask(arguments)
+    folder = prepare(model_path(arguments, scratch), scratch / "in", arguments.code, arguments.requirements)
+    packed = package.build(folder, arguments.output)
+    checked = None
+    if not arguments.no_serve_check:
+        if arguments.format == "text" and sys.stderr.isatty():
+            print("Starting the server on it …", file=sys.stderr)
+        # What was packed is served, not what it was packed from.
+        unpacked = prepare(arguments.output, scratch / "out")
+        checked = package.check(unpacked, _server(arguments), asked, startup_s=arguments.timeout)
+    _say(arguments, about(folder), packed, checked)
+    return ExitCode.OK if checked is None or checked.ok else ExitCode.FAILED
+
+
+def _ask(arguments: argparse.Namespace) -> Ask | None:
+    from gpuproof.serve.model.package import Ask
+    from gpuproof.serve.workers.warmup import content_type_of
+
+    path: Path | None = arguments.request
+    if path is None:
+        return None
+    if not path.is_file():
+        raise UsageError(f"--request {path} is not there.", remedy="Give a file that holds a request's body.")
+    kind = arguments.content_type or content_type_of(path)
+    return Ask(path.read_bytes(), kind, given=True)
+
+
+def _server(arguments: argparse.Namespace) -> list[str]:
+    from gpuproof.backends.agent_archive import agent_file
+    from gpuproof.backends.interpreter import find_interpreter
+    from gpuproof.settings import cache_dir
+
+    return [find_interpreter(arguments.python), str(agent_file(cache_dir())), "serve"]
+
+
+def _say(arguments: argparse.Namespace, what: str, packed: PackResult, checked: ServeCheck | None) -> None:
+    from gpuproof.terminal.humanize import size
+
+    archive: Path = arguments.output
+    if arguments.format == "json":
+        told = {
+            "version": 1,
+            "archive": str(archive),
+            "holds": what,
+            "files": packed.files,
+            "bytes": packed.bytes,
+            "sha256": packed.sha256,
+            "notes": packed.notes,
+            "serves": None if checked is None else vars(checked),
+        }
+        print(json.dumps(told, indent=2))
+        return
+    print(
+        f"{archive}: {what}; {packed.files} files, {size(archive.stat().st_size)}, sha256 {packed.sha256[:12]}…"
+    )
+    for note in packed.notes:
+        print(f"  note: {note}")
+    if checked is None:
+        return
+    if checked.ready_s is not None:
+        print(f"It serves: healthy after {checked.ready_s:.1f} s.")
+    if checked.status is not None and checked.seconds is not None and checked.status < 300:
+        sent = f"for {checked.request} " if checked.request else ""
+        answer = " ".join(checked.answer.split())
+        shown = answer if len(answer) <= 60 else f"{answer[:60]}…"
+        print(f"It answered {sent}in {checked.seconds * 1000:.1f} ms: {checked.answer_type} {shown}")
+    if checked.message:
+        print(checked.message if checked.ok else f"It does not serve: {checked.message}")
+    if not checked.ok:
+        if checked.status is not None:
+            print(f"  {checked.answer}")
+        for line in checked.log.splitlines():
+            print(f"  {line}")

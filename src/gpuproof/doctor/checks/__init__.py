@@ -1,0 +1,1 @@
+"""One file per check, grouped by layer."""

@@ -1,0 +1,131 @@
+"""NVML, through which `nvidia-smi` and GPUproof look at GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.text import on_gpu
+from gpuproof.findings import Finding, Severity
+from gpuproof.gpu.cuda import NvmlReading
+from gpuproof.gpu.driver import DriverFiles
+
+NOT_LOADED = 9
+MISMATCH = 18
+
+HANGS = (
+    "Look into `sudo dmesg | grep -iE 'nvrm|xid'`; reboot, and if it comes back stop and start the instance, "
+    "which moves it to other hardware."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """NVML's answer, and what explains it.
+
+    Args:
+        cuda_works: whether the CUDA driver starts all the same.
+    """
+
+    nvml: NvmlReading
+    files: DriverFiles
+    cuda_works: bool = False
+
+
+def read(machine: Machine) -> Reading:
+    """NVML's answer; asks the CUDA driver too where NVML is missing."""
+    nvml = machine.nvml
+    return Reading(nvml, machine.files, nvml.library_missing and machine.cuda.init == 0)
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D203 library and module differ, D204 no NVML, D205 a lost GPU, D206 it fails, D210 it hangs or crashes."""
+    nvml, files = reading.nvml, reading.files
+    for index, why in nvml.lost:
+        yield Finding(
+            "D205",
+            Severity.ERROR,
+            f"GPU {index} does not answer: {why}.",
+            (f"NVML on GPU {index}: {why}",),
+            "Reboot; if it comes back, stop and start the instance, which moves it to other hardware.",
+            on_gpu(index, None),
+        )
+    if nvml.problem is None or files.loaded is False:
+        return  # without the module everything fails, and that is said there
+    if nvml.code is None:
+        what = "never answers" if nvml.hung else "breaks off"
+        yield Finding(
+            "D210",
+            Severity.ERROR,
+            f"The driver {what} when NVML is asked: nvidia-smi and every CUDA program would do the same.",
+            (f"NVML {nvml.problem}",),
+            HANGS,
+        )
+    elif nvml.code == MISMATCH:
+        yield _mismatch(files)
+    elif nvml.library_missing:
+        yield _missing(reading)
+    else:
+        yield Finding(
+            "D206",
+            Severity.ERROR,
+            f"NVML does not start although the kernel module is loaded: {nvml.problem}.",
+            (f"nvmlInit: code {nvml.code}",),
+            "Reboot; if that does not help, reinstall the driver.",
+        )
+
+
+def say(reading: Reading) -> str | None:
+    """`NVIDIA A10G, 22.5 GiB`, with a count where there are several."""
+    kinds: dict[str, int] = {}
+    for gpu in reading.nvml.gpus:
+        memory = f", {gpu.memory_total / 2**30:.1f} GiB" if gpu.memory_total else ""
+        kind = f"{gpu.name or 'unknown GPU'}{memory}"
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return "; ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items()) or None
+
+
+def _mismatch(files: DriverFiles) -> Finding:
+    library = files.libraries[-1] if files.libraries else None
+    versions = f" ({files.version} against {library})" if library and files.version != library else ""
+    return Finding(
+        "D203",
+        Severity.ERROR,
+        f"The driver was updated and not loaded again: kernel module and libraries differ{versions}. Neither "
+        "nvidia-smi nor CUDA works until they are the same.",
+        (
+            f"loaded module: {files.version or 'unknown'}",
+            f"libraries: {', '.join(files.libraries) or 'unknown'}",
+        ),
+        "sudo reboot. In a container: restart it, so that it gets the host's new libraries.",
+    )
+
+
+def _missing(reading: Reading) -> Finding:
+    container = reading.files.container
+    if reading.cuda_works:
+        return Finding(
+            "D204",
+            Severity.WARNING,
+            "CUDA works, but NVML (libnvidia-ml.so.1) is missing: neither nvidia-smi nor a verdict of GPUproof's can "
+            "measure the GPU.",
+            ("libnvidia-ml.so.1 cannot be loaded",),
+            "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
+            if container
+            else "Install the driver's utilities (nvidia-utils, nvidia-driver-cuda).",
+        )
+    return Finding(
+        "D204",
+        Severity.ERROR,
+        "The kernel module is loaded, but the driver's libraries are missing: libnvidia-ml.so.1 cannot be loaded"
+        + (", so this container was started without the NVIDIA runtime." if container else "."),
+        (f"loaded module: {reading.files.version or 'unknown'}", "libnvidia-ml.so.1 cannot be loaded"),
+        "Start the container with --gpus all, which brings the driver's libraries along."
+        if container
+        else f"Install the libraries of driver {reading.files.version or ''}".rstrip() + ".",
+    )
+
+
+CHECK = Check("NVML", Layer.DRIVER, read, evaluate, say=say)

@@ -1,0 +1,91 @@
+"""Memory errors that error correction could not mend, and memory that waits to be taken out of use.
+
+Source: https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/ (row remapping),
+https://docs.nvidia.com/deploy/dynamic-page-retirement/ (before Ampere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.gpu_state.gpu_readings import REBOOT, REPLACEMENT, Gpus, GpuState, read_gpus
+from gpuproof.findings import Finding, Severity
+
+
+def evaluate(gpus: Gpus) -> Iterator[Finding]:
+    """D601 uncorrected errors now, D602 in the past, D603 worn SRAM, D604 remap pending, D605 remap failed."""
+    for gpu in gpus.states:
+        yield from _errors(gpu)
+        yield from _remapping(gpu)
+
+
+def _errors(gpu: GpuState) -> Iterator[Finding]:
+    health = gpu.health
+    counts = (
+        f"uncorrected since the driver was loaded: {_said(health.ecc_volatile)}",
+        f"uncorrected in its life: {_said(health.ecc_aggregate)}",
+    )
+    if health.sram_worn:
+        yield Finding(
+            "D603",
+            Severity.ERROR,
+            f"{gpu.label} has had so many uncorrectable errors in its on-chip memory that NVIDIA wants it replaced.",
+            counts,
+            f"To get another GPU, {REPLACEMENT}",
+            gpu.location,
+        )
+        return
+    if health.ecc_volatile:
+        yield Finding(
+            "D601",
+            Severity.ERROR,
+            f"{gpu.label} has had {_errors_in_words(health.ecc_volatile)} since the driver was loaded: "
+            "jobs on it are killed, and the memory is not safe until the GPU is reset.",
+            counts,
+            f"{REBOOT.format(index=gpu.index)} If errors come back, {REPLACEMENT}",
+            gpu.location,
+        )
+    elif health.ecc_aggregate:
+        yield Finding(
+            "D602",
+            Severity.NOTE,
+            f"{gpu.label} has had {_errors_in_words(health.ecc_aggregate)} in its life, none since the driver was "
+            "loaded.",
+            counts,
+            location=gpu.location,
+        )
+
+
+def _remapping(gpu: GpuState) -> Iterator[Finding]:
+    health = gpu.health
+    remapped = () if health.rows_remapped is None else (f"rows remapped so far: {health.rows_remapped}",)
+    if health.remap_failed:
+        yield Finding(
+            "D605",
+            Severity.ERROR,
+            f"{gpu.label} could not replace a bad row of memory: it has no spare row left.",
+            ("row remapping failed", *remapped),
+            f"To get another GPU, {REPLACEMENT}",
+            gpu.location,
+        )
+    elif health.remap_pending:
+        yield Finding(
+            "D604",
+            Severity.WARNING,
+            f"{gpu.label} has bad memory that leaves use only at the next reset: until then a job may hit it and die.",
+            ("row remapping or page retirement is pending", *remapped),
+            REBOOT.format(index=gpu.index),
+            gpu.location,
+        )
+
+
+def _said(count: int | None) -> str:
+    return "unknown" if count is None else str(count)
+
+
+def _errors_in_words(count: int) -> str:
+    return "an uncorrectable memory error" if count == 1 else f"{count} uncorrectable memory errors"
+
+
+CHECK = Check("memory errors", Layer.SURROUNDINGS, read_gpus, evaluate)

@@ -1,0 +1,111 @@
+"""NVSwitch machines (p4d, p4de, p5, p6): without a running fabric CUDA does not start (error 802).
+
+Source: https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.gpu_state.gpu_readings import GpuState, read_gpus
+from gpuproof.doctor.checks.host.host import inside_container
+from gpuproof.doctor.machine import Machine
+from gpuproof.findings import Finding, Severity
+
+_MANAGER = "nv-fabricmanager"
+_SEEN_NAME = _MANAGER[:15]
+"""The kernel keeps 15 bytes of a process's name."""
+_SWITCH = ("0x10de", "0x0680")
+"""Vendor NVIDIA, PCI class bridge/other: how an NVSwitch shows itself."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What there is of a fabric.
+
+    Args:
+        switches: NVSwitches that this machine shows.
+        manager_runs: whether Fabric Manager runs; `None` where the host's processes cannot be seen.
+        gpus: each GPU's name, its fabric state and the return code with which joining ended.
+        driver: the driver's version, which Fabric Manager's must equal.
+    """
+
+    switches: int
+    manager_runs: bool | None
+    gpus: tuple[tuple[str, str | None, int | None], ...]
+    driver: str | None = None
+
+
+def read(machine: Machine) -> Reading | None:
+    """The fabric; `None` on a machine that has none."""
+    gpus = read_gpus(machine)
+    states = gpus.states if gpus else ()
+    switches = _switches(machine)
+    if not switches and not any(gpu.health.fabric not in (None, "not supported") for gpu in states):
+        return None
+    return Reading(
+        switches,
+        None if inside_container(machine) else _manager_runs(machine),
+        tuple(_of_gpu(gpu) for gpu in states),
+        gpus.driver if gpus else None,
+    )
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D625 Fabric Manager does not run, D626 GPUs that have not joined the fabric."""
+    evidence = (f"NVSwitches: {reading.switches}",) if reading.switches else ()
+    if reading.switches and reading.manager_runs is False:
+        version = f", {reading.driver} like the driver" if reading.driver else ", of the driver's version"
+        yield Finding(
+            "D625",
+            Severity.ERROR,
+            "Fabric Manager does not run, and the GPUs of this machine talk through NVSwitches: CUDA fails with "
+            "`system not yet initialized` (802), and nvidia-smi still looks fine.",
+            (*evidence, f"no process called {_MANAGER}"),
+            f"sudo systemctl enable --now nvidia-fabricmanager; if it does not start, install its version{version}.",
+        )
+        return
+    if len(reading.gpus) < 2:
+        return
+    failed = [gpu for gpu in reading.gpus if gpu[1] == "completed" and gpu[2]]
+    waiting = [gpu for gpu in reading.gpus if gpu[1] in ("not started", "in progress")]
+    for gpus, what in ((failed, "could not join"), (waiting, "has not joined")):
+        if gpus:
+            names = ", ".join(label for label, _, _ in gpus)
+            yield Finding(
+                "D626",
+                Severity.ERROR,
+                f"{names} {what} the NVLink fabric: CUDA waits for it, or fails with error 802.",
+                (*evidence, *(_in_words(gpu) for gpu in gpus)),
+                "journalctl -u nvidia-fabricmanager says why; then sudo systemctl restart nvidia-fabricmanager.",
+            )
+
+
+def _switches(machine: Machine) -> int:
+    count = 0
+    for device in machine.path("/sys/bus/pci/devices").glob("*"):
+        place = f"/sys/bus/pci/devices/{device.name}"
+        vendor, kind = machine.text(f"{place}/vendor"), machine.text(f"{place}/class")
+        if vendor and kind and (vendor.strip(), kind.strip()[:6]) == _SWITCH:
+            count += 1
+    return count or len(list(machine.path("/proc/driver/nvidia-nvswitch/devices").glob("*")))
+
+
+def _manager_runs(machine: Machine) -> bool | None:
+    names = [machine.text(f"/proc/{folder.name}/comm") for folder in machine.path("/proc").glob("[0-9]*")]
+    known = [name.strip() for name in names if name]
+    return _SEEN_NAME in known if known else None
+
+
+def _of_gpu(gpu: GpuState) -> tuple[str, str | None, int | None]:
+    return gpu.label, gpu.health.fabric, gpu.health.fabric_status
+
+
+def _in_words(gpu: tuple[str, str | None, int | None]) -> str:
+    label, state, status = gpu
+    return f"{label}: {state}" + (f", NVML code {status}" if status else "")
+
+
+CHECK = Check("NVLink fabric", Layer.SURROUNDINGS, read, evaluate)

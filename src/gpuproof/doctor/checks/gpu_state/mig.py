@@ -1,0 +1,59 @@
+"""Multi-Instance GPU: a GPU cut into instances, of which a CUDA process sees one at most.
+
+Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, GpuState, read_gpus
+from gpuproof.findings import Finding, Severity
+
+
+def evaluate(gpus: Gpus) -> Iterator[Finding]:
+    """D620 MIG on and nothing to use, D621 MIG on with instances, D622 a change that waits for a reset."""
+    for gpu in gpus.states:
+        if gpu.health.mig is not None and gpu.health.mig_pending not in (None, gpu.health.mig):
+            yield _pending(gpu)
+        elif gpu.health.mig and gpu.health.mig_instances == 0:
+            yield Finding(
+                "D620",
+                Severity.ERROR,
+                f"{gpu.label} is in MIG mode and has no instances: CUDA sees no device in it.",
+                ("MIG mode: on", "instances: 0"),
+                f"sudo nvidia-smi -i {gpu.index} -mig 0, for the whole GPU; or make an instance: "
+                f"sudo nvidia-smi mig -i {gpu.index} -cgi 0 -C",
+                gpu.location,
+            )
+        elif gpu.health.mig and gpu.health.mig_instances:
+            yield Finding(
+                "D621",
+                Severity.NOTE,
+                f"{gpu.label} is cut into {_instances(gpu.health.mig_instances)}: a process gets one of them, with "
+                "its part of the memory, and NVML gives no utilization.",
+                ("MIG mode: on", f"instances: {gpu.health.mig_instances}"),
+                "Choose one with CUDA_VISIBLE_DEVICES=MIG-…; `nvidia-smi -L` lists them.",
+                gpu.location,
+            )
+
+
+def _pending(gpu: GpuState) -> Finding:
+    now, then = ("on", "off") if gpu.health.mig else ("off", "on")
+    return Finding(
+        "D622",
+        Severity.WARNING,
+        f"{gpu.label} goes from MIG {now} to MIG {then} at its next reset.",
+        (f"MIG mode: {now}", f"pending: {then}"),
+        f"sudo nvidia-smi --gpu-reset -i {gpu.index}, while nobody uses it; or take the change back: "
+        f"sudo nvidia-smi -i {gpu.index} -mig {int(bool(gpu.health.mig))}",
+        gpu.location,
+    )
+
+
+def _instances(count: int) -> str:
+    return "one instance" if count == 1 else f"{count} instances"
+
+
+CHECK = Check("MIG", Layer.SURROUNDINGS, read_gpus, evaluate)

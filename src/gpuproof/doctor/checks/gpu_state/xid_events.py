@@ -1,0 +1,180 @@
+"""Xid events: what the driver wrote into the kernel log when a GPU, or a program on it, failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.gpu_state.gpu_readings import REPLACEMENT, read_gpus
+from gpuproof.doctor.checks.gpu_state.kernel_log import read_kernel_log
+from gpuproof.doctor.environment_tables import table
+from gpuproof.doctor.machine import Machine
+from gpuproof.findings import Finding, Location, Severity
+
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
+_SXID = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (.*)")
+_RECOVERY = re.compile(r"changed from .* to 0x[0-9a-f]+ \((.*?)\)")
+_NOTHING_TO_DO = "None"
+_FOLLOWERS = frozenset({43, 45, 154})
+"""Events that follow another one on the same GPU; alone they count for themselves."""
+_LONGEST = 160
+
+_ACTIONS = {
+    "restart": "Start the job again. If it comes back on this machine and nowhere else, {replacement}",
+    "debug": "It is nearly always the program: look for an index out of range or a bad custom kernel with "
+    "CUDA_LAUNCH_BLOCKING=1, or run it under compute-sanitizer. If it hits many different programs here, {replacement}",
+    "watch": "Nothing, unless it comes again and again: then {replacement}",
+    "remap": "Nothing by itself; where a remap is pending, reboot when it suits.",
+    "reset": "Reboot the machine (or `nvidia-smi --gpu-reset` while nobody uses the GPU). If it comes back, "
+    "{replacement}",
+    "reboot": "Reboot the machine. If it comes back, {replacement}",
+    "gsp": "Reboot the machine. If it comes back, update the driver, or turn its GPU controller off where the "
+    "proprietary module is used (options nvidia NVreg_EnableGpuFirmware=0); then {replacement}",
+    "replace": "This GPU is not fit for work: {replacement}",
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One Xid (or SXid of an NVSwitch) that the kernel log has, seen once or more.
+
+    Args:
+        bus: the PCI address as the log has it.
+        first_s: seconds from boot to the first.
+        last_s: seconds from boot to the last.
+        text: what the last one said.
+    """
+
+    bus: str
+    number: int
+    count: int
+    first_s: float
+    last_s: float
+    text: str
+    of_switch: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the kernel log says.
+
+    Args:
+        labels: by PCI address as NVML has it, in lower case and without the function, such as `GPU 0 (NVIDIA L4)`.
+    """
+
+    events: tuple[Event, ...]
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def read(machine: Machine) -> Reading | None:
+    """The log's events; `None` where it may not be read."""
+    lines = read_kernel_log(machine)
+    if lines is None:
+        return None
+    events = events_of(lines)
+    gpus = read_gpus(machine) if events else None
+    labels = [(_bus(gpu.info.pci_bus_id or ""), gpu.label) for gpu in gpus.states] if gpus else []
+    return Reading(events, tuple(labels))
+
+
+def events_of(lines: tuple[tuple[float, str], ...]) -> tuple[Event, ...]:
+    """The Xid and SXid events of a kernel log, one for each device and number, in the order of their first."""
+    found: dict[tuple[str, int, bool], Event] = {}
+    for seconds, line in lines:
+        of_switch = "SXid" in line
+        match = (_SXID if of_switch else _XID).search(line)
+        if match is None:
+            continue
+        key = (match[1], int(match[2]), of_switch)
+        old = found.get(key)
+        found[key] = Event(
+            bus=match[1],
+            number=int(match[2]),
+            count=old.count + 1 if old else 1,
+            first_s=old.first_s if old else seconds,
+            last_s=seconds,
+            text=(match[3] or "")[:_LONGEST],
+            of_switch=of_switch,
+        )
+    return tuple(found.values())
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D610 Xid events of GPUs, D611 SXid events of NVSwitches."""
+    labels = dict(reading.labels)
+    by_bus: dict[str, list[Event]] = {}
+    for event in reading.events:
+        if event.of_switch:
+            yield _switch(event)
+        elif not _is_all_clear(event):
+            by_bus.setdefault(event.bus, []).append(event)
+    for bus, events in by_bus.items():
+        leaders = [event for event in events if event.number not in _FOLLOWERS] or events
+        followers = [event for event in events if event not in leaders]
+        label = labels.get(_bus(bus), f"The GPU at {bus}")
+        for event in leaders:
+            yield _finding(event, label, followers)
+
+
+def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
+    row = next((row for row in table("xids") if int(row["xid"]) == event.number), None)
+    evidence = tuple(_line(one) for one in (event, *followers))
+    where = Location(device=label)
+    if row is None:
+        return Finding(
+            "D610",
+            Severity.NOTE,
+            f"{label} reported Xid {event.number}, of which we know nothing.",
+            evidence,
+            "Look it up: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+            where,
+        )
+    times = "" if event.count == 1 else f", {event.count} times"
+    return Finding(
+        "D610",
+        Severity(row["severity"]),
+        f"{label} reported Xid {event.number}{times} since boot: {_lower(row['meaning'])}.",
+        evidence,
+        _ACTIONS[row["action"]].format(replacement=REPLACEMENT),
+        where,
+    )
+
+
+def _switch(event: Event) -> Finding:
+    fatal = "non-fatal" not in event.text.lower() and "fatal" in event.text.lower()
+    return Finding(
+        "D611",
+        Severity.ERROR if fatal else Severity.NOTE,
+        f"The NVSwitch at {event.bus} reported SXid {event.number}"
+        + (": GPUs cannot reach each other through it." if fatal else ", which it survived."),
+        (_line(event),),
+        f"Reboot the machine. If it comes back, {REPLACEMENT}" if fatal else None,
+        Location(device=f"NVSwitch {event.bus}"),
+    )
+
+
+def _is_all_clear(event: Event) -> bool:
+    """Xid 154 also says that no action is wanted any more."""
+    recovery = _RECOVERY.search(event.text) if event.number == 154 else None
+    return recovery is not None and recovery[1] == _NOTHING_TO_DO
+
+
+def _line(event: Event) -> str:
+    name = "SXid" if event.of_switch else "Xid"
+    times = "" if event.count == 1 else f" ({event.count} times, first after {event.first_s:.0f} s)"
+    return f"{name} {event.number}, {event.last_s:.0f} s after boot{times}: {event.text}".rstrip(": ")
+
+
+def _lower(text: str) -> str:
+    return text if text[:2].isupper() else text[0].lower() + text[1:]
+
+
+def _bus(address: str) -> str:
+    """`0000:00:1e` of `00000000:00:1E.0` or `0000:00:1e`."""
+    domain, _, rest = address.lower().partition(":")
+    return f"{domain[-4:]}:{rest.partition('.')[0]}"
+
+
+CHECK = Check("Xid events", Layer.SURROUNDINGS, read, evaluate)

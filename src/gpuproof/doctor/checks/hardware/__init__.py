@@ -1,0 +1,1 @@
+"""Layer 1: GPUs on the PCI bus (D1xx)."""

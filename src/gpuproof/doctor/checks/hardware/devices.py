@@ -1,0 +1,104 @@
+"""GPUs on the PCI bus, and the device files through which programs reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.runner import NO_GPU
+from gpuproof.doctor.text import START_WITH_GPUS, counted, listed, pci_name
+from gpuproof.findings import Finding, Severity
+from gpuproof.gpu.driver import DriverFiles
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is on the bus and in `/dev`.
+
+    Args:
+        answering: how many GPUs NVML sees all the same, as on boards without PCI.
+    """
+
+    files: DriverFiles
+    answering: int = 0
+
+
+def read(machine: Machine) -> Reading:
+    """The system's files, and NVML's count."""
+    return Reading(machine.files, len(machine.nvml.gpus))
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D101 no GPU here, D102 no device files, D103 too few of them, D104 not allowed to open them."""
+    files = reading.files
+    if files.wsl or (reading.answering and not files.forbidden):
+        return
+    if not files.pci and not files.device_files:
+        yield _no_gpu(files)
+        return
+    if files.forbidden:
+        yield Finding(
+            "D104",
+            Severity.ERROR,
+            f"This user may not open {listed(files.forbidden)}: CUDA finds no device.",
+            tuple(f"{name}: no read and write permission" for name in files.forbidden),
+            "Add the user to the group that owns them (`ls -l /dev/nvidia*` shows it; often video), and log in again.",
+        )
+        return
+    if not files.loaded:
+        return  # without the module there are no device files: the driver's layer says why
+    on_bus = [gpu for gpu in files.pci or () if gpu.driver != "vfio-pci"]
+    evidence = (
+        *(f"{gpu.address}: {pci_name(gpu)}, driver {gpu.driver or 'none'}" for gpu in on_bus),
+        f"device files: {' '.join(f'/dev/nvidia{n}' for n in files.device_files) or 'none'}",
+    )
+    if on_bus and not files.device_files:
+        yield Finding(
+            "D102",
+            Severity.ERROR,
+            f"{counted(len(on_bus), 'NVIDIA GPU')} on the bus and the kernel module is loaded, but there is no "
+            f"/dev/nvidia0{': this container was started without GPUs' if files.container else ''}.",
+            evidence,
+            START_WITH_GPUS
+            if files.container
+            else "sudo nvidia-modprobe -c=0 -u (or run nvidia-smi once as root).",
+        )
+    elif len(files.device_files) < len(on_bus) and not files.container:
+        yield Finding(
+            "D103",
+            Severity.WARNING,
+            f"{counted(len(on_bus), 'NVIDIA GPU')} on the bus, but device files for {len(files.device_files)} only.",
+            evidence,
+            "Look into `sudo dmesg | grep -i nvrm` for the GPU that the driver could not start.",
+        )
+
+
+def say(reading: Reading) -> str | None:
+    """`1 A10G on the bus`."""
+    names = [pci_name(gpu) for gpu in reading.files.pci or ()]
+    if not names:
+        return None
+    kinds = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
+    return f"{listed(kinds)} on the bus"
+
+
+def _no_gpu(files: DriverFiles) -> Finding:
+    bus = "the PCI bus cannot be looked at" if files.pci is None else "no NVIDIA GPU on the PCI bus"
+    remedy = (
+        "Run `gpuproof doctor` on the GPU host itself; `gpuproof gpus` shows which instance types have one."
+        if not files.container
+        else "If the host has a GPU, start the container with it: docker run --gpus all. Else run this on a GPU host; "
+        "`gpuproof gpus` shows which instance types have one."
+    )
+    return Finding(
+        NO_GPU,
+        Severity.ERROR,
+        "There is no NVIDIA GPU here to look at, so nothing above the hardware was asked.",
+        (bus, "no /dev/nvidia device file"),
+        remedy,
+    )
+
+
+CHECK = Check("GPUs and device files", Layer.HARDWARE, read, evaluate, say=say)

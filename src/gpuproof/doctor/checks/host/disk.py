@@ -1,0 +1,190 @@
+"""Room on the file systems that jobs write to without being asked: temporary files, caches, the root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.host.host import size
+from gpuproof.doctor.machine import Machine
+from gpuproof.findings import Finding, Severity
+
+_GIB = 1 << 30
+_LITTLE = 5 * _GIB
+_NEARLY_NOTHING = _GIB
+_LITTLE_FOR_TEMPORARY = _GIB
+_FEW_FILES = 0.01
+
+_CACHES = (
+    ("Hugging Face", ("HF_HOME",), ".cache/huggingface"),
+    ("PyTorch Hub", ("TORCH_HOME",), ".cache/torch"),
+    ("Keras", ("KERAS_HOME",), ".keras"),
+    ("CUDA's compiled kernels", ("CUDA_CACHE_PATH",), ".nv/ComputeCache"),
+    ("Triton's compiled kernels", ("TRITON_CACHE_DIR",), ".triton/cache"),
+)
+"""Whose, the variable that moves it, and where it is below the home."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that jobs write to.
+
+    Args:
+        uses: what it is for; several where they share a file system.
+        path: where it is.
+        free: bytes that a plain user may still write.
+        total: bytes of its file system.
+        files_left: share of the inodes that are free.
+        writable: whether this user may write there.
+        set_by: the variable that says so.
+    """
+
+    uses: tuple[str, ...]
+    path: str
+    free: int
+    total: int
+    files_left: float = 1.0
+    writable: bool = True
+    set_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The folders; those with nothing in common with the others are named by their variables."""
+
+    folders: tuple[Folder, ...] = field(default=())
+    missing: tuple[tuple[str, str], ...] = ()
+    """Variables that name a folder which is not there: name and value."""
+
+
+def read(machine: Machine) -> Reading | None:
+    """How much room there is."""
+    environment = machine.environment
+    home = environment.get("HOME") or "/root"
+    wanted: list[tuple[str, str, str | None]] = [("the system", "/", None)]
+    temporary = next((name for name in ("TMPDIR", "TEMP", "TMP") if environment.get(name)), None)
+    wanted.append(("temporary files", environment[temporary] if temporary else "/tmp", temporary))  # noqa: S108
+    for use, variables, below_home in _CACHES:
+        name = next((one for one in variables if environment.get(one)), None)
+        wanted.append((f"the cache of {use}", environment[name] if name else f"{home}/{below_home}", name))
+    missing = tuple(
+        (name, path)
+        for _, path, name in wanted
+        if name is not None and name == temporary and not machine.path(path).is_dir()
+    )
+    # A copy of another machine's folders does not have its room.
+    folders = _by_file_system(machine, wanted) if machine.root == Path("/") else ()
+    return Reading(folders, missing)
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D673 little room, D674 a temporary folder that is not there, D675 a folder that may not be written."""
+    for name, path in reading.missing:
+        yield Finding(
+            "D674",
+            Severity.ERROR,
+            f"{name} is {path}, and there is no such folder: many programs fail as soon as they need a temporary file.",
+            (f"{name}={path}",),
+            f"mkdir -p {path}; or unset {name}",
+        )
+    for folder in reading.folders:
+        if not folder.writable:
+            by = f" ({folder.set_by})" if folder.set_by else ""
+            yield Finding(
+                "D675",
+                Severity.WARNING,
+                f"{folder.path}{by}, for {_uses(folder)}, may not be written: downloads and compiled kernels fail or "
+                "are made again each time.",
+                (f"{folder.path}: not writable",),
+                f"export {folder.set_by}=FOLDER to one of your own"
+                if folder.set_by
+                else "Set HOME to a folder of your own.",
+            )
+        elif _is_short(folder):
+            yield _short(folder)
+
+
+def _short(folder: Folder) -> Finding:
+    if folder.files_left < _FEW_FILES:
+        what = "has no inodes left"
+    else:
+        what = f"has {size(folder.free)} left of {size(folder.total)}"
+    return Finding(
+        "D673",
+        Severity.ERROR if folder.free < _NEARLY_NOTHING // 4 or folder.files_left == 0 else Severity.WARNING,
+        f"{folder.path}, for {_uses(folder)}, {what}: packages, model files and checkpoints end in `No space left on "
+        "device`.",
+        (f"{folder.path}: {size(folder.free)} free of {size(folder.total)}",),
+        "Remove what is not needed (du -xh / | sort -h | tail), grow the volume, or move caches to a larger one with "
+        "HF_HOME, TORCH_HOME and TMPDIR (on instances with local disks: /opt/dlami/nvme).",
+    )
+
+
+def _is_short(folder: Folder) -> bool:
+    if folder.files_left < _FEW_FILES:
+        return True
+    temporary_only = folder.uses == ("temporary files",)
+    return folder.free < (_LITTLE_FOR_TEMPORARY if temporary_only else _LITTLE)
+
+
+def _uses(folder: Folder) -> str:
+    *first, last = folder.uses
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _by_file_system(machine: Machine, wanted: list[tuple[str, str, str | None]]) -> tuple[Folder, ...]:
+    """One entry for each file system, and one for each folder that may not be written."""
+    found: dict[int, Folder] = {}
+    locked: list[Folder] = []
+    for use, path, name in wanted:
+        there = _nearest(machine.path(path), machine.root)
+        try:
+            room, device = os.statvfs(there), there.stat().st_dev
+        except OSError:
+            continue
+        writable = use == "the system" or os.access(there, os.W_OK)
+        folder = Folder(
+            (use,),
+            path,
+            room.f_bavail * room.f_frsize,
+            room.f_blocks * room.f_frsize,
+            room.f_favail / room.f_files if room.f_files else 1.0,
+            writable,
+            name,
+        )
+        if not writable:
+            locked.append(folder)
+            continue
+        old = found.get(device)
+        found[device] = folder if old is None else _with_use(old, use)
+    return (*found.values(), *locked)
+
+
+def _with_use(folder: Folder, use: str) -> Folder:
+    return Folder(
+        (*folder.uses, use),
+        folder.path,
+        folder.free,
+        folder.total,
+        folder.files_left,
+        folder.writable,
+        folder.set_by,
+    )
+
+
+def _nearest(path: Path, root: Path) -> Path:
+    """The folder, or the lowest one above it that is there."""
+    while not path.exists() and path != root and path != path.parent:
+        path = path.parent
+    return path
+
+
+def say(reading: Reading) -> str | None:
+    """`80.0 GiB free on /`."""
+    return f"{size(reading.folders[0].free)} free on {reading.folders[0].path}" if reading.folders else None
+
+
+CHECK = Check("disk space", Layer.SURROUNDINGS, read, evaluate, say=say)

@@ -1,0 +1,63 @@
+"""Memory pressure: a machine that swaps or reclaims all the time, as the kernel itself measures it.
+
+Source: https://docs.kernel.org/accounting/psi.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.host.host import meminfo, size
+from gpuproof.doctor.machine import Machine
+from gpuproof.findings import Finding, Severity
+
+_THRASHING = 10.0
+"""Percent of the time in which everything waited for memory."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Memory now, in bytes.
+
+    Args:
+        stalled: percent of the last 10 s in which all processes waited for memory.
+    """
+
+    stalled: float
+    available: int | None = None
+    swap_used: int | None = None
+
+
+def read(machine: Machine) -> Reading | None:
+    """The kernel's figures; `None` where it keeps none."""
+    full = re.search(r"^full avg10=([\d.]+)", machine.text("/proc/pressure/memory") or "", re.MULTILINE)
+    if full is None:
+        return None
+    memory = meminfo(machine)
+    swap = memory["SwapTotal"] - memory["SwapFree"] if {"SwapTotal", "SwapFree"} <= memory.keys() else None
+    return Reading(float(full[1]), memory.get("MemAvailable"), swap)
+
+
+def evaluate(reading: Reading) -> Iterator[Finding]:
+    """D678: everything waits for memory."""
+    if reading.stalled < _THRASHING:
+        return
+    evidence = [f"all processes waited for memory {reading.stalled:g} % of the last 10 s"]
+    if reading.available is not None:
+        evidence.append(f"memory available: {size(reading.available)}")
+    if reading.swap_used:
+        evidence.append(f"swap in use: {size(reading.swap_used)}")
+    yield Finding(
+        "D678",
+        Severity.WARNING,
+        f"The machine is short of memory now: in {reading.stalled:g} % of the last 10 s nothing ran for want of it, "
+        "and the GPU waits with the rest.",
+        tuple(evidence),
+        "End what is not needed (ps aux --sort=-rss | head), or take an instance type with more memory.",
+    )
+
+
+CHECK = Check("memory pressure", Layer.SURROUNDINGS, read, evaluate)

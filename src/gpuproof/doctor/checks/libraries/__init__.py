@@ -1,0 +1,1 @@
+"""Layer 3: CUDA libraries (D3xx)."""

@@ -1,0 +1,1 @@
+"""Endpoints: the model server in a container, and invocations as SageMaker Runtime sends them."""

@@ -1,0 +1,1 @@
+"""Training and processing jobs: one thread per job, one container process per host."""

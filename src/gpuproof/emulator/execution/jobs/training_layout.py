@@ -1,0 +1,112 @@
+"""`/opt/ml` of a training job's instance: folders and configuration files, as SageMaker lays them out.
+
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuproof.emulator.execution.jobs.instances import write_json
+from gpuproof.emulator.execution.s3_sync import Location, bring, share, with_manifest, with_prefix
+
+_GROUP = "homogeneousCluster"
+_CHECKPOINTS = "/opt/ml/checkpoints"
+
+
+def lay_out(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
+    """Make the folders and write the configuration."""
+    for folder in ("input/data", "model", "output/data", "checkpoints"):
+        (ml / folder).mkdir(parents=True, exist_ok=True)
+    config = ml / "input" / "config"
+    write_json(config / "hyperparameters.json", document.get("HyperParameters") or {})
+    write_json(config / "inputdataconfig.json", input_data_config(document))
+    write_json(config / "resourceconfig.json", resource_config(document, host, hosts))
+    if checkpoints := document.get("CheckpointConfig"):
+        write_json(config / "checkpointconfig.json", {"LocalPath": _CHECKPOINTS, **checkpoints})
+
+
+def input_data_config(document: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """`inputdataconfig.json`."""
+    mode = document["AlgorithmSpecification"].get("TrainingInputMode", "File")
+    found: dict[str, dict[str, str]] = {}
+    for channel in document.get("InputDataConfig") or ():
+        source = channel["DataSource"].get("S3DataSource", {})
+        found[channel["ChannelName"]] = {
+            **({"ContentType": channel["ContentType"]} if channel.get("ContentType") else {}),
+            "TrainingInputMode": channel.get("InputMode") or mode,
+            "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
+            "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+        }
+    return found
+
+
+def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> dict[str, Any]:
+    """`resourceconfig.json`."""
+    groups = instance_groups(document, hosts)
+    own = next(group for group in groups if host in group["hosts"])
+    return {
+        "current_host": host,
+        "current_instance_type": own["instance_type"],
+        "current_group_name": own["instance_group_name"],
+        "hosts": hosts,
+        "instance_groups": groups,
+        "network_interface_name": "eth0",
+    }
+
+
+def instance_groups(document: dict[str, Any], hosts: list[str]) -> list[dict[str, Any]]:
+    """Which hosts are of which type."""
+    config = document["ResourceConfig"]
+    groups = config.get("InstanceGroups") or [
+        {"InstanceGroupName": _GROUP, **config, "InstanceCount": len(hosts)}
+    ]
+    found: list[dict[str, Any]] = []
+    left = list(hosts)
+    for group in groups:
+        count = int(group["InstanceCount"])
+        found.append(
+            {
+                "instance_group_name": group["InstanceGroupName"],
+                "instance_type": group["InstanceType"],
+                "hosts": left[:count],
+            }
+        )
+        left = left[count:]
+    return found
+
+
+def bring_channels(s3: Any, ml: Path, document: dict[str, Any], number: int, count: int) -> None:
+    """Download every channel of one host.
+
+    Args:
+        number: of the host, from 0.
+        count: of hosts.
+
+    Raises:
+        DownloadFailed: data is not there or cannot be laid out.
+    """
+    for channel in document.get("InputDataConfig") or ():
+        folder = ml / "input" / "data" / channel["ChannelName"]
+        source = channel["DataSource"].get("S3DataSource")
+        if source is None:
+            # A file system of the user's network cannot be reached from here.
+            folder.mkdir(parents=True, exist_ok=True)
+            continue
+        place = Location.parse(source["S3Uri"])
+        if source["S3DataType"] == "ManifestFile":
+            bucket, keys = with_manifest(s3, place)
+        else:
+            bucket, keys = place.bucket, with_prefix(s3, place)
+        if source.get("S3DataDistributionType") == "ShardedByS3Key":
+            keys = share(keys, number, count)
+        bring(s3, bucket, keys, folder, unzip=channel.get("CompressionType") == "Gzip")
+
+
+def checkpoint_folder(ml: Path, config: dict[str, Any]) -> Path | None:
+    """Where checkpoints lie on the instance's disk; None if the path is not below `/opt/ml`."""
+    path = config.get("LocalPath") or _CHECKPOINTS
+    if path != "/opt/ml" and not path.startswith("/opt/ml/"):
+        return None
+    return ml / path.removeprefix("/opt/ml").strip("/")

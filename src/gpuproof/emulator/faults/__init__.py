@@ -1,0 +1,1 @@
+"""Faults on request: what they match, how they answer, and validation."""

@@ -1,0 +1,141 @@
+"""SageMaker's own service model: what a request must look like, and which members an answer has.
+
+The model is the one that ships with the installed botocore, so the emulator is as fresh as the user's boto3. Which
+words AWS uses for a broken constraint is taken from what the service answers. Shapes are `Any` here: botocore's cached
+properties tell a type checker nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, cast
+
+from botocore.loaders import Loader
+from botocore.model import ListShape, MapShape, OperationModel, ServiceModel, StructureShape
+from botocore.validate import ParamValidator
+
+from gpuproof.emulator.protocol import AwsError
+
+_CLASSES = {"L": r"\w", "N": r"\d", "Z": r"\s"}
+
+
+@cache
+def service_model(name: str = "sagemaker") -> ServiceModel:
+    """A service's model in the installed botocore."""
+    return ServiceModel(Loader().load_service_model(name, "service-2"), name)
+
+
+def operation_model(name: str, service: str = "sagemaker") -> OperationModel | None:
+    """One operation's model; None if the service has no such operation."""
+    model = service_model(service)
+    names: list[str] = list(cast(Any, model.operation_names))
+    return model.operation_model(name) if name in names else None
+
+
+def validate(operation: OperationModel, request: Any) -> None:
+    """Check a request against the operation's model, as the service does.
+
+    Raises:
+        AwsError: `ValidationException` with every constraint that is broken.
+    """
+    shape = operation.input_shape
+    if shape is None:
+        return
+    if not isinstance(request, dict):
+        raise AwsError("SerializationException", "The body is not a JSON object.")
+    broken = list(_broken(shape, request, ""))
+    if broken:
+        count = f"{len(broken)} validation error{'s' if len(broken) > 1 else ''} detected"
+        raise AwsError("ValidationException", f"{count}: {'; '.join(broken)}")
+    report = ParamValidator().validate(request, shape)
+    if report.has_errors():
+        raise AwsError("ValidationException", report.generate_report())
+
+
+def fitted(shape: Any, value: Any) -> Any:
+    """The value with nothing in it that the shape does not know; members without a value are left out."""
+    if isinstance(shape, StructureShape):
+        members: dict[str, Any] = cast(Any, shape.members)
+        known = ((name, member) for name, member in members.items() if value.get(name) is not None)
+        return {name: fitted(member, value[name]) for name, member in known}
+    if isinstance(shape, ListShape):
+        return [fitted(shape.member, item) for item in value]
+    if isinstance(shape, MapShape):
+        return {name: fitted(shape.value, item) for name, item in value.items()}
+    return value
+
+
+def _broken(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if isinstance(shape, StructureShape) and isinstance(value, Mapping):
+        yield from _broken_structure(shape, value, path)
+    elif isinstance(shape, ListShape) and isinstance(value, list):
+        yield from _broken_size(shape, len(value), value, path)
+        for number, item in enumerate(value, 1):
+            yield from _broken(shape.member, item, f"{path}.{number}.member")
+    elif isinstance(shape, MapShape) and isinstance(value, Mapping):
+        yield from _broken_size(shape, len(value), value, path)
+        for name, item in value.items():
+            yield from _broken(shape.key, name, path)
+            yield from _broken(shape.value, item, f"{path}.{name}.member")
+    elif isinstance(value, str):
+        yield from _broken_text(shape, value, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _broken_number(shape, value, path)
+
+
+def _broken_structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name in shape.required_members:
+        if value.get(name) is None:
+            yield _said("null", _below(path, name), "Member must not be null")
+    for name, item in value.items():
+        if name in shape.members and item is not None:
+            yield from _broken(shape.members[name], item, _below(path, name))
+
+
+def _broken_text(shape: Any, text: str, path: str) -> Iterator[str]:
+    allowed = getattr(shape, "enum", None)
+    if allowed and text not in allowed:
+        yield _said(text, path, f"Member must satisfy enum value set: [{', '.join(allowed)}]")
+    yield from _broken_size(shape, len(text), text, path)
+    pattern = shape.metadata.get("pattern")
+    if pattern and not _compiled(pattern).fullmatch(text):
+        yield _said(text, path, f"Member must satisfy regular expression pattern: {pattern}")
+
+
+def _broken_size(shape: Any, size: int, value: Any, path: str) -> Iterator[str]:
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if least is not None and size < least:
+        yield _said(value, path, f"Member must have length greater than or equal to {least}")
+    if most is not None and size > most:
+        yield _said(value, path, f"Member must have length less than or equal to {most}")
+
+
+def _broken_number(shape: Any, value: float, path: str) -> Iterator[str]:
+    least, most = shape.metadata.get("min"), shape.metadata.get("max")
+    if least is not None and value < least:
+        yield _said(value, path, f"Member must have value greater than or equal to {least}")
+    if most is not None and value > most:
+        yield _said(value, path, f"Member must have value less than or equal to {most}")
+
+
+def _said(value: Any, path: str, constraint: str) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value)
+    return f"Value '{shown}' at '{path}' failed to satisfy constraint: {constraint}"
+
+
+def _below(path: str, name: str) -> str:
+    small = name[:1].lower() + name[1:]
+    return f"{path}.{small}" if path else small
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # The model's patterns are Java's: \p{L} and its like are what Python does not read. \w also takes the underscore.
+    plain = re.sub(r"\\p\{([A-Z])\w*\}", lambda found: _CLASSES.get(found[1], ""), pattern)
+    try:
+        return re.compile(plain, re.DOTALL)
+    except re.error:
+        return re.compile(".*", re.DOTALL)

@@ -1,0 +1,305 @@
+"""Turns samples into evidence as they come: whose work was it, and what went on while the GPUs waited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuproof.gpu.gpu_stats import Ledger
+from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
+from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading
+from gpuproof.gpu.telemetry import (
+    NVML_NOT_ASKED,
+    Evidence,
+    GpuEvidence,
+    Sample,
+    TreeEvidence,
+    Waiting,
+)
+
+TAKEN_BYTES = 64 * MIB
+"""More memory in use than before the job by this much: somebody took the GPU. A CUDA context alone takes over 100 MiB."""
+TOO_EARLY_FOR_CUDA_S = 1.0
+"""Until so long after its start no script has a CUDA context: the import of torch alone takes longer. NVML itself may
+take seconds to open where the driver's persistence mode is off."""
+_ONE_CORE_TOO_MANY = 1.5
+_ALL_CORES = 0.85
+_MUCH_READ = 100e6
+"""Bytes per second; a default gp3 volume gives 125 MB/s (AWS EBS user guide)."""
+
+
+class Recorder:
+    """Adds up samples; `evidence()` gives the sum so far. Its size does not grow with the length of the run.
+
+    Args:
+        gpus: this machine's GPUs.
+        cpu_count: how many cores the job may use.
+        first_step_s: the first resolution of the series over time.
+    """
+
+    def __init__(
+        self,
+        gpus: tuple[GpuInfo, ...] = (),
+        *,
+        nvml: str = NVML_NOT_ASKED,
+        nvml_reason: str | None = None,
+        driver_version: str | None = None,
+        pids_comparable: bool = False,
+        visible_devices: str | None = None,
+        cpu_count: int = 1,
+        first_step_s: float = 1.0,
+    ) -> None:
+        self._start = Evidence(
+            nvml=nvml,
+            nvml_reason=nvml_reason,
+            driver_version=driver_version,
+            pids_comparable=pids_comparable,
+            visible_devices=visible_devices,
+        )
+        self._gpus = [_GpuRecord(info, first_step_s) for info in gpus]
+        self._waiting = _WaitingRecord(cpu_count)
+        self._tree: TreeEvidence | None = None
+        self._shm: ShmReading | None = None
+        self._seconds = 0.0
+        self._samples = 0
+        self._troubles: list[str] = []
+
+    def add(self, sample: Sample) -> None:
+        """Adds one sample; samples come in the order of their time."""
+        self._samples += 1
+        self._seconds = sample.t
+        pids = sample.tree.pids if sample.tree else frozenset[int]()
+        for record, reading in zip(self._gpus, sample.gpus):
+            record.add(sample.t, sample.dt, reading, pids, sample.strangers)
+        self._add_tree(sample)
+        if sample.shm and (self._shm is None or sample.shm.used > self._shm.used):
+            self._shm = sample.shm
+        own_seen = any(record.own_seen for record in self._gpus)
+        held = [record for record in self._gpus if (record.own_now if own_seen else record.taken_now)]
+        self._waiting.add(sample, [record.utilization_now for record in held])
+
+    def add_trouble(self, words: str) -> None:
+        """Notes once that watching itself went wrong."""
+        if words not in self._troubles and len(self._troubles) < 5:
+            self._troubles.append(words)
+
+    def evidence(self) -> Evidence:
+        """The sum so far."""
+        return replace(
+            self._start,
+            seconds=self._seconds,
+            samples=self._samples,
+            gpus=tuple(record.evidence() for record in self._gpus),
+            tree=self._tree,
+            waiting=self._waiting.waiting(),
+            shm_peak=self._shm,
+            troubles=tuple(self._troubles),
+        )
+
+    def _add_tree(self, sample: Sample) -> None:
+        tree = sample.tree
+        if tree is None:
+            return
+        before = self._tree or TreeEvidence(0, 0.0, 0.0, None, None, 0)
+        # A process that was not waited for takes its counters with it: what was once seen stays.
+        cpu_seconds = max(before.cpu_seconds, tree.cpu_seconds)
+        self._tree = TreeEvidence(
+            peak_rss=max(before.peak_rss, tree.rss),
+            cpu_seconds=cpu_seconds,
+            mean_cores=cpu_seconds / sample.t if sample.t > 0 else 0.0,
+            read_bytes=_most(before.read_bytes, tree.read_bytes),
+            written_bytes=_most(before.written_bytes, tree.written_bytes),
+            peak_processes=max(before.peak_processes, len(tree.processes)),
+        )
+
+
+def idle_memory(*, driver_left_out: bool) -> int:
+    """Bytes in use on a GPU that nobody uses, at most; a CUDA context with its first tensors takes more.
+
+    Args:
+        driver_left_out: whether the driver's own memory, some 300 to 650 MiB, is not counted.
+    """
+    return 256 * MIB if driver_left_out else 1024 * MIB
+
+
+class _GpuRecord:
+    """One GPU's part of the record."""
+
+    def __init__(self, info: GpuInfo, first_step_s: float) -> None:
+        self._sum = GpuEvidence(info)
+        self._own = Ledger(first_step_s)
+        self._device = Ledger(first_step_s)
+        self._own_pids: frozenset[int] = frozenset()
+        self._begun = False
+        self.own_seen = False
+        self.own_now = False
+        self.taken_now = False
+        self.utilization_now: int | None = None
+
+    def evidence(self) -> GpuEvidence:
+        return replace(self._sum, own=self._own.work(), device=self._device.work(), own_seen=self.own_seen)
+
+    def add(
+        self, t: float, dt: float, reading: GpuReading, tree: frozenset[int], strangers: frozenset[int]
+    ) -> None:
+        if reading.error is not None:
+            self._add_failure(t, dt, reading.error)
+            return
+        listed = dict(reading.processes or ())
+        # A process that has just ended may still be listed when it is no longer in the tree.
+        own = frozenset(pid for pid in listed if pid in tree or pid in self._own_pids)
+        others = listed.keys() - own
+        just_left = bool(self._own_pids) and not listed
+        self._add_baseline(t, reading, bool(others))
+        self._sum = replace(
+            self._sum,
+            last_memory=reading.memory_used,
+            readable_s=self._sum.readable_s + dt,
+            lost_at_s=None,
+            processes_listed=self._sum.processes_listed or reading.processes is not None,
+            utilization_known=self._sum.utilization_known or reading.utilization is not None,
+            visible_others_s=self._sum.visible_others_s + (dt if others & strangers else 0.0),
+            hidden_others_s=self._sum.hidden_others_s + (dt if others - strangers else 0.0),
+        )
+        self.own_seen = self.own_seen or bool(own)
+        self.own_now = bool(own)
+        self.taken_now = bool(listed) or self._memory_taken(reading)
+        self.utilization_now = reading.utilization
+        self._own_pids = own
+        self._device.add(
+            t,
+            dt,
+            held=self.taken_now,
+            utilization=reading.utilization,
+            memory=reading.memory_used,
+            power_w=reading.power_w,
+            throttle=reading.throttle,
+        )
+        if own or just_left:
+            self._own.add(
+                t,
+                dt,
+                held=True,
+                utilization=_own_utilization(reading, own, shared=bool(others)),
+                memory=_own_memory(reading, [listed[pid] for pid in own], shared=bool(others)),
+                power_w=reading.power_w,
+                throttle=reading.throttle,
+            )
+        else:
+            self._own.add(t, dt, held=False, utilization=0)
+
+    def _add_failure(self, t: float, dt: float, error: str) -> None:
+        lost_at = self._sum.lost_at_s
+        self._sum = replace(
+            self._sum,
+            unreadable_s=self._sum.unreadable_s + dt,
+            lost_at_s=t if lost_at is None else lost_at,
+            error=error,
+        )
+        self.own_now = self.taken_now = False
+        self.utilization_now = None
+        self._own.skip(dt)
+        self._device.skip(dt)
+
+    def _add_baseline(self, t: float, reading: GpuReading, others: bool) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        self._sum = replace(
+            self._sum,
+            baseline_s=t,
+            baseline_memory=reading.memory_used,
+            baseline_reserved=reading.memory_reserved is not None,
+            others_at_baseline=others,
+        )
+
+    def _memory_taken(self, reading: GpuReading) -> bool:
+        if reading.memory_used is None:
+            return False
+        before = self._sum.baseline_memory or 0
+        if self._sum.baseline_s > TOO_EARLY_FOR_CUDA_S:
+            # The job may have had it already.
+            before = min(before, idle_memory(driver_left_out=self._sum.baseline_reserved))
+        return reading.memory_used - before >= TAKEN_BYTES
+
+
+def _own_utilization(reading: GpuReading, own: frozenset[int], *, shared: bool) -> int | None:
+    """The job's part of a GPU's utilization; `None` where it is shared and the parts are not known."""
+    if not shared or reading.utilization == 0:
+        return reading.utilization
+    if reading.process_utilization is None:
+        return None
+    return min(sum(share for pid, share in reading.process_utilization if pid in own), 100)
+
+
+def _own_memory(reading: GpuReading, own: list[int | None], *, shared: bool) -> int | None:
+    known = [memory for memory in own if memory]
+    if known and len(known) == len(own):
+        return sum(known)
+    return None if shared else reading.memory_used
+
+
+class _WaitingRecord:
+    """What went on while the job's GPUs waited."""
+
+    def __init__(self, cpu_count: int) -> None:
+        self._sum = Waiting(cpu_count=cpu_count)
+        self._core_seconds: dict[tuple[int, str], tuple[float, float]] = {}
+        self._saturated_s = 0.0
+        self._read = 0.0
+        self._cores_s = 0.0
+        self._measured_s = 0.0
+
+    def waiting(self) -> Waiting:
+        busiest = max(self._core_seconds.items(), key=lambda item: item[1][0], default=None)
+        total = replace(
+            self._sum,
+            saturated=self._saturated_s / self._sum.one_core_s if self._sum.one_core_s else 0.0,
+            read_rate=self._read / self._sum.disk_s if self._sum.disk_s else 0.0,
+            mean_cores=self._cores_s / self._measured_s if self._measured_s else 0.0,
+        )
+        if busiest is None:
+            return total
+        (pid, name), (seconds, cores_seconds) = busiest
+        return replace(
+            total,
+            busiest_pid=pid,
+            busiest_name=name,
+            busiest_cores=cores_seconds / seconds if seconds else 0.0,
+        )
+
+    def add(self, sample: Sample, utilizations: list[int | None]) -> None:
+        known = [utilization for utilization in utilizations if utilization is not None]
+        if not known:
+            return
+        waited = sample.dt * (1 - min(sum(known) / len(known), 100) / 100)
+        self._sum = replace(
+            self._sum, held_s=self._sum.held_s + sample.dt, waiting_s=self._sum.waiting_s + waited
+        )
+        if sample.cpu is None or waited <= 0:
+            return
+        self._measured_s += waited
+        self._cores_s += waited * sample.cpu.cores
+        rate = sample.read_rate or 0.0
+        if sample.cpu.waits_for_disk or rate >= _MUCH_READ:
+            self._sum = replace(self._sum, disk_s=self._sum.disk_s + waited)
+            self._read += waited * rate
+        if self._sum.cpu_count > 1 and sample.cpu.cores >= _ALL_CORES * self._sum.cpu_count:
+            self._sum = replace(self._sum, all_cores_s=self._sum.all_cores_s + waited)
+            return
+        busiest = sample.cpu.busiest
+        if busiest and ONE_CORE <= busiest.cores <= _ONE_CORE_TOO_MANY:
+            self._sum = replace(self._sum, one_core_s=self._sum.one_core_s + waited)
+            self._saturated_s += waited * max(sample.cpu.saturated, 1)
+            self._add_busiest(busiest, waited)
+
+    def _add_busiest(self, busiest: BusyProcess, waited: float) -> None:
+        key = (busiest.pid, busiest.name)
+        seconds, cores_seconds = self._core_seconds.get(key, (0.0, 0.0))
+        self._core_seconds[key] = (seconds + waited, cores_seconds + waited * busiest.cores)
+        if len(self._core_seconds) > 64:
+            # Workers that come and go must not pile up: the one that mattered least is let go.
+            del self._core_seconds[min(self._core_seconds, key=lambda one: self._core_seconds[one][0])]
+
+
+def _most(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)

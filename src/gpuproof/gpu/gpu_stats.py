@@ -1,0 +1,159 @@
+"""Adds up one GPU's readings as they come, in memory that does not grow with the length of the run."""
+
+from __future__ import annotations
+
+from gpuproof.gpu.telemetry import Series, Work
+
+BUCKETS = 120
+"""A series has at most this many values; twice the time then goes into each."""
+
+
+class Ledger:
+    """Adds up the work of one GPU; `work()` gives the sum so far."""
+
+    def __init__(self, first_step_s: float) -> None:
+        self._series = SeriesBuilder(first_step_s)
+        self._held_s = 0.0
+        self._busy_s = 0.0
+        self._unclear_s = 0.0
+        self._first_use: float | None = None
+        self._last_use: float | None = None
+        # Seconds spent at each percentage since the first use. Idle seconds wait in `_since_use_s` until the next use
+        # shows that they lie inside the active window.
+        self._seconds_at = [0.0] * 101
+        self._since_use_s = 0.0
+        self._peak_memory: int | None = None
+        self._power_s = 0.0
+        self._power_ws = 0.0
+        self._max_power: float | None = None
+        self._working_s = 0.0
+        self._throttle_s: dict[str, float] = {}
+
+    def add(
+        self,
+        t: float,
+        dt: float,
+        *,
+        held: bool,
+        utilization: int | None,
+        memory: int | None = None,
+        power_w: float | None = None,
+        throttle: tuple[str, ...] | None = None,
+    ) -> None:
+        """Adds the last `dt` seconds.
+
+        Args:
+            held: somebody whose ledger this is had the GPU.
+            utilization: percent that the GPU worked for them; `None` where it worked and nobody can say for whom.
+        """
+        self._series.add(dt, utilization)
+        if held:
+            self._held_s += dt
+            self._peak_memory = _larger(self._peak_memory, memory)
+            self._add_power(dt, power_w)
+        if utilization is None:
+            self._unclear_s += dt
+        elif utilization > 0:
+            self._add_use(t, dt, min(utilization, 100), throttle or ())
+        elif self._first_use is not None:
+            self._since_use_s += dt
+
+    def skip(self, dt: float) -> None:
+        """Passes over `dt` seconds in which nothing could be read."""
+        self._series.add(dt, None)
+
+    def work(self) -> Work:
+        """The sum so far."""
+        window_s = sum(self._seconds_at)
+        return Work(
+            held_s=self._held_s,
+            busy_s=self._busy_s,
+            unclear_s=self._unclear_s,
+            first_use_s=self._first_use,
+            last_use_s=self._last_use,
+            mean_utilization=100 * self._busy_s / window_s if window_s else None,
+            p90_utilization=_percentile(self._seconds_at, 0.9) if window_s else None,
+            peak_memory=self._peak_memory,
+            mean_power_w=self._power_ws / self._power_s if self._power_s else None,
+            max_power_w=self._max_power,
+            throttle=tuple(
+                (reason, seconds / self._working_s) for reason, seconds in sorted(self._throttle_s.items())
+            )
+            if self._working_s
+            else (),
+            series=self._series.series(),
+        )
+
+    def _add_use(self, t: float, dt: float, utilization: int, throttle: tuple[str, ...]) -> None:
+        if self._first_use is None:
+            self._first_use = t
+        self._last_use = t
+        self._busy_s += dt * utilization / 100
+        self._seconds_at[0] += self._since_use_s
+        self._since_use_s = 0.0
+        self._seconds_at[utilization] += dt
+        self._working_s += dt
+        for reason in throttle:
+            self._throttle_s[reason] = self._throttle_s.get(reason, 0.0) + dt
+
+    def _add_power(self, dt: float, power_w: float | None) -> None:
+        if power_w is None:
+            return
+        self._power_s += dt
+        self._power_ws += dt * power_w
+        self._max_power = power_w if self._max_power is None else max(self._max_power, power_w)
+
+
+class SeriesBuilder:
+    """Means over equal steps of time; when there are `BUCKETS` steps, neighbours merge and the steps double."""
+
+    def __init__(self, first_step_s: float) -> None:
+        self._step = first_step_s
+        # For each step: seconds with a known value, and value times seconds.
+        self._known = [0.0]
+        self._sums = [0.0]
+        self._filled = 0.0
+
+    def add(self, seconds: float, value: float | None) -> None:
+        """Adds `seconds` with one value, over as many steps as they take."""
+        while seconds > 1e-9:
+            part = min(seconds, self._step - self._filled)
+            if value is not None:
+                self._known[-1] += part
+                self._sums[-1] += part * value
+            self._filled += part
+            seconds -= part
+            if self._filled >= self._step - 1e-9:
+                self._begin_step()
+
+    def series(self) -> Series:
+        """The means so far; the last step may not be full."""
+        count = len(self._known) if self._filled > 0 else len(self._known) - 1
+        values = [total / known if known else None for known, total in zip(self._known, self._sums)]
+        return Series(self._step, tuple(values[:count]))
+
+    def _begin_step(self) -> None:
+        self._filled = 0.0
+        if len(self._known) >= BUCKETS:
+            self._known = [a + b for a, b in zip(self._known[::2], self._known[1::2])]
+            self._sums = [a + b for a, b in zip(self._sums[::2], self._sums[1::2])]
+            self._step *= 2
+        self._known.append(0.0)
+        self._sums.append(0.0)
+
+
+def _percentile(seconds_at: list[float], share: float) -> float:
+    """The smallest percentage at or below which the GPU was for `share` of the time."""
+    wanted = share * sum(seconds_at) - 1e-9
+    passed = 0.0
+    for percent, seconds in enumerate(seconds_at):
+        passed += seconds
+        if passed >= wanted:
+            return float(percent)
+    return 100.0
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b)

@@ -1,0 +1,212 @@
+"""Changing a job by the command line's flags, which win over the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuproof.errors import UsageError
+from gpuproof.jobs.local_paths import absolute, anchor
+from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.jobs.validation_errors import InvalidDescription, Problem
+
+JobType = TypeVar("JobType", bound=Job)
+
+_FLAGS: dict[str, str] = {
+    "name": "--name",
+    "inputs": "--input",
+    "hyperparameters": "-p",
+    "environment": "--env",
+    "instance_type": "--instance-type",
+    "instance_count": "--instance-count",
+    "resources": "--gpu",
+    "max_duration": "--max-duration",
+    "require_gpu": "--require-gpu",
+    "arguments": "the arguments after --",
+    "framework": "--framework",
+    "framework_version": "--framework-version",
+    "image": "--image",
+    "fallbacks": "--fallback",
+    "tags": "--tag",
+}
+_NAMED = ("-p", "--env", "--input", "--tag")
+_FLAGS_BELOW: dict[tuple[str, ...], str] = {
+    ("resources", "region"): "--region",
+    ("resources", "spot"): "--spot",
+    ("sagemaker", "role"): "--role",
+    ("sagemaker", "bucket"): "--bucket",
+    ("sagemaker", "max_wait"): "--max-wait",
+    ("sagemaker", "keep_alive"): "--keep-alive",
+}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the flags say; None and empty mean that a flag was not given.
+
+    Args:
+        name: the job's name.
+        inputs: each `CHANNEL=SOURCE`; for a processing job `PATH=SOURCE`.
+        hyperparameters: each `NAME=VALUE`; a value that is JSON is taken as JSON, else as text.
+        environment: each `NAME=VALUE`.
+        instance_type: takes the place of the GPU that the file asks for.
+        instance_count: how many hosts.
+        gpu: takes the place of the instance type that the file names.
+        max_duration: as in `8h`.
+        require_gpu: whether running without a GPU is an error.
+        arguments: take the place of the file's arguments.
+        framework: what the script is written with.
+        framework_version: its version.
+        image: the container image.
+        region: the AWS region.
+        spot: whether spot capacity will do.
+        fallbacks: instance types to try in order, in place of the file's.
+        tags: each `KEY=VALUE`.
+        role: the role that the job runs as on SageMaker.
+        bucket: for code and results.
+        max_wait: with spot, for waiting and running together; as in `12h`.
+        keep_alive: how long a warm pool stays; as in `15min`.
+    """
+
+    name: str | None = None
+    inputs: Sequence[str] = ()
+    hyperparameters: Sequence[str] = ()
+    environment: Sequence[str] = ()
+    instance_type: str | None = None
+    instance_count: int | None = None
+    gpu: str | None = None
+    max_duration: str | None = None
+    require_gpu: bool | None = None
+    arguments: Sequence[str] | None = None
+    framework: str | None = None
+    framework_version: str | None = None
+    image: str | None = None
+    region: str | None = None
+    spot: bool | None = None
+    fallbacks: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    role: str | None = None
+    bucket: str | None = None
+    max_wait: str | None = None
+    keep_alive: str | None = None
+
+
+def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
+    """The job as the flags change it.
+
+    Args:
+        job: as it was read.
+        changes: the flags.
+        folder: the current directory, where the flags' relative paths begin.
+
+    Raises:
+        UsageError: a flag says something impossible; the message names the flag.
+    """
+    data = {**dict(job), **_plain_changes(changes)}
+    if changes.inputs:
+        data["inputs"] = _inputs(job, _sources(changes.inputs, folder))
+    if changes.hyperparameters:
+        if not isinstance(job, TrainingJob):
+            raise UsageError(
+                "-p: a processing job has no hyperparameters", "pass arguments after --, as in -- --epochs 5"
+            )
+        given = _pairs("-p", changes.hyperparameters, "epochs=5")
+        data["hyperparameters"] = {
+            **job.hyperparameters,
+            **{key: _json_or_text(text) for key, text in given.items()},
+        }
+    if changes.environment:
+        data["environment"] = {
+            **job.environment,
+            **_pairs("--env", changes.environment, "TF_CPP_MIN_LOG_LEVEL=1"),
+        }
+    if changes.tags:
+        data["tags"] = {**job.tags, **_pairs("--tag", changes.tags, "project=cats")}
+    if changes.instance_type is not None:
+        data["resources"] = job.resources.model_copy(update={"gpu": None, "gpu_memory": None})
+    data["resources"] = _with(data["resources"], region=changes.region, spot=changes.spot)
+    data["sagemaker"] = _with(
+        job.sagemaker,
+        role=changes.role,
+        bucket=changes.bucket,
+        max_wait=changes.max_wait,
+        keep_alive=changes.keep_alive,
+    )
+    if changes.gpu is not None:
+        asked: dict[str, Any] = {**dict(data["resources"]), "gpu": changes.gpu}
+        data["resources"] = asked
+        data["instance_type"] = changes.instance_type
+    try:
+        return anchor(type(job).model_validate(data), folder)
+    except InvalidDescription as error:
+        raise UsageError("\n".join(_sentence(problem) for problem in error.problems)) from None
+
+
+def _plain_changes(changes: Changes) -> dict[str, Any]:
+    given = {
+        "name": changes.name,
+        "instance_type": changes.instance_type,
+        "instance_count": changes.instance_count,
+        "max_duration": changes.max_duration,
+        "require_gpu": changes.require_gpu,
+        "arguments": None if changes.arguments is None else tuple(changes.arguments),
+        "framework": changes.framework,
+        "framework_version": changes.framework_version,
+        "image": changes.image,
+        "fallbacks": tuple(changes.fallbacks) or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _with(part: Any, **given: Any) -> Any:
+    """A part of the job with what the flags say of it, to be read again; the part itself where they say nothing."""
+    said = {key: value for key, value in given.items() if value is not None}
+    return {**dict(part), **said} if said else part
+
+
+def _pairs(flag: str, texts: Sequence[str], example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} '{text}' is not NAME=VALUE", f"write, for example, {flag} {example}")
+        pairs[key] = value
+    return pairs
+
+
+def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
+    pairs = _pairs("--input", texts, "training=./data")
+    return {
+        key: absolute(place, folder) if place and "://" not in place else place
+        for key, place in pairs.items()
+    }
+
+
+def _inputs(job: Job, sources: dict[str, str]) -> dict[str, Any]:
+    """The job's inputs with other sources; one that a processing job has already keeps its path."""
+    if isinstance(job, TrainingJob):
+        return {**job.inputs, **sources}
+    mounts = {key: mount.model_dump() for key, mount in job.inputs.items()}
+    return {**mounts, **{key: {**mounts.get(key, {}), "source": source} for key, source in sources.items()}}
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+
+
+def _sentence(problem: Problem) -> str:
+    flag = _flag_of(problem)
+    inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in _NAMED else ""
+    return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
+
+
+def _flag_of(problem: Problem) -> str:
+    keys = tuple(str(key) for key in problem.path[:2])
+    below = _FLAGS_BELOW.get(keys) if len(keys) > 1 else None
+    return below or (_FLAGS.get(keys[0], "") if keys else "")

@@ -1,0 +1,343 @@
+"""The source tree: which files travel with a job, and how they get to where it runs."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".gpuproofignore"
+"""Lists what stays at home, in gitignore's syntax; `!name` brings along what would stay by itself."""
+
+LIMIT_FILES = 10_000
+LIMIT_BYTES = 500 * 2**20
+
+# What tools make again by themselves, and what belongs to this computer alone.
+LEFT_OUT = (
+    *(".git", ".hg", ".svn", ".DS_Store"),
+    *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
+    *("node_modules", ".ipynb_checkpoints"),
+)
+# Files that tell a virtual environment (PEP 405) and a conda environment, whatever they are called.
+_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
+# What `gpuproof pull` leaves beside a job: a folder of the run's name, with these in it.
+_PULLED = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
+_PULLED_MARKS = ("verdict.json", "algo-1.log")
+_MOST_TO_COMPARE = 2_000
+_FICLONE = 0x40049409  # ioctl_ficlone(2)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file that travels.
+
+    Args:
+        relative: its name relative to the tree's root, with slashes.
+        size: in bytes.
+        mode: its permission bits.
+        target: what it names, for a symbolic link that leads to somewhere inside the tree; it stays a link.
+    """
+
+    relative: str
+    size: int
+    mode: int
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """The files that travel with a job.
+
+    Args:
+        root: the source folder, absolute.
+        files: sorted by folder and name.
+        total_bytes: the sum of their sizes.
+        empty_folders: folders without files, relative to the root.
+        note: what a person should know about the choice.
+    """
+
+    root: Path
+    files: tuple[SourceFile, ...]
+    total_bytes: int
+    empty_folders: tuple[str, ...] = ()
+    note: str | None = None
+
+
+def collect(
+    source_dir: Path,
+    entry_point: str,
+    *,
+    exclude: Collection[Path] = (),
+    limit_files: int = LIMIT_FILES,
+    limit_bytes: int = LIMIT_BYTES,
+) -> SourceTree:
+    """Lists what travels with a job: its source folder without what tools make again by themselves.
+
+    A symbolic link to something inside the folder stays a link; one that leads out is followed. Where the source
+    folder is `/`, the home folder or the folder for temporary files, the entry point travels alone.
+
+    Args:
+        source_dir: the source folder.
+        entry_point: the script, relative to it; it travels whatever the rules say.
+        exclude: files and folders that reach the job in another way, such as its inputs.
+        limit_files: how many files may travel.
+        limit_bytes: how many bytes may travel.
+
+    Raises:
+        UsageError: the entry point is not there, a file cannot be read, or a limit is passed.
+    """
+    root = source_dir.absolute()
+    script = root / entry_point
+    if not script.is_file():
+        raise _no_entry_point(root, entry_point)
+    if _holds_more_than_a_job(root):
+        alone = _source_file(script, entry_point)
+        note = f"{root} is not a folder for one job alone, so only {entry_point} goes along: set source_dir to change that"
+        return SourceTree(root, (alone,), alone.size, note=note)
+    excluded = {os.path.normpath(path.absolute()) for path in exclude} | {
+        os.path.realpath(path) for path in exclude
+    }
+    walk = _Walk(root, frozenset(excluded), _rules(root))
+    chosen: dict[str, SourceFile] = {}
+    total = 0
+    for file in walk.files():
+        chosen[file.relative] = file
+        total += file.size
+        if len(chosen) > limit_files or total > limit_bytes:
+            raise _too_much(root, chosen.values(), limit_files, limit_bytes)
+    name = os.path.normpath(entry_point)
+    if name not in chosen:
+        chosen[name] = _source_file(script, name)
+        total += chosen[name].size
+    return SourceTree(root, tuple(chosen.values()), total, tuple(walk.empty_folders))
+
+
+def copy_to(tree: SourceTree, destination: Path) -> None:
+    """Copies a tree into a folder, sharing the content where the file system can; permissions stay.
+
+    Args:
+        destination: made if need be.
+
+    Raises:
+        OSError: a file could not be read or written; what was copied until then stays.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    made = {""}
+    for file in tree.files:
+        folder = file.relative.rpartition("/")[0]
+        if folder not in made:
+            (destination / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
+        target = destination / file.relative
+        if file.target is not None:
+            target.symlink_to(file.target)
+            continue
+        _copy_content(tree.root / file.relative, target)
+        # The run may replace and delete its own copies, whatever the originals allow.
+        target.chmod(file.mode | stat.S_IRUSR | stat.S_IWUSR)
+    for folder in tree.empty_folders:
+        (destination / folder).mkdir(parents=True, exist_ok=True)
+
+
+class _Walk:
+    """One pass over a source folder.
+
+    Args:
+        root: absolute.
+        exclude: paths that stay at home, as given and with links resolved.
+        stays: whether something stays at home, by its relative name (with a slash at the end of a folder's).
+    """
+
+    def __init__(self, root: Path, exclude: frozenset[str], stays: Callable[[str], bool]) -> None:
+        self.empty_folders: list[str] = []
+        self._root = root
+        self._real_root = os.path.realpath(root)
+        self._exclude = exclude - {str(root), self._real_root}
+        self._stays = stays
+
+    def files(self) -> Iterator[SourceFile]:
+        """The files, folder by folder in the order of their names."""
+        return self._folder("", frozenset())
+
+    def _folder(self, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[SourceFile]:
+        path = self._root / prefix
+        try:
+            status = path.stat()
+            with os.scandir(path) as scan:
+                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        here = (status.st_dev, status.st_ino)
+        if here in above:
+            return  # a link that leads back to a folder around it
+        if prefix and not entries:
+            self.empty_folders.append(prefix)
+        for entry in entries:
+            yield from self._entry(entry, f"{prefix}/{entry.name}" if prefix else entry.name, above | {here})
+
+    def _entry(
+        self, entry: os.DirEntry[str], name: str, above: frozenset[tuple[int, int]]
+    ) -> Iterator[SourceFile]:
+        is_link = entry.is_symlink()
+        if entry.path in self._exclude or (is_link and os.path.realpath(entry.path) in self._exclude):
+            return
+        try:
+            is_folder, is_file = entry.is_dir(), entry.is_file()
+        except OSError:
+            return  # links in a circle
+        if self._stays(f"{name}/" if is_folder else name):
+            return
+        if is_link and (target := self._inside(Path(entry.path))) is not None:
+            yield SourceFile(name, 0, 0o777, target)
+        elif is_folder:
+            yield from self._folder(name, above)
+        elif is_file:
+            yield _source_file(Path(entry.path), name)
+
+    def _inside(self, link: Path) -> str | None:
+        """What a link in the tree names, relative to the link; None where that is outside or not there."""
+        target = os.path.normpath(link.parent / link.readlink())
+        # A link that was found behind one that leads out would not hold where the job runs.
+        if not _is_below(os.path.realpath(link.parent), self._real_root) or not link.exists():
+            return None
+        return os.path.relpath(target, link.parent) if _is_below(target, str(self._root)) else None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _source_file(path: Path, name: str) -> SourceFile:
+    try:
+        status = path.stat()
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return SourceFile(name, status.st_size, stat.S_IMODE(status.st_mode))
+
+
+def _rules(root: Path) -> Callable[[str], bool]:
+    """Whether something stays at home, by its relative name."""
+    spec = _ignore_spec(root / IGNORE_FILE)
+
+    def stays(name: str) -> bool:
+        asked = None if spec is None else spec.check_file(name).include
+        if asked is not None:
+            return asked
+        base = name.rstrip("/").rpartition("/")[2]
+        if any(fnmatchcase(base, pattern) for pattern in LEFT_OUT):
+            return True
+        if not name.endswith("/"):
+            return False
+        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED.fullmatch(base) else ()))
+        return any((root / name / mark).exists() for mark in marks)
+
+    return stays
+
+
+def _ignore_spec(path: Path) -> GitIgnoreSpec | None:
+    try:
+        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    from pathspec import GitIgnoreSpec  # 50 ms, and most jobs have no such file
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise UsageError(
+            f"{path} has a line that is no pattern: {error}.", "Write it as in a .gitignore."
+        ) from error
+
+
+def _holds_more_than_a_job(folder: Path) -> bool:
+    shared = [os.sep, tempfile.gettempdir(), os.path.expanduser("~")]  # noqa: PTH111 - never fails
+    return os.path.realpath(folder) in {os.path.realpath(path) for path in shared}
+
+
+def _copy_content(source: Path, target: Path) -> None:
+    if sys.platform == "linux" and _clone(source, target):
+        return
+    shutil.copyfile(source, target)
+
+
+def _clone(source: Path, target: Path) -> bool:
+    """Whether the target now shares the source's blocks, as Btrfs and XFS can have it."""
+    with source.open("rb") as read, target.open("wb") as written:
+        try:
+            fcntl.ioctl(written, _FICLONE, read.fileno())
+        except OSError:
+            return False
+    return True
+
+
+def _no_entry_point(root: Path, entry_point: str) -> UsageError:
+    if not root.is_dir():
+        return UsageError(f"There is no source folder {root}.", "Correct source_dir.")
+    from gpuproof.jobs.validation_errors import did_you_mean  # only for an error
+
+    try:
+        seen = [
+            file.relative for file in islice(_Walk(root, frozenset(), _rules(root)).files(), _MOST_TO_COMPARE)
+        ]
+    except UsageError:
+        seen = []
+    elsewhere = [name for name in seen if Path(name).name == Path(entry_point).name]
+    hint = f"; did you mean '{elsewhere[0]}'?" if elsewhere else did_you_mean(entry_point, seen)
+    what = "a folder, not a script" if (root / entry_point).is_dir() else "not there"
+    return UsageError(f"The entry point {entry_point} is {what} in {root}{hint}")
+
+
+def _unreadable(path: Path, error: OSError) -> UsageError:
+    reason = (error.strerror or str(error)).lower()
+    return UsageError(
+        f"{str(path)!r} cannot be sent along with the job: {reason}.",
+        f"Make it readable, or name it in {IGNORE_FILE} if the job can do without.",
+    )
+
+
+def _too_much(root: Path, files: Collection[SourceFile], limit_files: int, limit_bytes: int) -> UsageError:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in files:
+        top, slash, _ = file.relative.partition("/")
+        counts[top + slash] += 1
+        sizes[top + slash] += file.size
+    too_many = len(files) > limit_files
+    largest = [
+        name
+        for name, _ in (counts if too_many else sizes).most_common()
+        if name.endswith("/") or not too_many
+    ]
+    shown = [f"{name!r} ({counts[name]:,} files, {_mebibytes(sizes[name])})" for name in largest[:3]]
+    limit = f"{limit_files:,} files" if too_many else _mebibytes(limit_bytes)
+    return UsageError(
+        f"{root} holds more than {limit}, and all of it would be sent along with the job. "
+        f"The largest seen: {', '.join(shown) or 'files of the folder itself'}.",
+        f"Set source_dir to a smaller folder, or write a line such as {(largest or ['data/'])[0]} into "
+        f"{root / IGNORE_FILE}. Data goes in as an input: --input training=FOLDER.",
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"

@@ -1,0 +1,205 @@
+"""The mappings inside a job: resources, distribution, checkpoint, what to do with an unused GPU, mounts."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    model_validator,
+)
+
+from gpuproof.jobs import validators
+from gpuproof.jobs.validation_errors import FieldError
+from gpuproof.units import CountRange, Duration, GpuRequest, MemoryRange, Money
+
+PathText = Annotated[str, BeforeValidator(validators.text_of_path)]
+"""A local path, which Python may give as a `pathlib.Path`."""
+
+Place = Annotated[PathText, AfterValidator(validators.check_place)]
+"""A local folder or file, or an `s3://` address."""
+
+
+class Part(BaseModel):
+    """A mapping that takes no keys but its own."""
+
+    # Deferred: importing this room builds no model, and using one builds it alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Resources(Part):
+    """What the job needs, for GPUproof to choose an instance type by."""
+
+    gpu: GpuRequest | None = Field(
+        default=None, description="GPU models and how many on each host, as in A10G:1."
+    )
+    gpu_memory: MemoryRange | None = Field(
+        default=None, description="Memory of each GPU; 24GiB+ means at least that."
+    )
+    memory: MemoryRange | None = Field(
+        default=None, description="Main memory of each host; 32GiB+ means at least that."
+    )
+    cpus: CountRange | None = Field(default=None, description="vCPUs of each host; 8.. means 8 or more.")
+    max_price: Money | None = Field(
+        default=None, description="Most that one host may cost, in US dollars per hour."
+    )
+    region: Annotated[str, AfterValidator(validators.check_region)] | None = Field(
+        default=None,
+        description="AWS region; without it, the one that your AWS configuration names.",
+        examples=["us-east-1", "eu-central-1"],
+        json_schema_extra={"pattern": validators.REGION},
+    )
+    spot: StrictBool = Field(
+        default=False, description="Whether spot capacity will do: cheaper, and may be taken away."
+    )
+
+
+class Switch(Part):
+    """A way to distribute training, on or off."""
+
+    enabled: StrictBool = Field(default=True, description="Whether to launch this way.")
+
+
+class Mpi(Switch):
+    """Launch with mpirun."""
+
+    processes_per_host: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        default=None, description="Processes on each host; without it, one for each GPU, or one."
+    )
+    custom_mpi_options: str = Field(default="", description="Further options of mpirun, as one line.")
+
+
+class Distribution(Part):
+    """How one job becomes several processes; the keys are the SageMaker SDK's."""
+
+    foreign_keys: ClassVar[dict[str, str]] = {
+        "pytorchddp": "write torch_distributed",
+        "smdistributed": "write torch_distributed, or mpi",
+    }
+
+    torch_distributed: Switch | None = Field(
+        default=None, description="Launch with torchrun: one process for each GPU."
+    )
+    mpi: Mpi | None = Field(default=None, description="Launch with mpirun.")
+    parameter_server: Switch | None = Field(
+        default=None, description="TensorFlow parameter servers: TF_CONFIG on each host."
+    )
+    multi_worker_mirrored_strategy: Switch | None = Field(
+        default=None, description="TensorFlow MultiWorkerMirroredStrategy: TF_CONFIG on each host."
+    )
+
+    @property
+    def chosen(self) -> str | None:
+        """The one way that is on, or None."""
+        return next(iter(self._enabled()), None)
+
+    @model_validator(mode="after")
+    def _one_at_a_time(self) -> Distribution:
+        enabled = self._enabled()
+        if len(enabled) > 1:
+            raise FieldError(
+                (enabled[1],), f"only one way can be enabled at a time, and {enabled[0]} is on too"
+            )
+        return self
+
+    def _enabled(self) -> list[str]:
+        ways = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return [name for name, way in ways if way is not None and way.enabled]
+
+
+def _read_checkpoint(value: Any) -> Any:
+    value = validators.text_of_path(value)
+    if not isinstance(value, str):
+        return value
+    return {"s3": value} if validators.is_s3(value) else {"path": value}
+
+
+class Checkpoint(Part):
+    """Where checkpoints outlive the job: mounted at /opt/ml/checkpoints, offered again on the next attempt."""
+
+    path: Place | None = Field(
+        default=None, description="A folder on this machine.", examples=["./checkpoints"]
+    )
+    s3: Place | None = Field(default=None, description="An S3 prefix.", examples=["s3://bucket/checkpoints"])
+
+    @model_validator(mode="after")
+    def _each_in_its_place(self) -> Checkpoint:
+        if self.path and validators.is_s3(self.path):
+            raise FieldError(("path",), f"'{self.path}' is on S3: write it under the key s3")
+        if self.s3 and not validators.is_s3(self.s3):
+            raise FieldError(("s3",), f"'{self.s3}' is not on S3: write it under the key path")
+        if not self.path and not self.s3:
+            raise ValueError("it names no place: write a folder or an s3:// address")
+        return self
+
+
+def _read_action(value: Any) -> Any:
+    return {"action": value} if isinstance(value, str) else value
+
+
+class IfGpuUnused(Part):
+    """What happens to a job that has a GPU and does not touch it."""
+
+    action: Literal["stop", "fail", "warn"] = Field(
+        description="stop ends the job, fail ends it and counts it as failed, warn only says so."
+    )
+    grace: Duration = Field(
+        default=Duration(300),
+        description="How long the job may go without touching its GPU.",
+        json_schema_extra={"default": "5min"},
+    )
+
+
+class Mount(Part):
+    """An input of a processing job: what is mounted, and where."""
+
+    source: Place = Field(description="A local folder or file, or an s3:// address.", examples=["./data"])
+    path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
+        description="Where the job finds it.", examples=["/opt/ml/processing/input/data"]
+    )
+
+
+class Outlet(Part):
+    """An output of a processing job: where the job writes, and where that goes."""
+
+    path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
+        description="Where the job writes.", examples=["/opt/ml/processing/output"]
+    )
+    destination: Place | None = Field(
+        default=None,
+        description="A local folder or an s3:// address; without it, the files stay with the run.",
+    )
+
+
+def read_mounts(value: Any) -> Any:
+    """The short forms of a processing job's inputs in full, under the same keys."""
+    return _read_each(value, "source", "input")
+
+
+def read_outlets(value: Any) -> Any:
+    """The short forms of a processing job's outputs in full, under the same keys."""
+    return _read_each(value, "destination", "output")
+
+
+def _read_each(value: Any, place: str, folder: str) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _in_full(key, item, place, folder) for key, item in value.items()}
+
+
+def _in_full(key: Any, item: Any, place: str, folder: str) -> Any:
+    item = validators.text_of_path(item)
+    path = key if "/" in str(key) else str(PurePosixPath(validators.PROCESSING_ROOT, folder, str(key)))
+    if item is None or isinstance(item, str):
+        return {"path": path, place: item}
+    return {"path": path, **item} if isinstance(item, dict) else item
+
+
+CheckpointField = Annotated[Checkpoint, BeforeValidator(_read_checkpoint)]
+IfGpuUnusedField = Annotated[IfGpuUnused, BeforeValidator(_read_action)]

@@ -1,0 +1,124 @@
+"""Reading a whole `gpuproof.yaml`: every job, or every problem with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.jobs import yaml_reader
+from gpuproof.jobs.file_hints import is_file, is_folder, near_file
+from gpuproof.jobs.local_paths import anchor
+from gpuproof.jobs.spec import Job
+from gpuproof.jobs.validation_errors import InvalidDescription, KeyPath, Problem, did_you_mean, dotted, shown
+from gpuproof.jobs.yaml_reader import MAX_BYTES, Fault, Mark
+from gpuproof.jobs.yaml_sections import MODELS, Section, split
+
+_AS_WRITTEN = ("name", "framework_version", "image")
+_AS_WRITTEN_BELOW = ("environment", "tags", "arguments")
+"""Where a number is text as it was written: `framework_version: 2.10` is 2.10 and not 2.1."""
+
+
+def read_description(file: Path) -> dict[str, Job]:
+    """Every job of a file, by its key (or its name, where the file is one job), with absolute paths.
+
+    Raises:
+        UsageError: the file cannot be read.
+        InvalidJob: one message with every problem of the file, sorted by line.
+    """
+    try:
+        with file.open("rb") as stream:
+            document = yaml_reader.read(stream.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    faults = list(document.faults)
+    jobs: dict[str, Job] = {}
+    if document.data is not None or not faults:
+        sections, more = split(document)
+        faults += more
+        for section in sections:
+            job, more = _job(section, file.parent.absolute())
+            faults += more
+            if job is not None:
+                jobs[section.key or job.name] = job
+    if faults:
+        lines = sorted({(fault.line, fault.text) for fault in faults})
+        raise InvalidJob("\n".join(f"{file}:{line}: {text}" for line, text in lines))
+    return jobs
+
+
+def _job(section: Section, folder: Path) -> tuple[Job | None, list[Fault]]:
+    """The job with its paths absolute, or everything that is wrong with it."""
+    job, problems = _validated(section, folder)
+    return job, [Fault(section.line(problem.path), _sentence(problem, section)) for problem in problems]
+
+
+def _validated(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
+    kind = section.data.get("kind", "training")
+    if kind not in tuple(MODELS):
+        near = did_you_mean(str(kind), MODELS)
+        rest = f" must be 'training' or 'processing', not {shown(kind)}{near}"
+        return None, [Problem(("kind",), "'kind'", rest)]
+    data, as_written = _as_written(section)
+    surprises = {
+        path: Problem(path, f"'{dotted(path)}'", f": {mark.surprise}")
+        for path, mark in section.marks.items()
+        if mark.surprise and path not in as_written
+    }
+    try:
+        job = anchor(MODELS[kind].model_validate(data), folder)
+    except InvalidDescription as error:
+        others = [problem for problem in error.problems if problem.path not in surprises]
+        return None, [*surprises.values(), *others]
+    return job, [*surprises.values(), *_missing_files(job)]
+
+
+def _missing_files(job: Job) -> list[Problem]:
+    """What the job cannot start without; its data is looked for later, since flags may name other data."""
+    source = Path(job.source_dir)
+    if not is_folder(source):
+        return [Problem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
+    script = source / job.entry_point
+    if is_file(script):
+        return []
+    rest = f": there is no file {job.entry_point} in {source}{near_file(script)}"
+    return [Problem(("entry_point",), "'entry_point'", rest)]
+
+
+def _sentence(problem: Problem, section: Section) -> str:
+    mark = section.marks.get(problem.path)
+    sentence = problem.sentence(section.owner(problem.path))
+    if mark is None or not mark.written or "must be text" not in sentence or "not nothing" in sentence:
+        return sentence
+    if mark.written.lower() in ("yes", "no", "on", "off"):
+        return f"{sentence}, which is what YAML makes of {mark.written}: put it in quotes"
+    return f"{sentence}: put it in quotes"
+
+
+def _as_written(section: Section) -> tuple[dict[str, Any], set[KeyPath]]:
+    """The data with numbers as text where text is wanted, and the paths where that was done."""
+    kept: set[KeyPath] = set()
+    data = dict(section.data)
+    for path, mark in section.marks.items():
+        if mark.written is None or not _is_number(section.data, path, mark):
+            continue
+        if len(path) == 1 and path[0] in _AS_WRITTEN:
+            data[str(path[0])] = mark.written
+            kept.add(path)
+        if len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
+            key, within = str(path[0]), path[1]
+            items: Any = data[key]
+            if isinstance(items, dict):
+                data[key] = {**items, within: mark.written}
+            else:
+                data[key] = [mark.written if index == within else item for index, item in enumerate(items)]
+            kept.add(path)
+    return data, kept
+
+
+def _is_number(data: Any, path: KeyPath, mark: Mark) -> bool:
+    if mark.surprise is not None:
+        return True
+    for key in path:
+        data = data[key]
+    return isinstance(data, int | float) and not isinstance(data, bool)

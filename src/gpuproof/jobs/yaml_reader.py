@@ -1,0 +1,287 @@
+"""Reading YAML so that every value remembers its line, and YAML 1.1's surprises are said, not suffered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from gpuproof.jobs.validation_errors import KeyPath
+
+MAX_BYTES = 1_000_000
+MAX_VALUES = 20_000
+"""A description has some dozens of values; aliases that multiply beyond this are an attack or a mistake."""
+MAX_DEPTH = 50
+
+_ADVICE = {
+    "mapping values are not allowed": "; text with a colon in it needs quotes",
+    "undefined alias": "; text that begins with * needs quotes",
+    "cannot start any token": "; text that begins so needs quotes",
+}
+"""What to do about the commonest words of libyaml and PyYAML."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_YAML_1_2_FLOAT = re.compile(r"[-+]?(\d+|\d+\.\d*|\.\d+)[eE][-+]?\d+")
+"""`1e-3` is a number in YAML 1.2, in JSON and to everybody; YAML 1.1 takes it for text."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where a value stands.
+
+    Args:
+        line: counted from 1.
+        written: the text of a plain scalar, before YAML made a number or a boolean of it; else None.
+        surprise: what YAML 1.1 makes of the text that hardly anybody means, in words; else None.
+    """
+
+    line: int
+    written: str | None = None
+    surprise: str | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with the text itself."""
+
+    line: int
+    text: str
+
+
+@dataclass
+class Document:
+    """What a text says.
+
+    Args:
+        data: mappings with text keys, lists and scalars.
+        marks: for each path, where its key (or list item) stands.
+        faults: what is wrong with the text.
+    """
+
+    data: Any = None
+    marks: dict[KeyPath, Mark] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def read(raw: bytes) -> Document:
+    """Read one YAML document; never raises for bad text, but lists its faults.
+
+    Args:
+        raw: the file's bytes.
+    """
+    document = Document()
+    if len(raw) > MAX_BYTES:
+        document.faults.append(
+            Fault(1, "the file is larger than 1 MB, more than any description: is it data?")
+        )
+        return document
+    text = _decode(raw, document)
+    if text is None:
+        return document
+    try:
+        root = yaml.compose(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        document.faults.append(_syntax_fault(error, text))
+        return document
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = (
+            "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        )
+        document.faults.append(Fault(_line_of_control(text), f"this is not YAML: {reason}"))
+        return document
+    if root is not None:
+        _Builder(document).build(root)
+    return document
+
+
+def leads(data: Any, path: KeyPath) -> bool:
+    """Whether the path leads to something in the data."""
+    for key in path:
+        if key not in _keys(data):
+            return False
+        data = data[key]
+    return True
+
+
+def _keys(value: Any) -> Container[Any]:
+    if isinstance(value, list):
+        return range(len(value))
+    return value if isinstance(value, dict) else ()
+
+
+class _TooBig(Exception):
+    pass
+
+
+class _Builder:
+    """Turns YAML's nodes into plain data, with a mark for each path."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._values = 0
+        self._depth = 0
+
+    def build(self, root: yaml.Node) -> None:
+        try:
+            self._document.data = self._value(root, (), root)
+        except _TooBig as error:
+            self._document.data = None
+            self._document.faults.append(Fault(root.start_mark.line + 1, str(error)))
+        marks = self._document.marks.items()
+        self._document.marks = {path: mark for path, mark in marks if leads(self._document.data, path)}
+
+    def _value(self, node: yaml.Node, path: KeyPath, where: yaml.Node) -> Any:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _TooBig(f"the file says more than {MAX_VALUES:,} values: do its aliases (*name) multiply?")
+        if self._depth > MAX_DEPTH:
+            raise _TooBig("the file is nested too deeply: does an alias (*name) contain itself?")
+        self._document.marks[path] = Mark(where.start_mark.line + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path, where)
+        self._depth += 1
+        value = (
+            self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._sequence(node, path)
+        )
+        self._depth -= 1
+        return value
+
+    def _sequence(self, node: yaml.Node, path: KeyPath) -> list[Any]:
+        return [self._value(item, (*path, index), item) for index, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        first: dict[str, int] = {}
+        merged: dict[str, Any] = {}
+        merges = [pair for pair in node.value if pair[0].tag == f"{_TAG}merge"]
+        for _, value_node in merges:
+            merged.update(self._merged(value_node, path))
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if (key_node, value_node) in merges:
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._document.faults.append(Fault(line, "a key must be a word, not a list or a mapping"))
+                continue
+            key = str(key_node.value)
+            if key in first:
+                text = f"the key '{key}' is here twice: it is on line {first[key]} too"
+                self._document.faults.append(Fault(line, text))
+                continue
+            first[key] = line
+            result[key] = self._value(value_node, (*path, key), key_node)
+        return {**merged, **result}
+
+    def _merged(self, node: yaml.Node, path: KeyPath) -> dict[str, Any]:
+        """What `<<` brings in; of several mappings the first wins, as YAML has it."""
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        result: dict[str, Any] = {}
+        for part in parts:
+            if isinstance(part, yaml.MappingNode):
+                own = self._document.marks[path]
+                result = {**self._value(part, path, part), **result}
+                self._document.marks[path] = own
+            else:
+                self._document.faults.append(
+                    Fault(part.start_mark.line + 1, "<< takes a mapping, as in <<: *name")
+                )
+        return result
+
+    def _scalar(self, node: yaml.Node, path: KeyPath, where: yaml.Node) -> Any:
+        text = str(node.value)
+        kind = node.tag.removeprefix(_TAG)
+        plain = not getattr(node, "style", None)
+        value, surprise = _scalar_value(kind, text, plain)
+        if kind not in _KINDS:
+            line = node.start_mark.line + 1
+            self._document.faults.append(
+                Fault(line, f"GPUproof does not read YAML's tag {node.tag}: leave it out")
+            )
+        self._document.marks[path] = Mark(where.start_mark.line + 1, text if plain else None, surprise)
+        return value
+
+
+_KINDS = ("str", "int", "float", "bool", "null", "timestamp", "value")
+_BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
+
+
+def _scalar_value(kind: str, text: str, plain: bool) -> tuple[Any, str | None]:
+    if kind == "null":
+        return None, None
+    if kind == "bool" and text.lower() in _BOOLEANS:
+        return _BOOLEANS[text.lower()], None
+    if kind == "int":
+        return _integer(text)
+    if kind == "float":
+        if ":" in text:
+            return text, _sexagesimal(text)
+        return _float(text), None
+    if plain and _YAML_1_2_FLOAT.fullmatch(text):
+        return float(text), None
+    return text, None
+
+
+def _integer(text: str) -> tuple[Any, str | None]:
+    digits = text.replace("_", "")
+    if ":" in digits:
+        return text, _sexagesimal(text)
+    try:
+        if re.fullmatch(r"[-+]?0[0-7]+", digits):
+            octal = int(digits, 8)
+            return (
+                octal,
+                f"YAML reads {text} as the octal number {octal}: write {int(digits)}, or '{text}' in quotes",
+            )
+        return int(digits, 0), None
+    except ValueError:
+        return text, None
+
+
+def _sexagesimal(text: str) -> str:
+    return f"YAML reads {text} as a number of base 60: put it in quotes, or write a time as 1h30m"
+
+
+def _float(text: str) -> Any:
+    digits = text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
+    try:
+        return float(digits)
+    except ValueError:
+        return text
+
+
+def _decode(raw: bytes, document: Document) -> str | None:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        document.faults.append(Fault(1, "the file is UTF-16: save it as UTF-8"))
+        return None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        text = f"the byte 0x{raw[error.start]:02x} is not UTF-8: save the file as UTF-8"
+        document.faults.append(Fault(line, text))
+        return None
+
+
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    lines = text.splitlines()
+    here = lines[line - 1] if line <= len(lines) else ""
+    if re.match(r" *\t", here):
+        return Fault(line, "a tab indents this line: YAML indents with spaces")
+    if "single document" in str(error.context or ""):
+        return Fault(line, "a second document begins here (---): keep one, with several jobs under 'jobs:'")
+    if "quoted scalar" in str(error.context) and error.context_mark and "end of stream" in str(error.problem):
+        return Fault(error.context_mark.line + 1, "the quote that opens here is never closed")
+    reason = " ".join(part for part in (error.context, error.problem) if part)
+    advice = next((advice for words, advice in _ADVICE.items() if words in reason), "")
+    return Fault(line, f"this is not YAML: {reason}{advice}")
+
+
+def _line_of_control(text: str) -> int:
+    bad = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    return text.count("\n", 0, bad.start()) + 1 if bad else 1

@@ -1,4 +1,0 @@
-"""Where a run happens. A place takes a job, carries it out, and lets its runs be looked at, followed and stopped.
-
-`gpuproof.places.local` is this machine.
-"""

@@ -1,0 +1,1 @@
+"""`checkpoint()`: numbered folders, written atomically, resumed by all processes."""

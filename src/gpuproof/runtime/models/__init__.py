@@ -1,0 +1,1 @@
+"""`save()` and `load()` for Keras, TensorFlow, PyTorch and transformers models."""

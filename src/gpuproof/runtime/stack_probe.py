@@ -1,0 +1,144 @@
+"""Looking from the driver up to the framework, for `gpuproof.gpu.diagnosis` to judge. Never raises."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from gpuproof.gpu.diagnosis import StackReading
+from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable
+from gpuproof.runtime.contract import expected_gpus
+from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, loaded
+
+# What TensorFlow opens at its start, by the CUDA (or cuDNN) major version that it was built with; the versions are
+# those in the CUDA toolkit's release notes, table of components.
+_CUDA_LIBRARIES = {
+    11: (
+        "libcudart.so.11.0",
+        "libcublas.so.11",
+        "libcublasLt.so.11",
+        "libcufft.so.10",
+        "libcusolver.so.11",
+        "libcusparse.so.11",
+    ),
+    12: (
+        "libcudart.so.12",
+        "libcublas.so.12",
+        "libcublasLt.so.12",
+        "libcufft.so.11",
+        "libcusolver.so.11",
+        "libcusparse.so.12",
+    ),
+    13: (
+        "libcudart.so.13",
+        "libcublas.so.13",
+        "libcublasLt.so.13",
+        "libcufft.so.12",
+        "libcusolver.so.12",
+        "libcusparse.so.12",
+    ),
+}
+
+
+def read_stack(framework: str | None, said: str | None = None) -> StackReading:
+    """This machine and, where the script has imported it, the framework.
+
+    Args:
+        framework: `torch` or `tensorflow`.
+        said: what the framework said when it was asked for a GPU.
+    """
+    machine = _machine()
+    if framework == TORCH and loaded(TORCH) is not None:
+        machine.update(_torch(loaded(TORCH)))
+    if framework == TENSORFLOW and loaded(TENSORFLOW) is not None:
+        machine.update(_tensorflow(loaded(TENSORFLOW)))
+    return StackReading(framework=framework, said=said, **machine)
+
+
+def read_gpus() -> tuple[GpuInfo, ...]:
+    """The GPUs that NVML sees; none where it cannot be used."""
+    try:
+        with Nvml.open() as nvml:
+            return nvml.gpus()
+    except NvmlUnavailable:
+        return ()
+
+
+def _machine() -> dict[str, Any]:
+    driver_cuda, libcuda = _driver_cuda()
+    found: dict[str, Any] = {
+        "libcuda": libcuda,
+        "driver_cuda": driver_cuda,
+        "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "expected_gpus": expected_gpus(),
+        "instance_type": os.environ.get("SM_CURRENT_INSTANCE_TYPE"),
+    }
+    try:
+        with Nvml.open() as nvml:
+            found.update(driver=nvml.driver_version(), gpus=nvml.gpus())
+    except NvmlUnavailable as problem:
+        found.update(nvml_problem=problem.reason, no_driver=problem.library_missing)
+    return found
+
+
+def _driver_cuda() -> tuple[tuple[int, int] | None, bool]:
+    """The CUDA version of the driver's library, and whether that library can be loaded at all."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None, False
+    version = ctypes.c_int()
+    # It answers without cuInit, so that it starts nothing on the GPU.
+    if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None, True
+    return (version.value // 1000, version.value % 1000 // 10), True
+
+
+def _torch(torch: Any) -> dict[str, Any]:
+    cuda = torch.version.cuda
+    flags = getattr(torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001 - the public list is empty without a GPU
+    carried = flags() if flags is not None and cuda is not None else None
+    return {
+        "version": torch.__version__,
+        "cuda_build": cuda is not None,
+        "cuda": cuda,
+        "architectures": tuple(carried.split()) if carried else (),
+    }
+
+
+def _tensorflow(tensorflow: Any) -> dict[str, Any]:
+    info = tensorflow.sysconfig.get_build_info()
+    built = bool(info.get("is_cuda_build", False))
+    cuda = info.get("cuda_version")
+    return {
+        "version": tensorflow.__version__,
+        "cuda_build": built,
+        "cuda": cuda,
+        "architectures": tuple(info.get("cuda_compute_capabilities", ())),
+        "missing_libraries": _missing(cuda, info.get("cudnn_version")) if built and cuda else (),
+    }
+
+
+def _missing(cuda: str, cudnn: str | None) -> tuple[str, ...]:
+    wanted = list(_CUDA_LIBRARIES.get(int(cuda.split(".", maxsplit=1)[0]), ()))
+    if cudnn:
+        wanted.append(f"libcudnn.so.{cudnn.split('.')[0]}")
+    return tuple(name for name in wanted if not _can_be_loaded(name))
+
+
+def _can_be_loaded(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return any(folder.joinpath(name).exists() for folder in _wheel_folders())
+    return True
+
+
+def _wheel_folders() -> list[Path]:
+    """Where NVIDIA's wheels put their libraries; TensorFlow looks there by itself."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return [folder for root in roots for folder in Path(root).glob("*/lib")]

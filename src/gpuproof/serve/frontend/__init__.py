@@ -1,0 +1,1 @@
+"""The process that answers clients: routing, admission, dispatch to workers, multi-model API."""

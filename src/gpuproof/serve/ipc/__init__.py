@@ -1,0 +1,1 @@
+"""Messages, frames and shared memory between the frontend and its workers."""

@@ -1,0 +1,98 @@
+"""A handler's `requirements.txt`: what is missing is installed into a folder apart, before the handler is imported.
+
+AWS's containers install it at start as well, but into the image's own packages, where it may replace the framework.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gpuproof.serve.errors import LoadError
+
+_PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==\s*([A-Za-z0-9.!+_-]+))?")
+
+
+def provide(requirements: Path, store: Path | None = None) -> Path | None:
+    """The folder with what a requirements file asks for and this interpreter lacks; `None` where nothing is missing.
+
+    The predictors of one machine share it: the first installs, the others wait.
+
+    Args:
+        requirements: the file.
+        store: where such folders are kept; in the folder for temporary files if None.
+
+    Raises:
+        LoadError: pip cannot install it, or it would replace the framework.
+    """
+    if is_satisfied(requirements):
+        return None
+    from gpuproof.agent.requirements.install import (  # only where something may be missing
+        RequirementsConflict,
+        RequirementsFailed,
+        install_requirements,
+    )
+
+    place = (store or _store()) / _digest(requirements)
+    place.mkdir(parents=True, exist_ok=True)
+    packages, done = place / "packages", place / "done"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.is_file():
+            try:
+                install_requirements(sys.executable, requirements, packages, _Log())
+            except (RequirementsConflict, RequirementsFailed) as error:
+                raise LoadError(
+                    f"{requirements} cannot be installed: {error}",
+                    remedy="Mend it, or install what it names and set GPUPROOF_SERVE_INSTALL=off.",
+                ) from error
+            done.touch()
+    return packages if packages.is_dir() else None
+
+
+def is_satisfied(requirements: Path) -> bool:
+    """Whether all that a file asks for is there, told without pip: for bare names and `==` alone."""
+    for line in requirements.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        asked = line.partition(" #")[0].strip()
+        if not asked or asked.startswith("#"):
+            continue
+        match = _PLAIN.fullmatch(asked)
+        if match is None or not _is_installed(match[1], match[2]):
+            return False
+    return True
+
+
+def _is_installed(name: str, version: str | None) -> bool:
+    try:
+        there = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    # A build's own suffix (2.1.0+cu121) satisfies the version without it: PEP 440.
+    return version is None or version in (there, there.partition("+")[0])
+
+
+def _store() -> Path:
+    return Path(tempfile.gettempdir()) / f"gpuproof-serve-packages-{os.getuid()}"
+
+
+def _digest(requirements: Path) -> str:
+    """One folder for each content, interpreter and place (paths in the file count from there)."""
+    said = f"{sys.version}\0{sys.executable}\0{requirements.absolute()}\0".encode()
+    return hashlib.sha256(said + requirements.read_bytes()).hexdigest()[:20]
+
+
+class _Log:
+    """pip's words go where the server's go."""
+
+    def write(self, data: bytes, /) -> Any:
+        return sys.stderr.write(data.decode(errors="replace"))
+
+    def flush(self) -> None:
+        sys.stderr.flush()

@@ -1,0 +1,126 @@
+"""OpenTelemetry spans of predictions, where the SDK is installed and an endpoint is configured; never on the hot path.
+
+Source of the variable: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable
+
+from gpuproof.serve.observability.request_record import Record
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+def span_writer(environ: Mapping[str, str], say: Callable[[str], None]) -> SpanWriter | None:
+    """Writes records as spans; `None` where nothing is configured."""
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(
+        environ.get(name) for name in _ENDPOINTS
+    ):
+        return None
+    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return SpanWriter(None if named else "gpuproof-serve", say)
+
+
+class SpanWriter:
+    """Writes records as spans. The SDK is imported at the first records.
+
+    Args:
+        service: the name of this server; `None` where the environment has one for the SDK.
+        say: told why no spans are written.
+    """
+
+    def __init__(self, service: str | None, say: Callable[[str], None]) -> None:
+        self._service = service
+        self._say = say
+        self._provider: Any = None
+        self._tracer: Any = None
+        self._given_up = False
+
+    def close(self, patience_s: float) -> None:
+        """Send what is left; a collector that does not answer is not waited for any longer."""
+        if self._provider is None:
+            return
+        ending = threading.Thread(target=self._provider.shutdown, name="gpuproof-last-spans", daemon=True)
+        ending.start()
+        ending.join(patience_s)
+        if ending.is_alive():
+            self._say(f"the collector of traces did not take the last of them within {patience_s:g} s")
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        if self._given_up:
+            return
+        try:
+            if self._tracer is None:
+                self._open()
+            for record in records:
+                self._write(record)
+        except ImportError as error:
+            self._give_up(f"{error}; opentelemetry-exporter-otlp-proto-http has it all")
+        except Exception as error:  # noqa: BLE001 - the SDK reads many variables; traces are no reason to log nothing
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _give_up(self, why: str) -> None:
+        self._given_up = True
+        self._say(f"no traces are written: {why}")
+
+    def _open(self) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.resources import Resource  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.trace import TracerProvider  # pyright: ignore[reportMissingImports]
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
+
+        resource = Resource.create({"service.name": self._service} if self._service else {})
+        # The SDK's own way at exit waits ten seconds for a collector that is not there.
+        provider = self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = provider.get_tracer("gpuproof.serve")
+
+    def _write(self, record: Record) -> None:
+        from opentelemetry import trace  # pyright: ignore[reportMissingImports]
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # pyright: ignore[reportMissingImports]
+
+        parent = TraceContextTextMapPropagator().extract({"traceparent": record.traceparent})
+        end = record.at
+        start = end - record.seconds
+        span = self._tracer.start_span(
+            f"{record.method} {record.path}",
+            context=parent,
+            kind=trace.SpanKind.SERVER,
+            start_time=_ns(start),
+            attributes={
+                "http.request.method": record.method,
+                "url.path": record.path,
+                "http.response.status_code": record.status,
+                "http.request.body.size": record.received,
+                "http.response.body.size": record.sent,
+            },
+        )
+        if record.status >= 500:
+            span.set_status(trace.StatusCode.ERROR)
+        inside = trace.set_span_in_context(span)
+        for name, begins, ends in phases(record, start):
+            self._tracer.start_span(name, context=inside, start_time=_ns(begins)).end(_ns(ends))
+        span.end(_ns(end))
+
+
+def phases(record: Record, start: float) -> Iterator[tuple[str, float, float]]:
+    """Name, beginning and end of each phase, in seconds since the epoch."""
+    if record.phases is None or not record.phases.taken:
+        return
+    at = start
+    for name, took in (
+        ("queue", record.queue),
+        ("decode", record.phases.decode),
+        ("batch", record.phases.batch),
+        ("predict", record.phases.predict),
+        ("encode", record.phases.encode),
+    ):
+        yield name, at, at + took
+        at += took
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)

@@ -1,0 +1,1 @@
+"""Worker processes: one loads the model and computes; the supervisor restarts it."""

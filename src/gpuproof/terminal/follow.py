@@ -1,0 +1,222 @@
+"""A run as it is seen from the command line: its output, a progress line, its end, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpuproof.backends.base import LOCAL, Artifact, Event, Live, Notice, Output, Run
+from gpuproof.backends.record import RunRecord
+from gpuproof.errors import ExitCode
+from gpuproof.terminal.console import Console
+from gpuproof.terminal.humanize import billing, counted, size, span, usd
+from gpuproof.terminal.verdict import render
+
+if TYPE_CHECKING:
+    from gpuproof.explain import Explanation
+
+_MOST_EXPLANATIONS = 2
+_EXPLANATION_WIDTH = 100
+_ISOLATION = {
+    "namespace": "private, by a mount namespace",
+    "proot": "private, by proot",
+    "environment": "not private: the job's folders are in SM_* variables",
+}
+
+
+def follow_to_the_end(
+    run: Run,
+    console: Console,
+    *,
+    offset: int = 0,
+    stop_on_interrupt: bool = True,
+    first: Callable[[], None] | None = None,
+    end: Callable[[Run, RunRecord, Console], None] | None = None,
+) -> int:
+    """Show a run until it has ended, then its verdict.
+
+    Args:
+        offset: bytes of its output to leave out.
+        stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once or, where that cannot be, waits no
+            longer; else it only stops the looking.
+        first: what else to show before; Ctrl-C stops the run from there on.
+        end: shows how it ended; `show_end` if None.
+
+    Returns:
+        The exit code that says how it ended.
+    """
+    view = _View(console)
+    interrupts = 0
+    events = run.follow(offset=offset, live=console.live)
+    while True:
+        try:
+            if first is not None:
+                show_first, first = first, None
+                show_first()
+            for event in events:
+                view.show(event)
+            break
+        except KeyboardInterrupt:
+            console.end_progress()
+            if not stop_on_interrupt:
+                return ExitCode.INTERRUPTED
+            interrupts = _stop(run, console, interrupts + 1)
+            if interrupts > 1 and not run.can_stop_at_once:
+                return ExitCode.INTERRUPTED
+            events = run.follow(offset=offset + view.seen, live=console.live)
+    console.end_progress()
+    record = run.record
+    (end or show_end)(run, record, console)
+    return ExitCode.INTERRUPTED if interrupts else record.outcome
+
+
+def show_end(run: Run, record: RunRecord, console: Console) -> None:
+    """What is to be said of a run that has ended."""
+    console.say()
+    if (verdict := run.verdict) is not None:
+        console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
+    show_status(record, console)
+    if billed := billing(record):
+        console.label("billed", billed)
+    if metrics := record.document.get("metrics"):
+        console.label("metrics", ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
+    for note in record.notes:
+        console.label("note", note)
+    artifacts = run.artifacts()
+    for artifact in artifacts:
+        console.label("artifact", _artifact(artifact))
+    if artifacts and run.place != LOCAL:
+        console.label("", f"gpuproof pull {run.typed}")
+    for explanation in run.explanations()[:_MOST_EXPLANATIONS]:
+        _explain(explanation, console)
+
+
+def show_status(record: RunRecord, console: Console) -> None:
+    """How a run ended, and why."""
+    console.label("run", _ending(record))
+
+
+def final_document(run: Run) -> str:
+    """The run, its verdict and, where it failed, what explains that, as JSON, version 1."""
+    record = run.record
+    return json.dumps(
+        {
+            "version": 1,
+            "run": dict(record.document),
+            where_word(run): run.where,
+            "exit_code": int(record.outcome),
+            "verdict": run.verdict,
+            "explanations": [one.to_json() for one in run.explanations()],
+        },
+        indent=2,
+    )
+
+
+def where_word(run: Run) -> str:
+    """What the address is that a run gives of itself."""
+    return "folder" if run.place == LOCAL else "console"
+
+
+def _explain(explanation: Explanation, console: Console) -> None:
+    from gpuproof.explain.render import labelled  # only a run that failed needs it
+
+    for label, text in labelled(explanation, _EXPLANATION_WIDTH, short=True):
+        console.label(label, text)
+
+
+class _View:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._record: RunRecord | None = None
+        self._apart = False
+        self.seen = 0
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self._set_apart()
+            self.seen += len(event.content)
+            self._console.write(event.content)
+        elif isinstance(event, Live):
+            self._console.progress(self._progress(event.sample))
+        elif isinstance(event, Notice):
+            self._console.label("note", event.text)
+        else:
+            self._state(event)
+
+    def _state(self, record: RunRecord) -> None:
+        before, self._record = self._record, record
+        if record.has_ended:
+            return
+        self._console.progress(f"{record.secondary_status} …")
+        is_new = before is None or before.secondary_status != record.secondary_status
+        if is_new and record.place != LOCAL and not self._console.live:
+            # Nobody sees a progress line in a CI's log, and instances take minutes to come.
+            said = record.document.get("status_message")
+            self._console.label("status", f"{record.secondary_status}{f': {said}' if said else ''}")
+        if record.started is not None and (before is None or before.started is None):
+            self._started(record)
+
+    def _started(self, record: RunRecord) -> None:
+        if "isolation" in record.document:
+            self._console.label("/opt/ml", _ISOLATION.get(record.document["isolation"], "unknown"))
+        self._set_apart()
+
+    def _set_apart(self) -> None:
+        """A line without a word between what was planned and what the script prints."""
+        if not self._apart:
+            self._apart = True
+            self._console.say()
+
+    def _progress(self, sample: dict[str, Any]) -> str:
+        parts = [self._record.secondary_status or "" if self._record else "", span(sample.get("seconds"))]
+        for gpu in sample.get("gpus", ()):
+            used, total = gpu["memory_used"], gpu["memory_total"]
+            memory = f", {size(used)} of {size(total)}" if used is not None and total else ""
+            parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
+        if (cores := sample.get("cores")) is not None:
+            parts.append(f"CPU {100 * cores:.0f} %")
+        if (rss := sample.get("rss")) is not None:
+            parts.append(size(rss))
+        if (cost := sample.get("cost")) is not None:
+            parts.append(usd(cost))
+        parts.append(sample.get("message") or "")
+        return " · ".join(part for part in parts if part)
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f} %"
+
+
+def _stop(run: Run, console: Console, interrupts: int) -> int:
+    """Ask for a stop, at once after a second Ctrl-C; gives how many there were, for one may come meanwhile."""
+    while True:
+        try:
+            console.say(f"gpuproof: {_stopping(run, interrupts)}")
+            run.stop(at_once=interrupts > 1)
+        except KeyboardInterrupt:
+            interrupts += 1
+        else:
+            return interrupts
+
+
+def _stopping(run: Run, interrupts: int) -> str:
+    if run.can_stop_at_once:
+        return "stopping at once" if interrupts > 1 else f"stopping {run.id}; Ctrl-C again stops it at once"
+    if interrupts > 1:
+        return f"{run.id} goes on stopping by itself: gpuproof wait {run.typed}"
+    return f"stopping {run.id}; Ctrl-C again leaves it to stop by itself"
+
+
+def _ending(record: RunRecord) -> str:
+    took = span(record.seconds(record.ended or 0.0))
+    text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
+    return f"{text}\n{record.reason}" if record.reason else text
+
+
+def _artifact(artifact: Artifact) -> str:
+    known = [
+        *([] if artifact.files is None else [counted(artifact.files, "file")]),
+        *([] if artifact.bytes is None else [size(artifact.bytes)]),
+    ]
+    return artifact.location + (f" ({', '.join(known)})" if known else "")

@@ -1,0 +1,220 @@
+"""A verdict in the terminal: a headline, a row a GPU with a sparkline, and what held the GPUs back."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, GpuVerdict, Verdict
+from gpuproof.terminal.humanize import size
+
+_LABEL_WIDTH = 11
+_GAP = "  "
+_SPARK_WIDTHS = range(8, 41)
+_SHORTEST_NAME = 12
+_LEVELS = "▁▂▃▄▅▆▇█"
+_ASCII_LEVELS = "_.:-=+*#"
+_BOLD, _DIM, _RED, _GREEN, _YELLOW = "1", "2", "31", "32", "33"
+_COLOURS = {USED: _GREEN, IDLE: _RED, CPU_ONLY: _RED, UNKNOWN: _YELLOW}
+_LABELS = {"shm": "memory", "throttling": "clocks"}
+"""What a bottleneck's line begins with; the others are all about waiting."""
+
+
+def render(
+    verdict: Mapping[str, object], width: int = 100, colour: bool = False, unicode: bool = True
+) -> str:
+    """The verdict as a short text, without a newline at its end.
+
+    Args:
+        verdict: what `verdict.json` holds. Of a version that this GPUproof does not know, outcome and reason are shown.
+        width: columns of the terminal; sentences wrap and sparklines shrink to fit.
+        colour: whether to use ANSI colours.
+        unicode: whether the terminal can show block characters; otherwise ASCII is used.
+    """
+    page = _Page(max(width, 40), colour, unicode)
+    try:
+        read = Verdict.from_json(verdict)
+    except ValueError as problem:
+        page.label("verdict", f"{verdict.get('outcome')}: {verdict.get('reason')}")
+        page.label("note", f"{problem}.")
+        return page.text()
+    _write(page, read)
+    return page.text()
+
+
+def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
+    """Percentages over time as one character a column; a blank where nothing is known.
+
+    Args:
+        columns: how many characters there may be; more values than that are averaged.
+    """
+    levels = _LEVELS if unicode else _ASCII_LEVELS
+    return "".join(_level(value, levels) for value in _resampled(values, columns))
+
+
+def _write(page: _Page, verdict: Verdict) -> None:
+    code = _COLOURS.get(verdict.outcome)
+    page.label("verdict", verdict.reason, head=f"{verdict.outcome}: ", head_code=code)
+    if verdict.remedy:
+        page.label("next", verdict.remedy)
+    if verdict.gpus and (verdict.gpus_expected or any(gpu.touched for gpu in verdict.gpus)):
+        page.lines.append("")
+        page.lines += _table(page, verdict)
+        page.lines.append("")
+    for bottleneck in verdict.bottlenecks:
+        page.label(_label(bottleneck), bottleneck.sentence)
+    if verdict.processes is not None:
+        page.label("processes", _processes(verdict))
+    for note in verdict.notes:
+        page.label("note", note)
+
+
+def _label(bottleneck: Bottleneck) -> str:
+    return _LABELS.get(bottleneck.kind, "waiting")
+
+
+def _processes(verdict: Verdict) -> str:
+    used = verdict.processes
+    assert used is not None
+    cores, there = used.mean_cpu_percent / 100, verdict.cpu_count
+    of = f" of {there}" if there else ""
+    # What ended before it was looked at twice used its CPU time in an unknown time, and memory that nobody saw.
+    is_known = not there or cores <= there
+    parts = [f"{cores:.1f}{of} cores on average" if is_known else f"{used.cpu_seconds:.1f} s of CPU time"]
+    if used.peak_rss:
+        parts.append(f"at most {size(used.peak_rss)} of memory")
+    if used.read_bytes is not None and used.written_bytes is not None:
+        parts.append(f"read {size(used.read_bytes)}, wrote {size(used.written_bytes)}")
+    return ", ".join(parts)
+
+
+def _table(page: _Page, verdict: Verdict) -> list[str]:
+    """The rows line up in columns; the sparkline takes what the others leave."""
+    headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
+    rows = [_cells(gpu) for gpu in verdict.gpus]
+    widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
+    longest = min(max(len(gpu.series.values) for gpu in verdict.gpus), _SPARK_WIDTHS[-1])
+    wanted = min(longest, _SPARK_WIDTHS[0])
+    room = page.width - _LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
+    # A long name gives way to a sparkline; where there is no room even so, the sparkline goes.
+    cut = min(max(wanted - room, 0), max(widths[0] - _SHORTEST_NAME, 0))
+    widths[0] -= cut
+    widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
+    over = f"over {_seconds(verdict.seconds)}"
+    lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, _DIM)]
+    for gpu, cells in zip(verdict.gpus, rows, strict=True):
+        spark = sparkline(gpu.series.values, widths[1], page.unicode)
+        lines.append(_line(page, (cells[0], spark, *cells[2:]), widths, "" if gpu.worked else _DIM))
+    return lines
+
+
+def _cells(gpu: GpuVerdict) -> tuple[str, ...]:
+    return (
+        f"{gpu.index} {gpu.name or ''}".rstrip(),
+        "",
+        _percent(gpu.mean_utilization if gpu.worked else None),
+        _percent(gpu.p90_utilization if gpu.worked else None),
+        _memory(gpu) if gpu.touched else "-",
+        _first_use(gpu),
+    )
+
+
+def _first_use(gpu: GpuVerdict) -> str:
+    if gpu.worked is None:
+        return "cannot be told"
+    if gpu.worked and gpu.first_use_s is not None:
+        return f"after {_seconds(gpu.first_use_s)}"
+    if gpu.hidden:
+        return "hidden from the job"
+    if gpu.others_present and not gpu.touched:
+        return "never, others had it"
+    return "never, only held" if gpu.touched else "never"
+
+
+def _memory(gpu: GpuVerdict) -> str:
+    if gpu.peak_memory is None:
+        return "-"
+    if gpu.memory_total is None:
+        return size(gpu.peak_memory)
+    return f"{gpu.peak_memory / 1024**3:.1f} of {gpu.memory_total / 1024**3:.1f} GiB"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}%"
+
+
+def _seconds(value: float) -> str:
+    if value < 9.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
+
+
+def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:
+    right = (2, 3)
+    padded = [
+        _fit(cell, widths[column], page, to_the_right=column in right)
+        for column, cell in enumerate(cells)
+        if widths[column]
+    ]
+    return " " * _LABEL_WIDTH + page.paint(_GAP.join(padded).rstrip(), code)
+
+
+def _fit(cell: str, width: int, page: _Page, *, to_the_right: bool) -> str:
+    if len(cell) > width:
+        mark = "…" if page.unicode else "~"
+        cell = cell[: width - 1] + mark
+    return cell.rjust(width) if to_the_right else cell.ljust(width)
+
+
+def _resampled(values: Sequence[float | None], columns: int) -> list[float | None]:
+    if columns <= 0 or not values:
+        return []
+    if len(values) <= columns:
+        return list(values)
+    edges = [round(column * len(values) / columns) for column in range(columns + 1)]
+    parts = [values[a:b] for a, b in pairwise(edges)]
+    return [_mean([value for value in part if value is not None]) for part in parts]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _level(value: float | None, levels: str) -> str:
+    if value is None:
+        return " "
+    return levels[min(max(int(value / 100 * len(levels)), 0), len(levels) - 1)]
+
+
+@dataclass
+class _Page:
+    """Lines of text with a label before each paragraph."""
+
+    width: int
+    colour: bool
+    unicode: bool
+
+    def __post_init__(self) -> None:
+        self.lines: list[str] = []
+
+    def label(self, label: str, text: str, *, head: str = "", head_code: str | None = None) -> None:
+        """A paragraph; its `head` is painted in a colour of its own."""
+        wrapped = textwrap.wrap(
+            head + text, self.width - _LABEL_WIDTH, break_long_words=False, break_on_hyphens=False
+        )
+        first, *rest = wrapped or [""]
+        if head_code and first.startswith(head.rstrip()):
+            first = self.paint(head.rstrip(), f"{_BOLD};{head_code}") + first[len(head.rstrip()) :]
+        self.lines.append(self.paint(f"{label:<{_LABEL_WIDTH}}", _DIM) + first)
+        self.lines += [" " * _LABEL_WIDTH + line for line in rest]
+
+    def paint(self, text: str, code: str) -> str:
+        """The text in an ANSI colour, where colours are wanted."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+
+    def text(self) -> str:
+        """Everything, without blank lines at the end."""
+        return "\n".join(self.lines).rstrip("\n")

@@ -1,0 +1,167 @@
+"""Jobs without an entry point, as the SageMaker SDK v2 asks AWS's own images for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuproof.agent.environments.sagemaker_job import NotUnderstood
+from gpuproof.agent.environments.training_toolkit import understand
+
+if TYPE_CHECKING:
+    from conftest import Box, Ended
+
+# As sagemaker 2.257 sends them for TensorFlow(entry_point="train.py", hyperparameters={"epochs": 5, ...}).
+SDK = {
+    "epochs": "5",
+    "name": '"a b"',
+    "model_dir": '"s3://bucket/tensorflow-training-1/model"',
+    "sagemaker_program": '"train.py"',
+    "sagemaker_submit_directory": '"s3://bucket/tensorflow-training-1/source/sourcedir.tar.gz"',
+    "sagemaker_container_log_level": "30",
+    "sagemaker_job_name": '"tensorflow-training-1"',
+    "sagemaker_region": '"eu-west-1"',
+}
+REPORT = """
+import json, os, sys
+print(json.dumps({"argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}))
+"""
+
+
+def ask(box: Box, hyperparameters: Mapping[str, str], **files: str) -> None:
+    """What lies in the container of such a job."""
+    box.sagemaker(channels=["training"])
+    box.send({})
+    config = box.ml / "input/config/hyperparameters.json"
+    config.write_text(json.dumps(hyperparameters))
+    (box.folder / "source.tar.gz").unlink()
+    (box.folder / "job.json").unlink()
+    box.pack(
+        box.folder / "sourcedir.tar.gz", {name.replace("_py", ".py"): text for name, text in files.items()}
+    )
+    # The agent stands in for what the image brings along: it lies beside the contract, not in a channel.
+    box.folder.rename(box.ml / "toolkit")
+
+
+def train(box: Box) -> Ended:
+    """What the image's `train` would do."""
+    return box.carry_out("--toolkit", "/opt/ml/toolkit", agent="/opt/ml/toolkit/gpuproof-agent.pyz")
+
+
+def test_what_the_sdk_means_is_understood() -> None:
+    request = understand(SDK, {})
+    assert request.program == "train.py"
+    assert request.submit_directory == "s3://bucket/tensorflow-training-1/source/sourcedir.tar.gz"
+    assert (request.job_name, request.region) == ("tensorflow-training-1", "eu-west-1")
+    assert request.hyperparameters["epochs"] == 5
+    assert request.hyperparameters["name"] == "a b"
+
+
+def test_values_that_are_no_json_are_text() -> None:
+    assert understand({"sagemaker_program": "train.py", "rate": "fast"}, {}).hyperparameters["rate"] == "fast"
+
+
+def test_variables_stand_in_for_hyperparameters_that_are_missing() -> None:
+    variables = {"SAGEMAKER_PROGRAM": "own.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/code"}
+    request = understand({}, variables)
+    assert (request.program, request.submit_directory) == ("own.py", "/opt/ml/code")
+    assert understand({"sagemaker_program": '"train.py"'}, variables).program == "train.py"
+
+
+def test_a_job_that_names_no_script_is_not_understood() -> None:
+    with pytest.raises(NotUnderstood, match="sagemaker_program"):
+        understand({"epochs": "5"}, {})
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "sagemaker_mpi_enabled",
+        "sagemaker_parameter_server_enabled",
+        "sagemaker_multi_worker_mirrored_strategy_enabled",
+        "sagemaker_torch_distributed_enabled",
+        "sagemaker_pytorch_ddp_enabled",
+        "sagemaker_distributed_dataparallel_enabled",
+    ],
+)
+def test_a_distribution_is_refused_by_name_unless_it_is_off(way: str) -> None:
+    with pytest.raises(NotUnderstood, match=way):
+        understand({**SDK, way: "true"}, {})
+    assert understand({**SDK, way: "false"}, {}).program == "train.py"
+
+
+def test_the_script_runs_as_in_awss_image(box: Box) -> None:
+    ask(box, SDK, train_py=REPORT)
+    box.environment = {
+        "TRAINING_JOB_NAME": "tensorflow-training-1",
+        "SAGEMAKER_TRAINING_MODULE": "sagemaker_tensorflow_container.training:main",
+    }
+    done = train(box)
+    assert done.code == 0, done.stderr
+    seen = json.loads(done.lines[0])
+    assert seen["argv"] == [
+        *("--epochs", "5"),
+        *("--model_dir", "s3://bucket/tensorflow-training-1/model"),
+        *("--name", "a b"),
+    ]
+    assert seen["cwd"] == "/opt/ml/code"
+    env = seen["env"]
+    assert env["SM_CHANNELS"] == '["code","training"]'
+    assert env["SM_HP_NAME"] == "a b"
+    assert env["SM_LOG_LEVEL"] == "30"
+    assert env["SM_USER_ENTRY_POINT"] == "train.py"
+    assert env["SM_FRAMEWORK_MODULE"] == "sagemaker_tensorflow_container.training:main"
+    assert env["SAGEMAKER_REGION"] == "eu-west-1"
+    assert env["TRAINING_JOB_NAME"] == "tensorflow-training-1"
+
+
+def test_nothing_of_gpuproofs_is_left_in_such_a_jobs_output(box: Box) -> None:
+    ask(box, SDK, train_py="print('done')")
+    done = train(box)
+    assert (done.code, done.stdout, done.stderr) == (0, b"done\n", "")
+    assert list((box.ml / "output/data").iterdir()) == []
+
+
+def test_a_failure_looks_as_awss_toolkit_leaves_it(box: Box) -> None:
+    ask(box, SDK, train_py="raise ValueError('no rows')")
+    done = train(box)
+    assert done.code == 1
+    assert box.failure.startswith("ExecuteUserScriptError:\nExitCode 1\nErrorMessage")
+
+
+def test_a_source_in_a_channel_needs_no_fetching(box: Box) -> None:
+    # What the SDK does under network isolation.
+    where = "/opt/ml/input/data/code/sourcedir.tar.gz"
+    ask(box, {**SDK, "sagemaker_submit_directory": json.dumps(where)}, train_py="print('done')")
+    (box.ml / "input/data/code").mkdir()
+    (box.ml / "toolkit/sourcedir.tar.gz").rename(box.ml / "input/data/code/sourcedir.tar.gz")
+    done = train(box)
+    assert done.lines == ["done"], done.stderr
+
+
+def test_a_source_in_the_image_is_used_as_it_lies(box: Box) -> None:
+    ask(box, {"sagemaker_program": '"own.py"'})
+    (box.ml / "toolkit/sourcedir.tar.gz").unlink()
+    (box.ml / "code").mkdir()
+    (box.ml / "code/own.py").write_text("print('own')")
+    done = train(box)
+    assert done.lines == ["own"], done.stderr
+
+
+def test_a_source_that_was_not_fetched_is_named(box: Box) -> None:
+    ask(box, SDK)
+    (box.ml / "toolkit/sourcedir.tar.gz").unlink()
+    done = train(box)
+    assert done.code == 1
+    assert "sourcedir.tar.gz is not there" in box.failure
+
+
+def test_a_distribution_is_the_jobs_failure(box: Box) -> None:
+    ask(box, {**SDK, "sagemaker_mpi_enabled": "true"}, train_py="print('started')")
+    done = train(box)
+    assert done.code == 1
+    assert box.failure.startswith("sagemaker_mpi_enabled: this job is to be started as several processes")
+    assert b"started" not in done.stdout

@@ -1,0 +1,89 @@
+"""What stands between here and AWS, and what boto3 is imported for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuproof.backends.aws import Aws, AwsUnreachable, NoCredentials
+from support.faulty_aws import FaultyAws
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def one_attempt(aws_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+    for name in ("AWS_ENDPOINT_URL", "NO_PROXY", "no_proxy", "HTTPS_PROXY", "https_proxy"):
+        aws_environment.delenv(name, raising=False)
+    return aws_environment
+
+
+def test_a_certificate_that_is_not_trusted_names_the_variable(
+    faulty: FaultyAws, one_attempt: pytest.MonkeyPatch
+) -> None:
+    one_attempt.setenv("AWS_ENDPOINT_URL", faulty.url.replace("http:", "https:"))
+    with pytest.raises(AwsUnreachable, match="GetCallerIdentity: SSL validation failed") as caught:
+        Aws(region="us-east-1").caller()
+    assert "AWS_CA_BUNDLE" in str(caught.value.remedy)
+
+
+def test_a_proxy_that_does_not_answer_is_named(closed_port: int, one_attempt: pytest.MonkeyPatch) -> None:
+    one_attempt.setenv("HTTPS_PROXY", f"http://127.0.0.1:{closed_port}")
+    with pytest.raises(AwsUnreachable, match=f"127.0.0.1:{closed_port}") as caught:
+        Aws(region="us-east-1").caller()
+    assert "HTTPS_PROXY" in str(caught.value.remedy)
+
+
+def test_a_single_sign_on_that_has_ended_is_begun_again_by_profile(
+    one_attempt: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile work]\nsso_start_url = https://example.awsapps.com/start\nsso_region = us-east-1\n"
+        "sso_account_id = 123456789012\nsso_role_name = Engineer\n"
+    )
+    one_attempt.setenv("AWS_CONFIG_FILE", str(config))
+    one_attempt.setenv("HOME", str(tmp_path))
+    one_attempt.setenv("AWS_PROFILE", "work")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        one_attempt.delenv(name)
+    with pytest.raises(NoCredentials) as caught:
+        Aws(region="us-east-1").caller()
+    assert "aws sso login --profile work" in str(caught.value.remedy)
+
+
+def test_a_broken_configuration_file_is_no_traceback(one_attempt: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("this is no configuration\n")
+    one_attempt.setenv("AWS_CONFIG_FILE", str(config))
+    with pytest.raises(AwsUnreachable, match="config") as caught:
+        Aws(region="us-east-1").caller()
+    assert "AWS_CONFIG_FILE" in str(caught.value.remedy)
+
+
+def test_boto3_is_not_imported_before_aws_is_asked() -> None:
+    code = (
+        "import sys; import gpuproof.backends.aws as aws; assert 'gpuproof.backends.aws.client' not in sys.modules\n"
+        "aws.Aws(region='us-east-1'); assert not {'boto3', 'botocore'} & set(sys.modules)\n"
+        "assert 'gpuproof.catalogue' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_a_name_that_the_package_has_not_is_an_attribute_error() -> None:
+    import gpuproof.backends.aws as package
+
+    with pytest.raises(AttributeError, match="Nothing"):
+        package.Nothing  # noqa: B018
+    assert all(getattr(package, name) is not None for name in package.__all__)

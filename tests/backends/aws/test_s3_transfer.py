@@ -1,0 +1,95 @@
+"""Several transfers at once: all are done, the first error ends them, an interrupt waits for none."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+
+import pytest
+
+from gpuproof.backends.aws.parallel import Abandoned, Tally, work_off
+
+
+def test_every_task_is_done_once_by_several_threads() -> None:
+    done: list[int] = []
+    together = threading.Barrier(4)
+
+    def work(task: int) -> None:
+        if task < 4:
+            together.wait(120)
+        done.append(task)
+
+    work_off(range(100), work, Tally(0, None), 4)
+    assert sorted(done) == list(range(100))
+
+
+def test_nothing_to_do_is_done_at_once() -> None:
+    work_off([], pytest.fail, Tally(0, None), 4)
+
+
+@pytest.mark.slow
+def test_the_first_error_ends_it_though_another_hangs() -> None:
+    release = threading.Event()
+    tally = Tally(0, None)
+
+    def work(task: int) -> None:
+        if task == 0:
+            raise ZeroDivisionError
+        release.wait(20)
+
+    try:
+        with pytest.raises(ZeroDivisionError):
+            work_off(range(10), work, tally, 2)
+    finally:
+        release.set()
+    with pytest.raises(Abandoned):
+        tally.add(1)
+
+
+@pytest.mark.slow
+def test_an_interrupt_does_not_wait_for_a_connection_that_hangs() -> None:
+    release = threading.Event()
+    tally = Tally(0, None)
+
+    def work(task: int) -> None:
+        if task == 0:
+            _thread.interrupt_main()
+        release.wait(600)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work_off(range(10), work, tally, 2)
+        assert not release.is_set()
+    finally:
+        release.set()
+    with pytest.raises(Abandoned):
+        tally.add(1)
+
+
+def test_what_is_on_its_way_has_arrived_when_an_error_is_told() -> None:
+    failed = threading.Event()
+    under_way: set[int] = set()
+
+    def work(task: int) -> None:
+        if task == 0:
+            failed.set()
+            raise ZeroDivisionError
+        under_way.add(task)
+        assert failed.wait(120)
+        under_way.remove(task)
+
+    with pytest.raises(ZeroDivisionError):
+        work_off(range(10), work, Tally(0, None), 2)
+    assert under_way == set()
+
+
+def test_progress_is_told_as_a_running_sum_and_taken_back() -> None:
+    told: list[tuple[int, int]] = []
+    tally = Tally(10, lambda done, total: told.append((done, total)))
+    for count in (4, -4, 0, 10):
+        tally.add(count)
+    assert told == [(4, 10), (0, 10), (10, 10)]
+    tally.abandon()
+    with pytest.raises(Abandoned):
+        tally.add(1)
+    assert len(told) == 3

@@ -1,0 +1,190 @@
+"""What is asked again, how long, and what never is."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.errors import UsageError
+from support.faulty_aws import FaultyAws, hang_up, json_answer, json_error, xml_error
+
+pytestmark = pytest.mark.slow
+
+JOB = {
+    "ProcessingJobName": "job",
+    "RoleArn": "arn:aws:iam::123456789012:role/jobs",
+    "AppSpecification": {"ImageUri": "image"},
+    "ProcessingResources": {
+        "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
+    },
+}
+MADE = json_answer({"ProcessingJobArn": "arn:aws:sagemaker:us-east-1:123456789012:processing-job/job"})
+NONE = json_answer({"TrainingJobSummaries": []})
+
+
+def test_a_throttled_creation_is_waited_out_and_told(faulty: FaultyAws) -> None:
+    waited: list[float] = []
+    told: list[str] = []
+    faulty.fault("CreateProcessingJob", json_error("ThrottlingException", "Rate exceeded"), times=3)
+    faulty.fault("CreateProcessingJob", MADE)
+    aws = Aws(sleep=waited.append, region="us-east-1", notify=told.append)
+    assert aws.call("sagemaker", "create_processing_job", **JOB)["ProcessingJobArn"]
+    assert faulty.count("CreateProcessingJob") == 4
+    assert waited == sorted(waited)
+    assert len(told) == 3
+    assert "ThrottlingException" in told[0]
+
+
+def test_waits_are_spread_so_that_callers_do_not_come_back_together(faulty: FaultyAws) -> None:
+    waits: list[tuple[float, ...]] = []
+    for _ in range(3):
+        waited: list[float] = []
+        faulty.fault("ListTrainingJobs", json_error("ThrottlingException"), times=4)
+        faulty.fault("ListTrainingJobs", NONE)
+        Aws(sleep=waited.append, region="us-east-1").call("sagemaker", "list_training_jobs")
+        waits.append(tuple(waited))
+    assert len(set(waits)) == 3
+
+
+def test_a_creation_whose_connection_is_lost_is_asked_once_and_may_have_been_made(
+    faulty: FaultyAws, aws: Aws, waited: list[float]
+) -> None:
+    faulty.fault("CreateProcessingJob", hang_up(), times=None)
+    with pytest.raises(AwsUnreachable, match="CreateProcessingJob") as caught:
+        aws.call("sagemaker", "create_processing_job", **JOB)
+    assert caught.value.maybe_done
+    assert "look before you try again" in str(caught.value.remedy)
+    assert faulty.count("CreateProcessingJob") == 1
+    assert waited == []
+
+
+def test_not_even_botocore_asks_for_a_creation_again(
+    faulty: FaultyAws, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
+    faulty.fault("CreateProcessingJob", hang_up(), times=None)
+    with pytest.raises(AwsUnreachable):
+        aws.call("sagemaker", "create_processing_job", **JOB)
+    assert faulty.count("CreateProcessingJob") == 1
+
+
+def test_a_fault_of_awss_while_creating_may_have_made_it(faulty: FaultyAws, aws: Aws) -> None:
+    faulty.fault("CreateProcessingJob", json_error("InternalFailure", status=500), times=None)
+    with pytest.raises(AwsRefused, match="InternalFailure") as caught:
+        aws.call("sagemaker", "create_processing_job", **JOB)
+    assert caught.value.maybe_done
+    assert faulty.count("CreateProcessingJob") == 1
+
+
+def test_a_refused_creation_was_certainly_not_made(faulty: FaultyAws, aws: Aws) -> None:
+    faulty.fault("CreateProcessingJob", json_error("ValidationException"))
+    with pytest.raises(AwsRefused) as caught:
+        aws.call("sagemaker", "create_processing_job", **JOB)
+    assert not caught.value.maybe_done
+
+
+def test_a_creation_that_never_connected_was_certainly_not_made(aws_environment: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    with pytest.raises(AwsUnreachable) as caught:
+        Aws(sleep=lambda _: None, region="us-east-1").call("sagemaker", "create_processing_job", **JOB)
+    assert not caught.value.maybe_done
+
+
+def test_a_look_whose_connection_is_lost_is_taken_again(
+    faulty: FaultyAws, aws: Aws, waited: list[float]
+) -> None:
+    faulty.fault("ListTrainingJobs", NONE)
+    list(aws.list_jobs("training"))
+    faulty.fault("ListTrainingJobs", hang_up(), times=3)
+    faulty.fault("ListTrainingJobs", NONE)
+    assert list(aws.list_jobs("training")) == []
+    assert len(waited) == 3
+
+
+def test_who_never_answered_is_not_waited_for(faulty: FaultyAws, aws: Aws, waited: list[float]) -> None:
+    faulty.fault("ListTrainingJobs", hang_up(), times=None)
+    with pytest.raises(AwsUnreachable) as caught:
+        list(aws.list_jobs("training"))
+    assert not caught.value.maybe_done
+    assert waited == []
+
+
+def test_a_connection_that_stays_lost_is_given_up_after_half_a_minute(
+    faulty: FaultyAws, aws: Aws, waited: list[float]
+) -> None:
+    faulty.fault("ListTrainingJobs", NONE)
+    list(aws.list_jobs("training"))
+    faulty.fault("ListTrainingJobs", hang_up(), times=None)
+    with pytest.raises(AwsUnreachable, match="ListTrainingJobs"):
+        list(aws.list_jobs("training"))
+    assert 30 <= sum(waited) < 50
+
+
+def test_a_fault_of_awss_while_looking_passes_or_is_told(
+    faulty: FaultyAws, aws: Aws, waited: list[float]
+) -> None:
+    faulty.fault("ListTrainingJobs", json_error("ServiceUnavailable", status=503))
+    faulty.fault("ListTrainingJobs", NONE)
+    assert list(aws.list_jobs("training")) == []
+    faulty.fault("ListTrainingJobs", json_error("ServiceUnavailable", status=503), times=None)
+    with pytest.raises(AwsRefused, match="ServiceUnavailable") as caught:
+        list(aws.list_jobs("training"))
+    assert "AWS's side" in str(caught.value.remedy)
+    assert sum(waited) < 20
+
+
+def test_a_web_page_in_place_of_an_answer_is_told_by_its_title(faulty: FaultyAws, aws: Aws) -> None:
+    page = xml_error("x")
+    page.body = b"<html><title>502 Bad Gateway</title><body>long</body></html>"
+    page.status = 502
+    faulty.fault("ListTrainingJobs", page, times=None)
+    with pytest.raises(AwsRefused, match="502: Bad Gateway") as caught:
+        list(aws.list_jobs("training"))
+    assert "<" not in caught.value.message
+
+
+def test_clients_are_made_once_though_many_threads_ask(
+    faulty: FaultyAws, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    original = Aws._make_client
+    monkeypatch.setattr(Aws, "_make_client", lambda self, *a: made.append(a) or original(self, *a))
+    threads = [threading.Thread(target=aws.caller) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert faulty.count("GetCallerIdentity") == 8
+
+
+def test_a_request_keeps_awss_id_for_its_support(faulty: FaultyAws, aws: Aws) -> None:
+    faulty.fault("CreateProcessingJob", json_error("ValidationException", **{"x-amzn-RequestId": "abc-1"}))
+    with pytest.raises(AwsRefused) as caught:
+        aws.call("sagemaker", "create_processing_job", **JOB)
+    assert caught.value.request_id == "abc-1"
+
+
+def test_without_a_region_the_remedy_sets_one(aws_environment: pytest.MonkeyPatch) -> None:
+    aws_environment.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(UsageError, match="region") as caught:
+        _ = Aws().region
+    assert "AWS_REGION" in str(caught.value.remedy)
+    with pytest.raises(UsageError, match="region"):
+        list(Aws().list_jobs("training"))
+
+
+def test_a_region_that_does_not_exist_is_named_with_the_one_that_was_meant(
+    aws_environment: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    with pytest.raises(AwsUnreachable) as caught:
+        list(Aws(region="us-esat-1").list_jobs("training"))
+    assert "There is no region us-esat-1: did you mean us-east-1?" in str(caught.value.remedy)

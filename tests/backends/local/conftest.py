@@ -1,0 +1,85 @@
+"""Runs on this machine, made by hand and for real."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.state import write_json
+from gpuproof.backends.local.store import RunStore
+
+
+class Runs:
+    """A store with runs whose folders the test writes itself."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self._locks: dict[str, int] = {}
+        self._created = time.time() - 10_000
+
+    def make(self, run_id: str, **values: Any) -> RunPaths:
+        """A run that completed, unless the values say otherwise; each is newer than the one before."""
+        self._created += 1
+        paths = self.store.paths(run_id)
+        paths.logs.mkdir(parents=True)
+        document = {
+            "version": 1,
+            "id": run_id,
+            "job_name": run_id.partition("-")[0],
+            "kind": "training",
+            "place": "local",
+            "status": "Completed",
+            "created": self._created,
+            "source_dir": "/project",
+            **values,
+        }
+        write_json(paths.run, document)
+        return paths
+
+    def make_alive(self, run_id: str, **values: Any) -> RunPaths:
+        """A run that goes on: its lock is held until `end`."""
+        paths = self.make(run_id, **{"status": "InProgress", **values})
+        lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self._locks[run_id] = lock
+        return paths
+
+    def let_go(self, run_id: str) -> None:
+        """What happens when the agent is killed."""
+        os.close(self._locks.pop(run_id))
+
+    def end(self) -> None:
+        for run_id in list(self._locks):
+            self.let_go(run_id)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs")
+
+
+@pytest.fixture
+def runs(store: RunStore) -> Iterator[Runs]:
+    made = Runs(store)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Write the project's train.py."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "project" / "train.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write

@@ -1,0 +1,193 @@
+"""A job as this machine's agent gets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuproof.agent.contract import code_folder
+from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
+from gpuproof.agent.paths import RunPaths
+from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.backends.local.agent_job import local_order, notes_for, order_document
+from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+
+
+def ordered(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:
+    return local_order(
+        job,
+        RunPaths(Path("/runs/train-1")),
+        python="/usr/bin/python3",
+        expected=ExpectedGpus(1, "A10G", "instance_type: ml.g5.xlarge"),
+        gpus_here=gpus_here,
+        checkpoints=Path("/runs/train-1/checkpoints"),
+        sources=sources or {},
+    )
+
+
+def training(**keys: Any) -> TrainingJob:
+    return TrainingJob(entry_point="train.py", **keys)
+
+
+def processing(**keys: Any) -> ProcessingJob:
+    return ProcessingJob(entry_point="clean.py", **keys)
+
+
+def test_a_training_job_arrives_whole() -> None:
+    order = ordered(
+        training(
+            hyperparameters={"epochs": 5, "rate": 0.1},
+            arguments=("--fast",),
+            environment={"WHO": "me"},
+            framework="pytorch",
+            instance_type="ml.g5.xlarge",
+            max_duration="2h",
+            require_gpu=True,
+            output="/out",
+        )
+    )
+    assert order.run_id == "train-1"
+    assert order.job_name == "train"
+    assert order.hyperparameters == {"epochs": 5, "rate": 0.1}
+    assert order.arguments == ("--fast",)
+    assert order.environment == {"WHO": "me"}
+    assert (order.framework, order.instance_type) == ("pytorch", "ml.g5.xlarge")
+    assert order.max_duration == 7200.0
+    assert (order.expected_gpus, order.expected_gpu_name, order.require_gpu) == (1, "A10G", True)
+    assert order.output == "/out"
+    assert order.checkpoints == "/runs/train-1/checkpoints"
+
+
+def test_the_agent_reads_what_was_written(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    order = ordered(
+        training(inputs={"training": str(tmp_path / "data")}, if_gpu_unused="stop"),
+        gpus_here=1,
+        sources={"training": tmp_path / "data"},
+    )
+    (tmp_path / "job.json").write_text(json.dumps(order_document(order)))
+    assert AgentJob.read(tmp_path / "job.json") == order
+
+
+def test_a_channels_folder_is_mounted_where_sagemaker_puts_it(tmp_path: Path) -> None:
+    order = ordered(training(inputs={"training": str(tmp_path)}), sources={"training": tmp_path})
+    assert order.channels == ("training",)
+    assert order.mounts == (Mount(str(tmp_path), "input/data/training"),)
+
+
+def test_a_file_lies_in_its_channels_folder(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.touch()
+    order = ordered(training(inputs={"training": str(rows)}), sources={"training": rows})
+    assert order.mounts == (Mount(str(rows), "input/data/training/rows.csv"),)
+
+
+def test_an_s3_prefix_is_shown_as_it_is_written() -> None:
+    order = ordered(
+        training(inputs={"training": "s3://rows/data"}), sources={"training": S3Prefix("rows", "data")}
+    )
+    assert order.mounts == (Mount("s3://rows/data", "input/data/training"),)
+
+
+def test_a_processing_input_is_mounted_at_its_path(tmp_path: Path) -> None:
+    job = processing(inputs={"/opt/ml/processing/raw": str(tmp_path)})
+    order = ordered(job, sources={"/opt/ml/processing/raw": tmp_path})
+    assert order.mounts == (Mount(str(tmp_path), "processing/raw"),)
+    assert order.channels == ()
+
+
+def test_an_input_that_covers_the_codes_place_moves_the_code_beside_it(tmp_path: Path) -> None:
+    job = processing(inputs={"/opt/ml/processing/input": str(tmp_path)})
+    order = ordered(job, sources={"/opt/ml/processing/input": tmp_path})
+    assert order.mounts == (Mount(str(tmp_path), "processing/input"),)
+    assert code_folder(order) == "processing/code"
+    assert code_folder(ordered(processing())) == "processing/input/code"
+
+
+def test_processing_outputs_go_where_they_can_go_from_here() -> None:
+    order = ordered(
+        processing(
+            outputs={
+                "/opt/ml/processing/done": "/done",
+                "/opt/ml/processing/far": "s3://rows/far",
+                "/opt/ml/processing/kept": None,
+            }
+        )
+    )
+    assert order.outputs == (
+        ProcessingOutput("processing/done", "/done"),
+        ProcessingOutput("processing/far", None),
+        ProcessingOutput("processing/kept", None),
+    )
+
+
+def test_artifacts_for_s3_stay_with_the_run() -> None:
+    assert ordered(training(output="s3://rows/models")).output is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "gpus", "rule"),
+    [
+        ({}, 1, UnusedGpuRule("warn", 300.0)),
+        ({"if_gpu_unused": "stop"}, 1, UnusedGpuRule("stop", 300.0)),
+        ({"if_gpu_unused": {"action": "fail", "grace": "10s"}}, 2, UnusedGpuRule("fail", 10.0)),
+        ({"if_gpu_unused": "stop"}, 0, None),
+        ({"if_gpu_unused": "stop", "require_gpu": False}, 1, None),
+    ],
+    ids=["warn by itself", "as asked", "with its grace", "no GPU here", "no GPU required"],
+)
+def test_an_unused_gpu_is_a_matter_only_where_there_is_one(
+    keys: dict[str, Any], gpus: int, rule: UnusedGpuRule | None
+) -> None:
+    assert ordered(training(**keys), gpus_here=gpus).if_gpu_unused == rule
+
+
+def test_several_hosts_are_refused_here() -> None:
+    with pytest.raises(InvalidJob, match="2 hosts") as caught:
+        ordered(training(instance_count=2))
+    assert "--instance-count 1" in str(caught.value.remedy)
+
+
+def test_a_distribution_is_refused_here() -> None:
+    with pytest.raises(InvalidJob, match="torch_distributed"):
+        ordered(training(distribution={"torch_distributed": {"enabled": True}}))
+
+
+def test_a_distribution_that_is_off_is_none() -> None:
+    assert ordered(training(distribution={"torch_distributed": {"enabled": False}})).kind == "training"
+
+
+@pytest.mark.parametrize(
+    ("job", "word"),
+    [
+        (training(output="s3://rows/models"), "s3://rows/models is on S3"),
+        (training(checkpoint="s3://rows/ckpt"), "s3://rows/ckpt is on S3"),
+        (processing(outputs={"/opt/ml/processing/out": "s3://rows/out"}), "s3://rows/out is on S3"),
+        (training(framework="fastai2"), "fastai2"),
+    ],
+    ids=["output", "checkpoints", "processing output", "framework"],
+)
+def test_what_is_different_here_is_said(job: Job, word: str) -> None:
+    (note,) = notes_for(job, ExpectedGpus(None))
+    assert word in note
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        training(output="/out", checkpoint={"path": "/ckpt", "s3": "s3://rows/ckpt"}),
+        processing(outputs={"/opt/ml/processing/out": None}),
+    ],
+)
+def test_what_is_the_same_here_is_not_worth_a_word(job: Job) -> None:
+    assert notes_for(job, ExpectedGpus(None)) == []
+
+
+def test_an_unknown_instance_type_is_said() -> None:
+    (note,) = notes_for(training(), ExpectedGpus(None, unknown="ml.q9.huge"))
+    assert "ml.q9.huge is not in the catalogue" in note

@@ -1,0 +1,175 @@
+"""Following a run whose agent the test plays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.state import read_state, write_json
+from gpuproof.backends.local.follow import Event, Live, Output, follow
+from gpuproof.backends.local.store import RunStore
+from gpuproof.backends.record import RunRecord
+from gpuproof.errors import RunNotFound
+
+
+class Agent:
+    """Changes a run's files as the agent does."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+
+    def says(self, text: bytes) -> None:
+        with self.paths.log().open("ab") as log:
+            log.write(text)
+
+    def becomes(self, status: str, **values: object) -> None:
+        document = read_state(self.paths.run) or {}
+        write_json(self.paths.run, {**document, "status": status, **values})
+
+    def samples(self, sample: dict[str, object]) -> None:
+        write_json(self.paths.live, sample)
+
+
+@pytest.fixture
+def agent(runs) -> Agent:
+    return Agent(runs.make_alive("train-1"))
+
+
+def meanwhile(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def kinds(events: Iterator[Event] | list[Event]) -> list[object]:
+    """Each event in short: output joined, states and samples by name."""
+    short: list[object] = []
+    for event in events:
+        if isinstance(event, Output):
+            if short and isinstance(short[-1], bytes):
+                short[-1] += event.content
+            else:
+                short.append(event.content)
+        elif isinstance(event, RunRecord):
+            short.append(event.status)
+        else:
+            short.append(event.sample)
+    return short
+
+
+def test_a_run_that_has_ended_says_all_and_ends(store: RunStore, agent: Agent) -> None:
+    agent.says(b"one\ntwo\n")
+    agent.becomes("Completed")
+    assert kinds(follow(store, "train-1")) == [b"one\ntwo\n", "Completed"]
+
+
+def test_output_comes_as_it_is_written(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1")
+    first = next(events)
+    assert isinstance(first, RunRecord)
+    assert first.status == "InProgress"
+    agent.says(b"one\n")
+    assert next(events) == Output(b"one\n")
+    agent.says(b"two\n")
+    assert next(events) == Output(b"two\n")
+    agent.becomes("Completed")
+    assert kinds(events) == ["Completed"]
+
+
+def test_the_last_words_come_before_the_end(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1")
+    next(events)
+
+    def end() -> None:
+        agent.says(b"last\n")
+        agent.becomes("Failed")
+
+    thread = meanwhile(end)
+    assert kinds(events) == [b"last\n", "Failed"]
+    thread.join()
+
+
+def test_each_change_of_state_is_told_once(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1")
+    assert isinstance(next(events), RunRecord)
+    agent.becomes("InProgress", secondary_status="Training")
+    changed = next(events)
+    assert isinstance(changed, RunRecord)
+    assert changed.secondary_status == "Training"
+    agent.becomes("Stopping")
+    assert kinds([next(events)]) == ["Stopping"]
+    agent.becomes("Stopped")
+    assert kinds(events) == ["Stopped"]
+
+
+def test_what_was_seen_before_is_left_out(store: RunStore, agent: Agent) -> None:
+    agent.says(b"0123456789")
+    agent.becomes("Completed")
+    assert kinds(follow(store, "train-1", offset=4)) == [b"456789", "Completed"]
+    assert kinds(follow(store, "train-1", offset=99)) == ["Completed"]
+
+
+def test_samples_are_told_only_to_who_wants_them(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1", live=True)
+    next(events)
+    agent.samples({"seconds": 1})
+    assert next(events) == Live({"seconds": 1})
+    agent.samples({"seconds": 2})
+    assert next(events) == Live({"seconds": 2})
+    agent.becomes("Completed")
+    assert kinds(events) == ["Completed"]
+    assert kinds(follow(store, "train-1")) == ["Completed"]
+
+
+def test_the_same_sample_is_not_told_twice(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1", live=True)
+    next(events)
+    agent.samples({"seconds": 1})
+    next(events)
+    agent.says(b"x")
+    assert next(events) == Output(b"x")
+    agent.becomes("Completed")
+    assert kinds(events) == ["Completed"]
+
+
+def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunStore, agent: Agent, runs) -> None:
+    agent.becomes("InProgress", agent_pid=1)
+    events = follow(store, "train-1")
+    next(events)
+    thread = meanwhile(lambda: runs.let_go("train-1"))
+    last = list(events)[-1]
+    thread.join()
+    assert isinstance(last, RunRecord)
+    assert (last.status, last.failure_reason) == ("Failed", "the agent was killed, and the script with it")
+
+
+def test_a_run_that_is_removed_meanwhile_is_said(store: RunStore, agent: Agent) -> None:
+    events = follow(store, "train-1")
+    next(events)
+    thread = meanwhile(lambda: agent.paths.root.rename(store.root / ".train-1.removed"))
+    with pytest.raises(RunNotFound):
+        list(events)
+    thread.join()
+
+
+def test_a_run_that_was_never_there_is_said(store: RunStore) -> None:
+    with pytest.raises(RunNotFound):
+        list(follow(store, "nothing"))
+
+
+def test_a_lot_of_output_comes_whole(store: RunStore, agent: Agent) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(200_000))
+
+    def talk() -> None:
+        for start in range(0, len(lines), 100_000):
+            agent.says(lines[start : start + 100_000])
+        agent.becomes("Completed")
+
+    thread = meanwhile(talk)
+    said = kinds(follow(store, "train-1"))
+    thread.join()
+    # On a busy machine it may all be over before the first look.
+    assert [part for part in said if part != "InProgress"] == [lines, "Completed"]

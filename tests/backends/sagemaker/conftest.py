@@ -1,0 +1,38 @@
+"""The emulator, once for the tests of planning and submitting, and a desk with a job for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.aws_emulator import RunningEmulator, running_emulator
+from support.sagemaker_sandbox import Desk
+
+_FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "GPUPROOF_ROLE_ARN", "GPUPROOF_BUCKET")
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulator]:
+    """An AWS that really runs jobs; the environment's endpoint leads to it."""
+    with (
+        running_emulator(tmp_path_factory.mktemp("aws"), stop_grace=1.0) as running,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name in _FOREIGN:
+            patch.delenv(name, raising=False)
+        for name, value in running.credentials.items():
+            patch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture
+def desk(emulator: RunningEmulator, tmp_path: Path) -> Iterator[Desk]:
+    """A job's folder, and a bucket of its own."""
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    yield Desk(emulator, folder, emulator.bucket(f"bucket-{next(_NUMBERS)}"))
+    emulator.faults()

@@ -1,0 +1,147 @@
+"""Which bucket a job goes through, and how GPUproof's own is made."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gpuproof.backends.aws import Aws, AwsRefused
+from gpuproof.backends.sagemaker.planning.bucket import BucketPlan, own_bucket_name, plan_bucket
+from gpuproof.errors import UsageError
+from support.faulty_aws import FaultyAws, Said, xml_error
+from support.s3_server import MotoServer
+
+pytestmark = pytest.mark.slow
+
+ACCOUNT = "123456789012"
+
+
+@pytest.fixture
+def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iterator[FaultyAws]:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+    aws_environment.delenv("GPUPROOF_BUCKET", raising=False)
+    with FaultyAws(moto_server.url) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        yield server
+
+
+def client(region: str = "us-east-1") -> Aws:
+    return Aws(sleep=lambda _: None, region=region)
+
+
+@pytest.fixture
+def clean(faulty: FaultyAws) -> Iterator[None]:
+    """No bucket of GPUproof's own in these regions, before and after."""
+    yield
+    for region in ("us-east-1", "eu-west-1"):
+        with contextlib.suppress(AwsRefused):
+            client(region).call("s3", "delete_bucket", Bucket=own_bucket_name(ACCOUNT, region))
+
+
+def make(plan: BucketPlan, aws: Aws) -> None:
+    for call in plan.calls:
+        aws.call(call.service, call.operation, **call.request)
+
+
+def test_a_bucket_that_is_named_is_taken_as_it_is(moto_server: MotoServer, faulty: FaultyAws) -> None:
+    bucket = moto_server.bucket()
+    assert plan_bucket(client(), bucket.name) == BucketPlan(bucket.name, "us-east-1")
+    assert plan_bucket(client(), f"s3://{bucket.name}/") == BucketPlan(bucket.name, "us-east-1")
+
+
+def test_the_flag_goes_before_the_job_and_the_job_before_the_environment(
+    moto_server: MotoServer, faulty: FaultyAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [moto_server.bucket().name for _ in range(3)]
+    monkeypatch.setenv("GPUPROOF_BUCKET", names[2])
+    assert plan_bucket(client(), names[0], names[1]).name == names[0]
+    assert plan_bucket(client(), None, names[1]).name == names[1]
+    assert plan_bucket(client()).name == names[2]
+
+
+def test_a_bucket_that_is_not_there_is_wrong_usage(faulty: FaultyAws) -> None:
+    with pytest.raises(UsageError, match="There is no bucket no-such-bucket-of-mine") as caught:
+        plan_bucket(client(), "no-such-bucket-of-mine")
+    assert "aws s3 mb s3://no-such-bucket-of-mine --region us-east-1" in str(caught.value.remedy)
+
+
+def test_a_bucket_in_another_region_is_refused_with_both_regions(faulty: FaultyAws) -> None:
+    ireland = client("eu-west-1")
+    ireland.call(
+        "s3",
+        "create_bucket",
+        Bucket="in-ireland",
+        CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+    )
+    elsewhere = {"x-amz-bucket-region": "eu-west-1"}
+    faulty.fault("HEAD", Said(200, b"", elsewhere))
+    with pytest.raises(
+        UsageError, match="in-ireland is in eu-west-1, and the job would run in us-east-1"
+    ) as caught:
+        plan_bucket(client(), "in-ireland")
+    assert "--region eu-west-1" in str(caught.value.remedy)
+
+
+def test_an_address_below_a_bucket_is_no_bucket(faulty: FaultyAws) -> None:
+    with pytest.raises(UsageError, match="no bucket's name"):
+        plan_bucket(client(), "s3://data/below")
+    assert faulty.asked == []
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+@pytest.mark.usefixtures("clean")
+def test_gpuproofs_own_bucket_is_planned_told_and_made_private(region: str) -> None:
+    aws = client(region)
+    plan = plan_bucket(aws)
+    assert plan.name == f"gpuproof-{ACCOUNT}-{region}"
+    assert plan.note is not None
+    assert plan.name in plan.note
+    assert aws.bucket_region(plan.name) is None  # nothing was made by planning it
+    make(plan, aws)
+    name = {"Bucket": plan.name}
+    block = aws.call("s3", "get_public_access_block", **name)["PublicAccessBlockConfiguration"]
+    assert all(block.values())
+    rule = aws.call("s3", "get_bucket_encryption", **name)["ServerSideEncryptionConfiguration"]["Rules"][0]
+    assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+    ownership = aws.call("s3", "get_bucket_ownership_controls", **name)["OwnershipControls"]
+    assert ownership["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    (denied,) = json.loads(aws.call("s3", "get_bucket_policy", **name)["Policy"])["Statement"]
+    assert (denied["Effect"], denied["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    rules = {
+        rule["ID"]: rule for rule in aws.call("s3", "get_bucket_lifecycle_configuration", **name)["Rules"]
+    }
+    assert rules["gpuproof-objects"]["Expiration"]["Days"] == 30
+    assert rules["gpuproof-objects"]["Filter"]["Prefix"] == "gpuproof/objects/"
+    assert rules["gpuproof-code"]["Filter"]["And"]["Prefix"] == "gpuproof/runs/"
+    assert rules["gpuproof-broken-uploads"]["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] == 1
+    assert plan_bucket(aws) == BucketPlan(plan.name, region)
+
+
+@pytest.mark.usefixtures("clean")
+def test_making_the_bucket_can_be_taken_back() -> None:
+    aws = client()
+    plan = plan_bucket(aws)
+    make(plan, aws)
+    for call in reversed(plan.calls):
+        if call.undo is not None:
+            aws.call(call.undo.service, call.undo.operation, **call.undo.request)
+    assert aws.bucket_region(plan.name) is None
+
+
+def test_gpuproofs_name_in_somebody_elses_hands_is_not_used(faulty: FaultyAws) -> None:
+    faulty.fault("HEAD", Said(403, b""))
+    with pytest.raises(UsageError, match="belongs to another account, or you may not see it: 403") as caught:
+        plan_bucket(client())
+    assert "GPUPROOF_BUCKET" in str(caught.value.remedy)
+    assert faulty.requests[-1].headers["x-amz-expected-bucket-owner"] == ACCOUNT
+
+
+def test_a_creation_that_comes_too_late_names_another_way(faulty: FaultyAws) -> None:
+    plan = plan_bucket(client())
+    faulty.fault("PUT", xml_error("BucketAlreadyExists", status=409))
+    with pytest.raises(AwsRefused, match="BucketAlreadyExists") as caught:
+        make(plan, client())
+    assert "--bucket NAME" in str(caught.value.remedy)

@@ -1,0 +1,110 @@
+"""Which instance types are tried for a job, in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuproof.backends.sagemaker.planning.instance_types import MOST_CANDIDATES, Choice, choose
+from gpuproof.catalogue import Catalogue
+from gpuproof.errors import InvalidJob
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
+
+REGION = "us-west-2"
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return Catalogue.load()
+
+
+def training(**keys: Any) -> TrainingJob:
+    return TrainingJob(entry_point="train.py", **keys)
+
+
+def names(choice: Choice) -> list[str]:
+    return [one.name for one in choice.candidates]
+
+
+def test_a_named_type_comes_first_and_its_fallbacks_follow_in_order(catalogue: Catalogue) -> None:
+    job = training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge", "ml.g4dn.xlarge", "ml.g5.xlarge"])
+    choice = choose(job, catalogue, REGION)
+    assert names(choice) == ["ml.g5.xlarge", "ml.g6.xlarge", "ml.g4dn.xlarge"]
+    assert choice.candidates[0].price is not None
+    assert choice.notes == ()
+
+
+def test_a_gpu_gives_the_types_that_have_it_cheapest_first(catalogue: Catalogue) -> None:
+    choice = choose(training(resources={"gpu": "A10G:1"}), catalogue, REGION)
+    assert names(choice)[0] == "ml.g5.xlarge"
+    assert all(one.startswith("ml.g5.") for one in names(choice))
+    assert len(choice.candidates) == MOST_CANDIDATES
+    prices = [one.price.usd_per_hour for one in choice.candidates if one.price]
+    assert prices == sorted(prices)
+
+
+def test_the_price_that_may_be_paid_leaves_dearer_types_out(catalogue: Catalogue) -> None:
+    choice = choose(training(resources={"gpu": "A10G:1", "max_price": "$1.60"}), catalogue, REGION)
+    assert all(one.price and one.price.usd_per_hour <= 1.60 for one in choice.candidates)
+    assert "ml.g5.4xlarge" not in names(choice)
+
+
+def test_a_price_is_not_held_against_spot_whose_price_nobody_knows(catalogue: Catalogue) -> None:
+    choice = choose(
+        training(resources={"gpu": "A10G:1", "max_price": "$0.80", "spot": True}), catalogue, REGION
+    )
+    assert names(choice)[0] == "ml.g5.xlarge"
+    assert "spot" in choice.notes[0]
+
+
+def test_fallbacks_come_after_what_resources_give(catalogue: Catalogue) -> None:
+    job = training(resources={"gpu": "A10G:1"}, fallbacks=["ml.g6.xlarge"])
+    assert names(choose(job, catalogue, REGION))[-1] == "ml.g6.xlarge"
+
+
+def test_the_name_of_ec2_is_answered_with_the_name_of_sagemaker(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        choose(training(instance_type="g5.xlarge"), catalogue, REGION)
+    assert raised.value.remedy == "--instance-type ml.g5.xlarge"
+
+
+def test_a_type_of_another_kind_of_job_is_refused_before_any_call(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        choose(training(instance_type="ml.inf1.xlarge"), catalogue, REGION)
+    assert "no instance type for a training job" in raised.value.message
+    assert "endpoints" in raised.value.message
+
+
+def test_a_fallback_of_another_kind_of_job_is_refused_too(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob, match=r"ml\.inf1\.xlarge"):
+        choose(training(instance_type="ml.g5.xlarge", fallbacks=["ml.inf1.xlarge"]), catalogue, REGION)
+
+
+def test_a_type_that_nobody_knows_is_tried_with_a_note(catalogue: Catalogue) -> None:
+    choice = choose(training(instance_type="ml.g99.xlarge"), catalogue, REGION)
+    assert choice.candidates[0].instance is None
+    assert "SageMaker decides" in choice.notes[0]
+
+
+def test_a_job_that_asks_for_nothing_is_shown_the_three_cheapest(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        choose(training(), catalogue, REGION)
+    shown = [line for line in (raised.value.remedy or "").splitlines() if "--instance-type ml." in line]
+    assert len(shown) == 3
+    assert all("an hour" in line for line in shown)
+
+
+def test_a_gpu_that_sagemaker_has_not_is_said(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidJob) as raised:
+        choose(training(resources={"gpu": "A10G:7"}), catalogue, REGION)
+    assert "A10G:7" in raised.value.message
+
+
+def test_a_processing_job_gets_types_that_processing_takes(catalogue: Catalogue) -> None:
+    choice = choose(
+        ProcessingJob(entry_point="prep.py", resources={"gpu": "T4:1"}),  # type: ignore[arg-type]
+        catalogue,
+        REGION,
+    )
+    assert all("processing" in catalogue.accepted_for(name) for name in names(choice))

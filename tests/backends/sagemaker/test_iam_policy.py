@@ -1,0 +1,218 @@
+"""The least that AWS has to allow, held against what GPUproof really asks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuproof
+from gpuproof.backends.sagemaker.iam_policy import Scope, read_actions, role_policy, trust_policy, user_policy
+from gpuproof.backends.sagemaker.s3_layout import RunLayout
+
+ROOMS = ("aws", "sagemaker")
+SERVICES = (
+    "sts",
+    "s3",
+    "sagemaker",
+    "logs",
+    "iam",
+    "service-quotas",
+    "resourcegroupstaggingapi",
+    "ecr",
+    "ec2",
+)
+SCOPE = Scope(account="123456789012", region="eu-west-1")
+
+
+@cache
+def operations() -> dict[str, set[str]]:
+    """The services that have an operation of each name, as boto3 writes it."""
+    import botocore.session
+    from botocore import xform_name
+
+    session = botocore.session.get_session()
+    found: dict[str, set[str]] = {}
+    for service in SERVICES:
+        for name in session.get_service_model(service).operation_names:
+            found.setdefault(xform_name(name), set()).add(service)
+    return found
+
+
+def asked_in_code() -> set[str]:
+    """Operations whose names the code of the places holds, or composes with a job's kind."""
+    places = Path(gpuproof.__file__).parent / "backends"
+    trees = (ast.parse(path.read_text()) for room in ROOMS for path in (places / room).rglob("*.py"))
+    texts = {text for tree in trees for node in ast.walk(tree) for text in spelled(node)}
+    return {text for text in texts if text in operations()}
+
+
+def spelled(node: ast.AST) -> Iterator[str]:
+    """The texts that a literal can be; in an f-string, each of the kinds of jobs."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        for kind in ("training", "processing"):
+            parts = (str(part.value) if isinstance(part, ast.Constant) else kind for part in node.values)
+            yield "".join(parts)
+
+
+def statements(policy: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    assert policy["Version"] == "2012-10-17"
+    yield from policy["Statement"]
+
+
+def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str, Any]]:
+    return [
+        one
+        for one in statements(policy)
+        if action in one["Action"] and any(fnmatchcase(resource, pattern) for pattern in one["Resource"])
+    ]
+
+
+def test_the_table_names_exactly_the_operations_that_the_code_asks() -> None:
+    listed = {row.operation for row in read_actions() if row.who == "user"}
+    assert listed == asked_in_code()
+
+
+def test_each_operation_is_listed_under_its_service() -> None:
+    for row in read_actions():
+        if row.who == "user":
+            assert row.service in operations()[row.operation], row
+
+
+def test_the_operations_that_moving_files_takes_are_covered() -> None:
+    """boto3's transfers ask these by themselves: https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html"""
+    policy = user_policy(SCOPE)
+    key = f"arn:aws:s3:::gpuproof-123456789012-eu-west-1/{RunLayout('job').source}"
+    for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObjectTagging"):
+        assert allowed(policy, action, key), action
+
+
+@pytest.mark.parametrize("policy", [user_policy(SCOPE), role_policy(SCOPE)], ids=["user", "role"])
+def test_nothing_is_allowed_on_everything_that_could_be_narrowed(policy: dict[str, Any]) -> None:
+    for one in statements(policy):
+        assert one["Effect"] == "Allow"
+        assert not any("*" in action for action in one["Action"])
+        if one["Resource"] == ["*"]:
+            # Actions for which AWS knows no resource, or that only read.
+            assert all(re.search(r":(List|Get|Search|PutMetricData)", action) for action in one["Action"])
+
+
+def test_sids_are_letters_and_stand_once() -> None:
+    for policy in (user_policy(SCOPE), role_policy(SCOPE), trust_policy(SCOPE)):
+        sids = [one["Sid"] for one in statements(policy)]
+        assert len(set(sids)) == len(sids)
+        assert all(sid.isalnum() for sid in sids)
+
+
+def test_only_the_jobs_role_can_be_passed_and_to_sagemaker_alone() -> None:
+    arn = "arn:aws:iam::123456789012:role/path/jobs"
+    policy = user_policy(Scope(account="123456789012", role=arn))
+    (one,) = [one for one in statements(policy) if "iam:PassRole" in one["Action"]]
+    assert one["Resource"] == [arn]
+    assert one["Condition"] == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+
+
+def test_jobs_can_be_made_and_stopped_only_with_gpuproofs_tag() -> None:
+    job = "arn:aws:sagemaker:eu-west-1:123456789012:training-job/job"
+    (made,) = allowed(user_policy(SCOPE), "sagemaker:CreateTrainingJob", job)
+    assert made["Condition"] == {"Null": {"aws:RequestTag/gpuproof:run": "false"}}
+    (stopped,) = allowed(user_policy(SCOPE), "sagemaker:StopTrainingJob", job)
+    assert stopped["Condition"] == {"Null": {"aws:ResourceTag/gpuproof:run": "false"}}
+
+
+def test_a_look_at_a_job_needs_no_tag_so_that_a_missing_one_is_seen_to_be_missing() -> None:
+    job = "arn:aws:sagemaker:eu-west-1:123456789012:training-job/job"
+    (look,) = allowed(user_policy(SCOPE), "sagemaker:DescribeTrainingJob", job)
+    assert "Condition" not in look
+
+
+def test_buckets_are_made_only_where_none_is_named() -> None:
+    assert any("s3:CreateBucket" in one["Action"] for one in statements(user_policy(SCOPE)))
+    own = user_policy(Scope(bucket="data"))
+    assert not any("s3:CreateBucket" in one["Action"] for one in statements(own))
+    assert allowed(own, "s3:ListBucket", "arn:aws:s3:::data")
+    assert not allowed(own, "s3:GetObject", "arn:aws:s3:::data/elsewhere")
+
+
+def test_the_role_reaches_gpuproofs_prefix_and_no_other_key() -> None:
+    policy = role_policy(Scope(bucket="data"))
+    assert allowed(policy, "s3:PutObject", f"arn:aws:s3:::data/{RunLayout('job').output}model.tar.gz")
+    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::data/other")
+    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::other/gpuproof/x")
+
+
+@pytest.mark.parametrize("group", ["TrainingJobs", "ProcessingJobs"])
+def test_the_role_writes_its_logs_and_the_user_reads_them(group: str) -> None:
+    group_arn = f"arn:aws:logs:eu-west-1:123456789012:log-group:/aws/sagemaker/{group}"
+    assert allowed(role_policy(SCOPE), "logs:PutLogEvents", f"{group_arn}:log-stream:job/algo-1")
+    assert allowed(role_policy(SCOPE), "logs:CreateLogGroup", f"{group_arn}:*")
+    assert allowed(user_policy(SCOPE), "logs:GetLogEvents", f"{group_arn}:log-stream:job/algo-1")
+
+
+def test_inputs_and_outputs_elsewhere_are_added_by_their_prefix() -> None:
+    scope = Scope(bucket="data", inputs=("s3://in/rows/",), outputs=("s3://out",))
+    policy = role_policy(scope)
+    assert allowed(policy, "s3:GetObject", "arn:aws:s3:::in/rows/1")
+    assert not allowed(policy, "s3:GetObject", "arn:aws:s3:::in/else")
+    assert not allowed(policy, "s3:PutObject", "arn:aws:s3:::in/rows/1")
+    assert allowed(policy, "s3:PutObject", "arn:aws:s3:::out/model")
+    assert allowed(user_policy(scope), "s3:GetObject", "arn:aws:s3:::out/model")
+
+
+def test_a_key_can_be_used_by_both_and_lent_to_disks_by_the_user_alone() -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/1"
+    scope = Scope(kms_key=key)
+    for policy in (user_policy(scope), role_policy(scope)):
+        assert allowed(policy, "kms:GenerateDataKey", key)
+    (lent,) = allowed(user_policy(scope), "kms:CreateGrant", key)
+    assert lent["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    assert not allowed(role_policy(scope), "kms:CreateGrant", key)
+
+
+def test_network_interfaces_are_the_roles_only_in_a_vpc() -> None:
+    def interfaces(scope: Scope) -> bool:
+        return any("ec2:CreateNetworkInterface" in one["Action"] for one in statements(role_policy(scope)))
+
+    assert interfaces(Scope(vpc=True))
+    assert not interfaces(SCOPE)
+
+
+def test_only_sagemaker_may_assume_the_role_and_for_this_account_alone() -> None:
+    (one,) = statements(trust_policy(SCOPE))
+    assert one["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+    assert one["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+    (anybody,) = statements(trust_policy(Scope()))
+    assert "Condition" not in anybody
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"), [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("*", "aws")]
+)
+def test_every_part_of_aws_has_its_own_names(region: str, partition: str) -> None:
+    for policy in (user_policy(Scope(region=region)), role_policy(Scope(region=region))):
+        resources = [name for one in statements(policy) for name in one["Resource"] if name != "*"]
+        assert all(name.startswith(f"arn:{partition}:") for name in resources)
+
+
+def test_every_action_has_a_source() -> None:
+    import csv
+
+    table = Path(gpuproof.__file__).parent / "backends" / "sagemaker" / "data" / "actions.csv"
+    with table.open(newline="") as file:
+        for row in csv.DictReader(file):
+            assert row["source"].startswith("https://docs.aws.amazon.com/")
+            assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["as_of"])
+
+
+def test_quotas_are_told_from_the_catalogue_and_need_no_leave() -> None:
+    actions = {action for one in statements(user_policy(SCOPE)) for action in one["Action"]}
+    assert "iam:ListRoles" in actions
+    assert not any(action.startswith("servicequotas:") for action in actions)

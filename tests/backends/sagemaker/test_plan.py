@@ -1,0 +1,256 @@
+"""A plan decides everything with reads alone, and refuses what cannot run before anything is made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import boto3
+import pytest
+
+from gpuproof.backends.aws import Aws, AwsRefused, NoCredentials
+from gpuproof.backends.sagemaker.backend import SageMakerPlace
+from gpuproof.backends.sagemaker.plan import plan_calls
+from gpuproof.backends.sagemaker.submission.aws_call import lines, to_json
+from gpuproof.errors import InvalidJob, UsageError
+from support.aws_emulator import RunningEmulator
+from support.sagemaker_sandbox import Desk
+
+pytestmark = pytest.mark.slow
+
+READS = ("Get", "Head", "List", "Describe")
+
+
+def refused(desk: Desk, job: Any) -> InvalidJob | UsageError:
+    with pytest.raises((InvalidJob, UsageError)) as raised:
+        desk.place().plan(job)
+    return raised.value
+
+
+def test_planning_reads_and_makes_nothing(desk: Desk) -> None:
+    job = desk.training(inputs={"training": "data"}, sagemaker={"bucket": None})
+    desk.emulator.forget_requests()
+    plan = desk.place().plan(job)
+    assert plan.bucket.calls
+    assert [one for one in desk.emulator.operations() if not one.startswith(READS)] == []
+
+
+def test_the_calls_are_data_in_the_order_of_their_execution(desk: Desk) -> None:
+    calls = plan_calls(desk.place().plan(desk.training(inputs={"training": "data"})))
+    assert [call.operation for call in calls] == [
+        "upload_file",
+        "upload_file",
+        "upload_file",
+        "upload_file",
+        "put_object",
+        "copy_object",
+        "copy_object",
+        "put_object",
+        "create_training_job",
+    ]
+    assert calls[-1].undo is not None
+    assert calls[-1].undo.operation == "stop_training_job"
+
+
+def test_printed_calls_hide_the_environment(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(environment={"HF_TOKEN": "s3cret-value", "DEBUG": "s3cret-too"}))
+    calls = plan_calls(plan)
+    printed = repr([to_json(call) for call in calls]) + repr(lines(calls))
+    assert "s3cret" not in printed
+    assert "'DEBUG': '***'" in printed
+
+
+def test_calls_of_one_kind_are_told_together(desk: Desk) -> None:
+    told = lines(plan_calls(desk.place().plan(desk.training(inputs={"training": "data"}))))
+    assert "s3 upload_file (2 times): send the input training, unless it is there" in [
+        title for title, _ in told
+    ]
+
+
+def test_every_plan_has_a_name_of_its_own_that_sagemaker_takes(desk: Desk) -> None:
+    place = desk.place()
+    job = desk.training(name="a" * 63)
+    one, other = place.plan(job).run_id, place.plan(job).run_id
+    assert one != other
+    assert len(one) <= 63
+
+
+def test_a_single_file_is_a_channel_that_holds_it(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(inputs={"training": "data/a.csv"}))
+    address = plan.addresses.inputs["training"]
+    keys = [call.request["Key"] for call in plan_calls(plan) if call.what.startswith("send the input")]
+    assert [f"s3://{desk.bucket}/{key}" for key in keys] == [f"{address}a.csv"]
+
+
+def test_an_input_that_is_not_here_is_refused(desk: Desk) -> None:
+    assert "is not there" in refused(desk, desk.training(inputs={"training": "nowhere"})).message
+
+
+def test_an_input_on_s3_that_is_not_there_is_refused_before_anything_is_paid(desk: Desk) -> None:
+    address = f"s3://{desk.bucket}/nowhere/"
+    assert "there is nothing" in refused(desk, desk.training(inputs={"training": address})).message
+
+
+def test_an_input_on_s3_is_used_where_it_is(desk: Desk) -> None:
+    desk.aws.put_object(desk.bucket, "mine/a.csv", b"1")
+    address = f"s3://{desk.bucket}/mine/"
+    plan = desk.place().plan(desk.training(inputs={"training": address}))
+    assert plan.addresses.inputs == {"training": address}
+
+
+def test_a_bucket_of_another_region_is_refused_with_both_names(desk: Desk, emulator: RunningEmulator) -> None:
+    client = emulator.client("s3", "eu-west-1")
+    name = f"{desk.bucket}-there"
+    client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    for job in (
+        desk.training(sagemaker={"bucket": name}),
+        desk.training(inputs={"training": f"s3://{name}/data"}),
+        desk.training(output=f"s3://{name}/out"),
+        desk.training(checkpoint=f"s3://{name}/checkpoints"),
+    ):
+        problem = refused(desk, job)
+        assert "eu-west-1" in problem.message
+        assert "us-east-1" in problem.message
+        assert "--region eu-west-1" in (problem.remedy or "")
+
+
+def test_results_that_go_to_s3_go_where_the_job_says(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(output=f"s3://{desk.bucket}/mine"))
+    assert plan.addresses.output == f"s3://{desk.bucket}/mine"
+    plan = desk.place().plan(desk.training(output="here"))
+    assert plan.addresses.output == f"s3://{desk.bucket}/gpuproof/runs/{plan.run_id}/output/"
+
+
+def test_what_the_script_left_here_before_is_no_source(desk: Desk) -> None:
+    (desk.folder / "src" / "out").mkdir()
+    (desk.folder / "src" / "out" / "model.tar.gz").write_text("old")
+    plan = desk.place().plan(desk.training(output="src/out"))
+    assert [file.relative for file in plan.tree.files] == ["train.py"]
+
+
+def test_a_day_is_the_limit_that_is_said_with_its_cost(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(max_duration=None, instance_type="ml.g5.xlarge"))
+    assert plan.most_usd(plan.target) == pytest.approx(24 * 1.4084)
+    assert any("may cost $33.80" in note for note in plan.notes)
+
+
+def test_a_wait_that_is_raised_to_the_time_limit_is_said(desk: Desk) -> None:
+    def notes(max_wait: str) -> str:
+        job = desk.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
+        return " ".join(desk.place().plan(job).notes)
+
+    assert "max_wait (10m) counts the running too, and was raised to the time limit, 1h" in notes("10m")
+    assert "max_wait" not in notes("1h")
+
+
+def test_the_default_rule_against_idle_gpus_is_said(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(instance_type="ml.g5.xlarge"))
+    assert plan.document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}
+    assert any("15 minutes" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"distribution": {"mpi": {"enabled": True}}}, "distributed"),
+        ({"resources": {"spot": True}, "sagemaker": {"keep_alive": "5min"}}, "warm pool"),
+        ({"instance_type": "g5.xlarge"}, "begin with ml."),
+        ({"environment": {f"A{number}": "x" for number in range(100)}, "tags": {"a": "b,c"}}, "'b,c'"),
+        ({"inputs": {f"c{number}": "data" for number in range(20)}}, "inputs has 21 entries"),
+    ],
+)
+def test_what_cannot_run_is_refused(desk: Desk, keys: dict[str, Any], said: str) -> None:
+    assert said in refused(desk, desk.training(**keys)).message
+
+
+def test_a_mount_over_gpuproofs_own_files_is_refused(desk: Desk) -> None:
+    job = desk.processing(inputs={"/opt/ml/processing/gpuproof/data": "data"})
+    assert "GPUproof's own files" in refused(desk, job).message
+
+
+def test_a_processing_job_on_spot_runs_on_demand_and_says_so(desk: Desk) -> None:
+    plan = desk.place().plan(desk.processing(resources={"spot": True}))
+    assert any("no spot capacity for processing" in note for note in plan.notes)
+
+
+def test_checkpoints_of_a_run_that_did_not_complete_are_taken_over(desk: Desk) -> None:
+    (desk.folder / "src" / "train.py").write_text(
+        "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\nraise SystemExit(3)\n"
+    )
+    job = desk.training(name="goes-on")
+    place = desk.place()
+    first = place.plan(job)
+    assert first.checkpoints == f"s3://{desk.bucket}/gpuproof/checkpoints/goes-on/{first.run_id}/"
+    assert place.submit(first).run.wait().status == "Failed"
+    second = place.plan(job)
+    assert second.checkpoints == first.checkpoints
+    assert any(first.run_id in note for note in second.notes)
+    assert place.plan(job, fresh=True).checkpoints != first.checkpoints
+    assert place.plan(job.model_copy(update={"name": "goes"})).checkpoints != first.checkpoints
+
+
+def test_a_run_that_completed_ends_the_series(desk: Desk) -> None:
+    (desk.folder / "src" / "train.py").write_text(
+        "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\n"
+    )
+    job = desk.training(name="is-done")
+    place = desk.place()
+    first = place.plan(job)
+    assert place.submit(first).run.wait().status == "Completed"
+    assert place.plan(job).checkpoints != first.checkpoints
+
+
+def test_a_run_that_was_told_to_begin_afresh_keeps_older_checkpoints_away(desk: Desk) -> None:
+    (desk.folder / "src" / "train.py").write_text(
+        "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\nraise SystemExit(3)\n"
+    )
+    job = desk.training(name="afresh")
+    place = desk.place()
+    place.submit(place.plan(job)).run.wait()
+    (desk.folder / "src" / "train.py").write_text("raise SystemExit(3)\n")
+    fresh = place.plan(job, fresh=True)
+    place.submit(fresh).run.wait()
+    assert place.plan(job).checkpoints not in (fresh.checkpoints, None)
+    assert not any("left" in note for note in place.plan(job).notes)
+
+
+def test_the_next_attempt_has_another_name_and_the_types_that_are_left(desk: Desk) -> None:
+    plan = desk.place().plan(desk.training(fallbacks=["ml.m5.2xlarge", "ml.m5.4xlarge"]))
+    following = plan.next("ml.m5.xlarge")
+    assert following is not None
+    assert [target.name for target in following.targets] == ["ml.m5.2xlarge", "ml.m5.4xlarge"]
+    assert following.run_id != plan.run_id
+    assert following.checkpoints == plan.checkpoints
+    assert plan.next("ml.m5.4xlarge") is None
+    assert replace(plan, targets=plan.targets[:1]).next("ml.m5.xlarge") is None
+
+
+def test_nobody_signed_in_is_said_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    place = SageMakerPlace(
+        Aws(session=lambda: boto3.Session(region_name="us-east-1")), cache=desk.folder.parent
+    )
+    with pytest.raises(NoCredentials):
+        place.plan(desk.training())
+
+
+def test_an_expired_token_is_said_with_its_code(desk: Desk, emulator: RunningEmulator) -> None:
+    emulator.faults("expired-token")
+    with pytest.raises(AwsRefused) as raised:
+        desk.place().plan(desk.training())
+    assert "ExpiredToken" in raised.value.message
+    assert raised.value.remedy
+
+
+def test_no_region_is_said_with_what_to_type(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    place = SageMakerPlace(Aws(session=lambda: boto3.Session("a", "b")), cache=desk.folder.parent)
+    with pytest.raises(UsageError, match="region"):
+        place.plan(desk.training())
+
+
+def test_the_most_that_it_may_cost_counts_time_limit_and_instances(desk: Desk) -> None:
+    job = desk.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
+    plan = desk.place().plan(job)
+    assert plan.most_usd(plan.target) == pytest.approx(1.4084)

@@ -1,0 +1,167 @@
+"""What a job leaves on S3, and bringing it here: whole files or none."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuproof.agent.artifacts.archive_create import ArtifactError
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.sagemaker.tracking.results import (
+    Downloads,
+    find_artifacts,
+    results_of,
+    said_as_gpuproof_error,
+)
+from gpuproof.errors import GPUproofError, InvalidJob
+from support.archives import archive
+
+
+def prefix(bucket: Any, key: str) -> S3Prefix:
+    return S3Prefix(bucket.name, key)
+
+
+def everything(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_a_training_jobs_archives_lie_below_its_output_path_and_name() -> None:
+    description = {"TrainingJobName": "job", "OutputDataConfig": {"S3OutputPath": "s3://b/some/where/"}}
+    assert results_of("training", description).archives == S3Prefix("b", "some/where/job/output/")
+
+
+def test_a_processing_jobs_outputs_have_names_and_the_verdict_is_none_of_them() -> None:
+    outputs = [
+        {"OutputName": "rows", "S3Output": {"S3Uri": "s3://b/rows", "LocalPath": "/opt/ml/processing/rows"}},
+        {"OutputName": "gpuproof", "S3Output": {"S3Uri": "s3://b/runs/x/verdict/", "LocalPath": "/o"}},
+        {"OutputName": "features", "FeatureStoreOutput": {"FeatureGroupName": "f"}},
+    ]
+    found = results_of("processing", {"ProcessingOutputConfig": {"Outputs": outputs}})
+    assert found.outputs == {"rows": S3Prefix("b", "rows/")}
+    assert found.verdict == S3Prefix("b", "runs/x/verdict/")
+
+
+def test_a_job_without_an_output_has_no_results() -> None:
+    assert results_of("training", {"TrainingJobName": "job"}).archives is None
+    assert results_of("processing", {}).outputs == {}
+
+
+def test_artifacts_are_listed_with_address_and_size_the_model_first(bucket: Any) -> None:
+    bucket.put(**{"o/job/output/output.tar.gz": b"12"})
+    bucket.put(**{"o/job/output/model.tar.gz": b"123"})
+    bucket.put(**{"o/job/output/data/a": b"1"})
+    bucket.put(**{"o/job/output/data/b": b"1"})
+    description = {"TrainingJobName": "job", "OutputDataConfig": {"S3OutputPath": f"s3://{bucket.name}/o"}}
+    found = find_artifacts(Aws(), results_of("training", description))
+    assert [(one.name, one.files, one.bytes) for one in found] == [
+        ("model.tar.gz", None, 3),
+        ("data", 2, 2),
+        ("output.tar.gz", None, 2),
+    ]
+    assert found[0].location == f"s3://{bucket.name}/o/job/output/model.tar.gz"
+
+
+class TestArchives:
+    def test_they_are_copied_as_they_are(self, bucket: Any, tmp_path: Path) -> None:
+        content = archive(w=b"1")
+        bucket.put(**{"o/model.tar.gz": content})
+        told: list[tuple[str, int, int]] = []
+        downloads = Downloads(Aws(), lambda *progress: told.append(progress))
+        made = list(downloads.archives(prefix(bucket, "o/"), tmp_path / "deep" / "out"))
+        assert made == [tmp_path / "deep" / "out" / "model.tar.gz"]
+        assert made[0].read_bytes() == content
+        assert told[-1] == ("model.tar.gz", len(content), len(content))
+
+    def test_unpacked_they_are_folders_and_the_archive_is_gone(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"o/model.tar.gz": archive(**{"deep/w": b"1"})})
+        assert list(Downloads(Aws()).archives(prefix(bucket, "o/"), tmp_path, extract=True)) == [
+            tmp_path / "model"
+        ]
+        assert everything(tmp_path) == ["model/deep/w"]
+
+    @pytest.mark.parametrize("member", ["../escaped", "/etc/escaped", "a/../../escaped"])
+    def test_one_that_leads_out_is_refused_and_nothing_is_written(
+        self, bucket: Any, tmp_path: Path, member: str
+    ) -> None:
+        bucket.put(**{"o/model.tar.gz": archive(**{"fine": b"1", member: b"2"})})
+        with pytest.raises(ArtifactError, match="leads out of the folder"):
+            list(Downloads(Aws()).archives(prefix(bucket, "o/"), tmp_path / "out", extract=True))
+        assert everything(tmp_path) == []
+
+    def test_a_model_without_compression_is_a_folder(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"o/model/1/saved_model.pb": b"1"})
+        bucket.put(**{"o/model/1/variables/v": b"2"})
+        list(Downloads(Aws()).archives(prefix(bucket, "o/"), tmp_path))
+        assert everything(tmp_path) == ["model/1/saved_model.pb", "model/1/variables/v"]
+
+    def test_an_interrupt_leaves_no_half_file(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"o/model.tar.gz": random.Random(1).randbytes(3_000_000)})
+
+        def interrupt(name: str, done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            list(Downloads(Aws(), interrupt).archives(prefix(bucket, "o/"), tmp_path))
+        assert everything(tmp_path) == []
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+    def test_a_full_disk_is_said_before_a_byte_is_paid_for(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"o/model.tar.gz": random.Random(1).randbytes(2_000_000)})
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+        told: list[Any] = []
+        try:
+            with (
+                pytest.raises(GPUproofError, match="No space left on device") as caught,
+                said_as_gpuproof_error(disk, "s3://b/o/"),
+            ):
+                list(Downloads(Aws(), lambda *one: told.append(one)).archives(prefix(bucket, "o/"), disk))
+            assert list(disk.iterdir()) == []
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
+        assert told == []
+        assert "the results stay at s3://b/o/" in str(caught.value.remedy)
+
+
+class TestTrees:
+    def test_everything_below_the_prefix_comes(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"rows/a.csv": b"1"})
+        bucket.put(**{"rows/deep/b.csv": b"22"})
+        told: list[tuple[str, int, int]] = []
+        downloads = Downloads(Aws(), lambda *progress: told.append(progress))
+        assert downloads.tree(prefix(bucket, "rows/"), tmp_path / "out", "rows") == tmp_path / "out"
+        assert everything(tmp_path / "out") == ["a.csv", "deep/b.csv"]
+        assert told[-1] == ("rows", 3, 3)
+
+    def test_what_is_there_already_is_replaced_and_the_rest_stays(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"rows/a.csv": b"new"})
+        (tmp_path / "a.csv").write_text("old")
+        (tmp_path / "mine").write_text("mine")
+        Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path, "rows")
+        assert ((tmp_path / "a.csv").read_text(), (tmp_path / "mine").read_text()) == ("new", "mine")
+
+    def test_nothing_there_makes_nothing(self, bucket: Any, tmp_path: Path) -> None:
+        assert Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows") is None
+        assert not (tmp_path / "out").exists()
+
+    def test_a_key_that_leads_out_is_refused(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put_weird("rows/../../escaped", b"1")
+        with pytest.raises(InvalidJob, match="leads out"):
+            Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows")
+        assert everything(tmp_path) == []
+
+    def test_a_link_on_the_way_is_not_followed(self, bucket: Any, tmp_path: Path) -> None:
+        bucket.put(**{"rows/deep/a": b"1"})
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "deep").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(InvalidJob, match="is a link to elsewhere"):
+            Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows")
+        assert everything(tmp_path / "elsewhere") == []

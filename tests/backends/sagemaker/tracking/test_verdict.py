@@ -1,0 +1,126 @@
+"""A job's verdict: out of archives and objects, and the worst of several hosts."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from gpuproof.backends.aws import Aws
+from gpuproof.backends.sagemaker.tracking.verdict import (
+    MOST_ARCHIVE,
+    Report,
+    from_archive,
+    from_objects,
+    of_all_hosts,
+    state_of_all_hosts,
+)
+from support.archives import archive
+
+
+def verdict(outcome: str, met: bool | None = True, **more: Any) -> dict[str, Any]:
+    return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, "notes": [], **more}
+
+
+def stored(bucket: Any, content: bytes) -> dict[str, Report]:
+    bucket.put(**{"run/output.tar.gz": content})
+    aws = Aws()
+    item = aws.object(bucket.name, "run/output.tar.gz")
+    assert item is not None
+    return from_archive(aws, item)
+
+
+def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
+    content = archive(
+        **{
+            "metrics.json": b"{}",
+            "deep/gpuproof/algo-1/verdict.json": b'{"outcome": "wrong place"}',
+            "gpuproof/algo-1/run.json": b'{"exit_code": 3}',
+            "gpuproof/algo-1/verdict.json": json.dumps(verdict("used")).encode(),
+            "./gpuproof/algo-2/verdict.json": json.dumps(verdict("idle")).encode(),
+        }
+    )
+    found = stored(bucket, content)
+    outcomes = {host: one.verdict["outcome"] for host, one in found.items() if one.verdict}
+    assert outcomes == {"algo-1": "used", "algo-2": "idle"}
+    assert (found["algo-1"].state, found["algo-2"].state) == ({"exit_code": 3}, {})
+
+
+def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None:
+    noise = random.Random(1).randbytes(500_000)
+    whole = archive(**{"gpuproof/algo-1/verdict.json": json.dumps(verdict("used")).encode(), "big": noise})
+    assert stored(bucket, whole[: len(whole) // 2]).keys() == {"algo-1"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no archive", archive(), archive(**{"gpuproof/algo-1/verdict.json": b"["})],
+    ids=["nothing", "no archive", "an empty archive", "half a verdict"],
+)
+def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
+    assert all(one == Report() for one in stored(bucket, content).values())
+
+
+def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
+    from gpuproof.backends.aws import S3Object
+
+    assert from_archive(Aws(), S3Object(bucket.name, "not there", MOST_ARCHIVE + 1, "e", 0.0)) == {}
+
+
+def test_objects_of_each_host_are_read(bucket: Any) -> None:
+    bucket.put(**{"v/algo-1/verdict.json": json.dumps(verdict("used")).encode()})
+    bucket.put(**{"v/algo-2/verdict.json": b"broken"})
+    bucket.put(**{"v/algo-1/run.json": b'{"exit_code": 3}'})
+    bucket.put(**{"v2/algo-3/verdict.json": json.dumps(verdict("used")).encode()})
+    found = from_objects(Aws(), bucket.name, "v")
+    assert {host: one.verdict is not None for host, one in found.items()} == {"algo-1": True, "algo-2": False}
+    assert found["algo-1"].state == {"exit_code": 3}
+
+
+class TestSeveralHosts:
+    def test_the_worst_one_counts_and_says_what_the_others_are(self) -> None:
+        both = of_all_hosts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
+        assert both is not None
+        assert (both["outcome"], both["gpu_requirement_met"]) == ("cpu-only", False)
+        assert both["notes"][0] == "2 hosts: algo-1 used, algo-2 cpu-only; this is the verdict of algo-2"
+
+    def test_a_requirement_that_was_not_met_goes_before_everything(self) -> None:
+        both = of_all_hosts({"algo-1": verdict("unknown", met=None), "algo-2": verdict("used", met=False)})
+        assert both is not None
+        assert both["outcome"] == "used"
+
+    def test_one_host_is_taken_as_it_is(self) -> None:
+        assert of_all_hosts({"algo-1": verdict("used")}) == verdict("used")
+
+    def test_without_any_there_is_none(self) -> None:
+        assert of_all_hosts({}) is None
+
+    def test_hosts_are_counted_and_not_spelled(self) -> None:
+        ten = of_all_hosts({f"algo-{number}": verdict("used") for number in range(10, 0, -1)})
+        assert ten is not None
+        assert "algo-9 used, algo-10 used" in ten["notes"][0]
+
+    def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
+        assert of_all_hosts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
+
+
+class TestWhatTheAgentsSay:
+    def test_notes_of_all_hosts_are_told_once_and_others_with_their_hosts(self) -> None:
+        reports = {
+            "algo-1": Report(state={"exit_code": 0, "notes": ["both", "mine"]}),
+            "algo-2": Report(state={"exit_code": 1, "notes": ["both"], "failure_reason": "no data"}),
+        }
+        state = state_of_all_hosts(reports, completed=False)
+        assert state["notes"] == ["both", "algo-1: mine"]
+        assert (state["exit_code"], state["failure_reason"]) == (0, "no data")
+
+    def test_without_its_file_the_log_has_its_words_and_the_first_is_why_it_failed(self) -> None:
+        reports = {"algo-1": Report(words=("it failed", "and a note"))}
+        state = state_of_all_hosts(reports, completed=False)
+        assert (state["failure_reason"], state["notes"]) == ("it failed", ["and a note"])
+        assert state_of_all_hosts(reports, completed=True)["notes"] == ["it failed", "and a note"]
+
+    def test_without_any_there_is_nothing(self) -> None:
+        assert state_of_all_hosts({}, completed=True) == {}

@@ -1,0 +1,368 @@
+"""Code and inputs on their way to the bucket: nothing twice, nothing half, nothing that has changed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.s3_transfer import PART
+from gpuproof.backends.sagemaker.s3_layout import manifest_key
+from gpuproof.backends.sagemaker.upload.upload import (
+    Folder,
+    pack_source,
+    parcel_of,
+    read_folder,
+    send,
+    send_folder,
+)
+from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.jobs.source_tree import SourceFile, SourceTree, collect
+from support.faulty_aws import FaultyAws, Said, hang_up, xml_error
+from support.s3_server import Bucket, MotoServer
+
+
+@pytest.fixture
+def faulty(moto_server: MotoServer, aws_environment: pytest.MonkeyPatch) -> Iterator[FaultyAws]:
+    aws_environment.setenv("AWS_MAX_ATTEMPTS", "1")
+    with FaultyAws(moto_server.url) as server:
+        aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
+        yield server
+
+
+@pytest.fixture
+def aws(faulty: FaultyAws) -> Aws:
+    return Aws(sleep=lambda _: None, region="us-east-1")
+
+
+@pytest.fixture
+def bucket(moto_server: MotoServer, faulty: FaultyAws) -> Bucket:
+    return moto_server.bucket()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    (root / "lib" / "empty").mkdir(parents=True)
+    (root / "train.py").write_text("print(1)\n")
+    (root / "lib" / "net.py").write_text("x = 1\n")
+    (root / "run.sh").write_text("true\n")
+    (root / "run.sh").chmod(0o750)
+    (root / "link.py").symlink_to("lib/net.py")
+    return root
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    (root / "a").mkdir(parents=True)
+    for name in ("one", "two", "a/three", "a/ünï cödé+%2F"):
+        (root / name).write_bytes(os.urandom(1000))
+    return root
+
+
+def keys(bucket: Bucket) -> list[str]:
+    found = bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
+    return sorted(item["Key"] for item in found)
+
+
+def packed(project: Path, folder: Path) -> str:
+    return pack_source(collect(project, "train.py"), folder).digest
+
+
+# The archive.
+
+
+def test_the_archive_holds_the_tree(project: Path, tmp_path: Path) -> None:
+    parcel = pack_source(collect(project, "train.py"), tmp_path / "out")
+    with tarfile.open(parcel.path) as archive:
+        assert archive.getnames() == ["lib/empty", "lib/net.py", "link.py", "run.sh", "train.py"]
+        assert archive.extractfile("train.py").read() == b"print(1)\n"  # type: ignore[union-attr]
+        link, script = archive.getmember("link.py"), archive.getmember("run.sh")
+        assert (link.issym(), link.linkname) == (True, "lib/net.py")
+        assert (script.mode, archive.getmember("train.py").mode) == (0o755, 0o644)
+        assert archive.getmember("lib/empty").isdir()
+
+
+def test_unchanged_code_has_the_same_digest_whenever_and_by_whomever(project: Path, tmp_path: Path) -> None:
+    first = packed(project, tmp_path / "1")
+    os.utime(project / "train.py", (1, 1))
+    (project / "train.py").chmod(0o600)
+    (project / "run.sh").chmod(0o711)
+    assert packed(project, tmp_path / "2") == first
+
+
+def test_changed_code_has_another_digest(project: Path, tmp_path: Path) -> None:
+    first = packed(project, tmp_path / "1")
+    (project / "train.py").write_text("print(2)\n")
+    second = packed(project, tmp_path / "2")
+    (project / "train.py").rename(project / "lib" / "train.py")
+    (project / "train.py").symlink_to("lib/train.py")
+    assert len({first, second, packed(project, tmp_path / "3")}) == 3
+
+
+def test_the_order_in_which_files_were_found_does_not_matter(project: Path, tmp_path: Path) -> None:
+    tree = collect(project, "train.py")
+    turned = SourceTree(tree.root, tree.files[::-1], tree.total_bytes, tree.empty_folders)
+    assert pack_source(turned, tmp_path / "1").digest == pack_source(tree, tmp_path / "2").digest
+
+
+def test_names_that_are_no_utf8_travel(project: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (project / name).write_text("x")
+    parcel = pack_source(collect(project, "train.py"), tmp_path / "out")
+    with tarfile.open(parcel.path) as archive:
+        assert name in archive.getnames()
+
+
+@pytest.mark.parametrize("change", [b"", b"now it is much longer than it was before\n"])
+def test_a_file_that_does_not_hold_still_is_named(tmp_path: Path, change: bytes) -> None:
+    (tmp_path / "train.py").write_bytes(b"print(1)\n")
+
+    class Restless(type(tmp_path)):
+        def open(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
+            file = super().open(*arguments, **more)  # type: ignore[arg-type]
+            return _Changing(file, Path(self), change)
+
+    tree = SourceTree(Restless(tmp_path), (SourceFile("train.py", 9, 0o644),), 9)
+    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
+        pack_source(tree, tmp_path / "out")
+
+
+class _Changing:
+    """A file that somebody else writes just after its size was asked."""
+
+    def __init__(self, file: object, path: Path, content: bytes) -> None:
+        self._file, self._path, self._content = file, path, content
+
+    def fileno(self) -> int:
+        return self._file.fileno()  # type: ignore[attr-defined]
+
+    def read(self, size: int) -> bytes:
+        if self._content is not None:
+            self._path.write_bytes(self._content)
+        return self._file.read(size)  # type: ignore[attr-defined]
+
+    def __enter__(self) -> _Changing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()  # type: ignore[attr-defined]
+
+
+def test_a_source_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    tree = SourceTree(tmp_path, (SourceFile("gone.py", 9, 0o644),), 9)
+    with pytest.raises(UsageError, match=r"gone\.py cannot be sent: no such file"):
+        pack_source(tree, tmp_path / "out")
+
+
+# Single files.
+
+
+@pytest.mark.slow
+def test_what_is_there_is_not_sent_again(
+    faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path, tmp_path: Path
+) -> None:
+    told: list[tuple[int, int]] = []
+    parcel = pack_source(collect(project, "train.py"), tmp_path / "1")
+    first = send(aws, bucket.name, parcel, progress=lambda done, total: told.append((done, total)))
+    assert first.sent == parcel.size
+    assert told[-1] == (parcel.size, parcel.size)
+    again = send(aws, bucket.name, pack_source(collect(project, "train.py"), tmp_path / "2"))
+    assert (again.sent, again.uri) == (0, first.uri)
+    assert faulty.count("PUT") == 1
+    assert keys(bucket) == [f"gpuproof/objects/{parcel.digest}"]
+
+
+@pytest.mark.slow
+def test_an_object_that_may_expire_soon_is_sent_again(aws: Aws, bucket: Bucket, project: Path) -> None:
+    parcel = parcel_of(project / "train.py")
+    send(aws, bucket.name, parcel)
+    late = time.time() + 21 * 86400
+    assert send(aws, bucket.name, parcel, now=lambda: late).sent == parcel.size
+
+
+@pytest.mark.slow
+def test_half_an_object_does_not_pass_for_all_of_it(aws: Aws, bucket: Bucket, project: Path) -> None:
+    parcel = parcel_of(project / "train.py")
+    bucket.put(**{f"gpuproof/objects/{parcel.digest}": b"pri"})
+    assert send(aws, bucket.name, parcel).sent == parcel.size
+    assert aws.get_bytes(bucket.name, f"gpuproof/objects/{parcel.digest}") == b"print(1)\n"
+
+
+@pytest.mark.slow
+def test_who_may_not_look_may_still_send(faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path) -> None:
+    faulty.fault("HEAD", Said(403, b""))
+    assert send(aws, bucket.name, parcel_of(project / "train.py")).sent
+
+
+@pytest.mark.slow
+def test_a_small_file_that_was_written_since_does_not_go(aws: Aws, bucket: Bucket, project: Path) -> None:
+    parcel = parcel_of(project / "train.py")
+    (project / "train.py").write_text("print(2)\n")
+    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
+        send(aws, bucket.name, parcel)
+    assert keys(bucket) == []
+
+
+@pytest.mark.slow
+def test_a_large_file_that_was_written_meanwhile_does_not_stay(
+    aws: Aws, bucket: Bucket, tmp_path: Path
+) -> None:
+    path = tmp_path / "big"
+    path.write_bytes(os.urandom(PART + 5))
+    parcel = parcel_of(path)
+
+    def write(done: int, total: int) -> None:
+        if done == total:
+            os.utime(path, (1, 1))
+
+    with pytest.raises(GPUproofError, match="big was written while it was sent"):
+        send(aws, bucket.name, parcel, progress=write)
+    assert keys(bucket) == []
+
+
+@pytest.mark.slow
+def test_a_connection_that_is_lost_for_good_leaves_nothing(
+    faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path
+) -> None:
+    faulty.fault("PUT", hang_up(), times=None)
+    with pytest.raises(AwsUnreachable, match=f"s3://{bucket.name}/gpuproof/objects/") as caught:
+        send(aws, bucket.name, parcel_of(project / "train.py"))
+    assert caught.value.remedy
+    assert keys(bucket) == []
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing cannot be sent: no such file"):
+        parcel_of(tmp_path / "nothing")
+
+
+# The code channel.
+
+
+# Input folders.
+
+
+@pytest.mark.slow
+def test_a_folder_is_sent_once_with_a_manifest(
+    faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path
+) -> None:
+    folder = read_folder(data)
+    told: list[tuple[int, int]] = []
+    sent = send_folder(aws, bucket.name, folder, progress=lambda done, total: told.append((done, total)))
+    assert (sent.size, sent.sent) == (4000, 4000)
+    assert told[-1] == (4000, 4000)
+    for name in folder.files:
+        assert aws.get_bytes(bucket.name, f"{sent.key}{name}") == (data / name).read_bytes()
+    manifest = json.loads(aws.get_bytes(bucket.name, manifest_key(folder.digest)) or b"")
+    assert manifest["files"].keys() == folder.files.keys()
+    before = faulty.count("PUT")
+    assert send_folder(aws, bucket.name, read_folder(data)).sent == 0
+    assert faulty.count("PUT") == before
+
+
+@pytest.mark.slow
+def test_an_upload_that_was_interrupted_goes_on(
+    faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path
+) -> None:
+    folder = read_folder(data)
+
+    def refuse_two(request: object) -> Said | None:
+        path = request.path  # type: ignore[attr-defined]
+        return xml_error("AccessDenied", status=403) if path.endswith("/two") else None
+
+    faulty.fault("PUT", refuse_two, times=None)
+    with pytest.raises(AwsRefused, match="/two: AccessDenied"):
+        send_folder(aws, bucket.name, folder)
+    assert manifest_key(folder.digest) not in keys(bucket)
+    faulty._faults.clear()
+    arrived = len(keys(bucket))
+    assert send_folder(aws, bucket.name, folder).sent == 1000 * (4 - arrived)
+    assert len(keys(bucket)) == 5
+
+
+@pytest.mark.slow
+def test_a_file_that_somebody_removed_is_sent_again(aws: Aws, bucket: Bucket, data: Path) -> None:
+    folder = read_folder(data)
+    sent = send_folder(aws, bucket.name, folder)
+    aws.delete_objects(bucket.name, [f"{sent.key}one"])
+    assert send_folder(aws, bucket.name, folder).sent == 1000
+
+
+@pytest.mark.slow
+def test_a_stranger_among_the_files_is_not_passed_to_a_job(aws: Aws, bucket: Bucket, data: Path) -> None:
+    folder = read_folder(data)
+    sent = send_folder(aws, bucket.name, folder)
+    bucket.put(**{f"{sent.key}stranger": b"x"})
+    with pytest.raises(GPUproofError, match="stranger") as caught:
+        send_folder(aws, bucket.name, folder)
+    assert f"aws s3 rm --recursive {sent.uri}" in str(caught.value.remedy)
+
+
+@pytest.mark.slow
+def test_large_files_of_a_folder_go_in_parts(faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path) -> None:
+    (data / "big").write_bytes(os.urandom(PART + 1))
+    folder = read_folder(data)
+    sent = send_folder(aws, bucket.name, folder)
+    assert sent.sent == PART + 1 + 4000
+    assert any("uploadId=" in request.path for request in faulty.requests)
+    assert aws.get_bytes(bucket.name, f"{sent.key}big") == (data / "big").read_bytes()
+
+
+def test_a_folder_is_known_by_its_names_and_contents_alone(data: Path) -> None:
+    first = read_folder(data)
+    os.utime(data / "one", (1, 1))
+    assert read_folder(data).digest == first.digest
+    (data / "one").rename(data / "uno")
+    second = read_folder(data)
+    (data / "uno").write_bytes(b"other")
+    assert len({first.digest, second.digest, read_folder(data).digest}) == 3
+
+
+def test_links_are_followed_and_circles_end(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"far")
+    (data / "far").symlink_to(tmp_path / "elsewhere")
+    (data / "a" / "back").symlink_to(data)
+    folder = read_folder(data)
+    assert folder.files["far"].size == 3
+    assert not any(name.startswith("a/back") for name in folder.files)
+
+
+def test_a_link_to_nothing_is_named(data: Path) -> None:
+    (data / "lost").symlink_to(data / "nothing")
+    with pytest.raises(UsageError, match="lost is a link to what is not there"):
+        read_folder(data)
+
+
+def test_an_empty_folder_is_no_input(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no files"):
+        read_folder(tmp_path)
+    with pytest.raises(UsageError, match="no such file"):
+        read_folder(tmp_path / "nothing")
+
+
+def test_names_that_s3_does_not_take_are_named(data: Path) -> None:
+    (data / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_folder(data)
+
+
+def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
+    deep = tmp_path / Path(*["x" * 200] * 5)
+    deep.mkdir(parents=True)
+    (deep / "file").write_bytes(b"x")
+    with pytest.raises(UsageError, match="bytes; S3 takes"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_knows_its_size(data: Path) -> None:
+    folder: Folder = read_folder(data)
+    assert folder.total_bytes == 4000
+    assert list(folder.files) == sorted(folder.files)

@@ -1,0 +1,81 @@
+"""Every rule has a page, and the pages say what the docstrings say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuproof.check.docs.examples import read_documentation
+from gpuproof.check.docs.pages import index, page
+from gpuproof.check.rule import Rule, all_rules
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_pages_under_docs_are_current() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "build_rule_docs.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{done.stdout}\nrun: python tools/build_rule_docs.py"
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_page_has_the_reason_and_every_example(rule: Rule) -> None:
+    text = page(rule)
+    documentation = read_documentation(rule.doc)
+    assert documentation.reason in text
+    for example in documentation.examples:
+        for _, shown in example.shown:
+            assert shown in text
+    assert "# <-" not in text
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_rule_is_named_and_filed_as_its_code_says(rule: Rule) -> None:
+    assert re.fullmatch(r"[A-Z]{1,3}\d{3}", rule.code)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
+    name = f"{rule.code.lower()}_{rule.name.replace('-', '_')}.py"
+    assert len([*(ROOT / "src/gpuproof/check/rules").glob(f"*/{name}")]) == 1
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_summary_is_one_sentence(rule: Rule) -> None:
+    summary = read_documentation(rule.doc).summary
+    assert summary.endswith((".", "!", "?"))
+    assert len(summary) < 200
+
+
+def test_the_list_names_every_rule_once() -> None:
+    codes = re.findall(r"^\| \[(\w+)\]", index(all_rules()), re.MULTILINE)
+    assert codes == [rule.code for rule in all_rules()]
+
+
+def test_an_example_is_read_with_its_files_marks_and_titles() -> None:
+    documentation = read_documentation(
+        """First sentence,
+        on two lines.
+
+        More.
+
+        Bad: why
+
+            # file: a.py
+            x = 1  # <-
+            # file: b.ipynb
+            y = 2
+            # %%
+            z = 3
+
+        Quiet: another
+
+            w = 1
+        """
+    )
+    assert documentation.summary == "First sentence, on two lines."
+    bad, quiet = documentation.examples
+    assert (bad.verdict, bad.title, bad.marked) == ("Bad", "why", frozenset({("a.py", 1)}))
+    assert bad.files["a.py"] == "x = 1\n"
+    assert '"source": "z = 3"' in bad.files["b.ipynb"]
+    assert quiet.files == {"example.py": "w = 1\n"}

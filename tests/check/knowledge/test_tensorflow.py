@@ -1,0 +1,45 @@
+"""Which TensorFlow a script meets, by its project's pins."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuproof.check.knowledge.tensorflow import chain, removed_from_keras, tensorflow_is_at_least
+from gpuproof.check.project import Project
+from gpuproof.check.source.span import Unit
+
+
+@pytest.mark.parametrize(
+    ("pin", "verdict"),
+    [
+        ("tensorflow==2.17.0", "yes"),
+        ("tensorflow==2.15.1", "no"),
+        ("tensorflow>=2.16", "yes"),
+        ("tensorflow>=2.3", "unknown"),
+        ("tensorflow<2.16", "no"),
+        ("tensorflow<3", "unknown"),
+        ("tensorflow-gpu~=2.9", "no"),
+        ("numpy==2.0", "unknown"),
+    ],
+)
+def test_a_pin_says_whether_tensorflow_is_new_enough(pin: str, verdict: str, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(pin + "\n")
+    unit = Unit(str(tmp_path / "train.py"), "import tensorflow as tf\n", "python")
+    project = Project([unit])
+    module = project.module(unit)
+    assert module is not None
+    assert tensorflow_is_at_least(module, project, "2.16") == verdict
+
+
+def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> None:
+    source = "import tensorflow as tf\nd = tf.data.Dataset.range(3)\nd = d.map(f)\nmodel.fit(d.batch(2))\n"
+    unit = Unit(str(tmp_path / "train.py"), source, "python")
+    module = Project([unit]).module(unit)
+    assert module is not None
+    calls = chain(module, module.calls_of("fit")[0].expression("x", 0))
+    assert calls is not None
+    assert [one.method for one in calls] == ["batch", "map", "range"]
+
+
+def test_what_keras_removed_has_a_source_for_each_row() -> None:
+    assert {one.kind for one in removed_from_keras()} == {"method", "function", "optimizer", "fit"}

@@ -1,0 +1,99 @@
+"""`gpuproof explain` as a person types it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuproof.cli.main import main
+
+LOGS = Path(__file__).parents[2] / "explain" / "logs"
+QUIET = LOGS.parent / "quiet"
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpuproof import settings
+
+    settings._made.cache_clear()
+    monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GPUPROOF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_a_known_cause_leaves_code_1_and_says_line_cause_and_remedy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["explain", str(LOGS / "torch-out-of-memory.log")]) == 1
+    said = capsys.readouterr().out
+    assert "error      torch-out-of-memory (torch-out-of-memory.log:" in said
+    assert "\ncause      The memory of GPU 0 is full" in said
+    assert "\nhere       ml.g5.xlarge has 1 x A10G" in said
+    assert "\ndo         " in said
+    assert "\nexplains   line " in said
+    assert max(map(len, said.splitlines())) <= 100
+
+
+def test_a_sound_log_leaves_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(QUIET / "sagemaker_success.log")]) == 0
+    assert "fine       Nothing wrong is recognised" in capsys.readouterr().out
+
+
+def test_an_unknown_failure_leaves_code_3_and_shows_the_last_exception(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        'start\nTraceback (most recent call last):\n  File "a.py", line 1\nmylib.Broken: no flux\n'
+    )
+    assert main(["explain", str(log)]) == 3
+    said = capsys.readouterr().out
+    assert "No cause of a failure is recognised" in said
+    assert "last       line 4: mylib.Broken: no flux" in said
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "./nowhere.log"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_without_a_run_the_remedy_is_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 2
+    assert "There are no runs on this machine." in capsys.readouterr().err
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", (LOGS / "disk-full.log").open())
+    assert main(["explain", "-", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["version"] == 1
+    assert document["failed"] is True
+    (found,) = document["explanations"]
+    assert found["code"] == "disk-full"
+    assert found["severity"] == "error"
+    assert found["location"] == {"line": 5}
+    assert found["source"]
+    assert "consequences" not in found
+
+
+def test_the_instance_type_makes_it_concrete(capsys: pytest.CaptureFixture[str]) -> None:
+    main(
+        ["explain", str(LOGS / "ec2-vcpu-quota.log"), "--instance-type", "g5.xlarge", "--region", "eu-west-1"]
+    )
+    said = capsys.readouterr().out
+    assert "g5.xlarge counts 4 vCPUs" in said
+    (command,) = [line for line in said.splitlines() if "aws service-quotas" in line]
+    assert command.endswith("--quota-code L-DB2E81BA --desired-value 4 --region eu-west-1")
+
+
+def test_an_unknown_instance_type_warns_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(LOGS / "disk-full.log"), "--instance-type", "q9.huge"]) == 1
+    assert "knows no instance type called q9.huge" in capsys.readouterr().err
+
+
+def test_a_warning_alone_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(LOGS / "sagemaker-no-artifact.log")]) == 1
+    assert "warning    sagemaker-no-artifact" in capsys.readouterr().out

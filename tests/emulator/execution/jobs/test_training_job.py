@@ -1,0 +1,287 @@
+"""Training jobs really run, and go through SageMaker's own states."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.aws_emulator import running_emulator
+from support.emulator_jobs import IMAGE, Account, channel, metric, secondary
+
+
+def test_a_job_reads_its_channel_and_its_model_comes_to_s3(aws: Account) -> None:
+    data = aws.put("in/a.txt", "hello")
+    job = aws.trained(
+        "cp /opt/ml/input/data/train/a.txt /opt/ml/model/", InputDataConfig=[channel("train", data)]
+    )
+    assert job["TrainingJobStatus"] == "Completed"
+    where = f"out/{job['TrainingJobName']}/output/model.tar.gz"
+    assert job["ModelArtifacts"]["S3ModelArtifacts"] == f"s3://{aws.bucket}/{where}"
+    assert aws.archive(where) == {"a.txt": "hello"}
+
+
+def test_a_job_goes_through_sagemakers_states(aws: Account) -> None:
+    job = aws.trained("true")
+    assert secondary(job) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert all(step["EndTime"] >= step["StartTime"] for step in job["SecondaryStatusTransitions"])
+    assert job["CreationTime"] <= job["TrainingStartTime"] <= job["TrainingEndTime"]
+    assert job["BillableTimeInSeconds"] == job["TrainingTimeInSeconds"] >= 1
+
+
+def test_a_failure_file_becomes_the_failure_reason_with_the_exit_code(aws: Account) -> None:
+    job = aws.trained("printf 'ValueError: no data' > /opt/ml/output/failure; exit 3")
+    assert job["TrainingJobStatus"] == job["SecondaryStatus"] == "Failed"
+    assert job["FailureReason"] == "AlgorithmError: ValueError: no data, exit code: 3"
+
+
+def test_a_long_failure_file_is_cut_and_keeps_the_exit_code(aws: Account) -> None:
+    job = aws.trained("head -c 5000 /dev/zero | tr '\\0' x > /opt/ml/output/failure; exit 1")
+    assert len(job["FailureReason"]) == 1024
+    assert job["FailureReason"].endswith("x, exit code: 1")
+
+
+def test_without_a_failure_file_only_the_exit_code_is_told(aws: Account) -> None:
+    assert aws.trained("kill -KILL $$")["FailureReason"] == "AlgorithmError: , exit code: 137"
+
+
+def test_a_command_that_is_not_there_cannot_start_the_container(aws: Account) -> None:
+    specification = {
+        "TrainingImage": IMAGE,
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["/no/such/program"],
+    }
+    job = aws.trained("", AlgorithmSpecification=specification)
+    assert "CannotStartContainerError" in job["FailureReason"]
+    assert "/no/such/program" in job["FailureReason"]
+
+
+def test_a_failed_job_still_sends_its_output(aws: Account) -> None:
+    job = aws.trained("echo why > /opt/ml/output/data/why.txt; exit 1")
+    where = f"out/{job['TrainingJobName']}/output/"
+    assert aws.keys(where) == [f"{where}output.tar.gz"]
+    assert aws.archive(f"{where}output.tar.gz") == {"why.txt": "why\n"}
+
+
+def test_configuration_files_are_sagemakers_own(aws: Account) -> None:
+    job = aws.trained(
+        "cp /opt/ml/input/config/*.json /opt/ml/model/",
+        HyperParameters={"epochs": "5", "name": '"text"'},
+        InputDataConfig=[channel("train", aws.put("in/a"), ContentType="text/csv")],
+    )
+    files = aws.archive(f"out/{job['TrainingJobName']}/output/model.tar.gz")
+    assert json.loads(files["hyperparameters.json"]) == {"epochs": "5", "name": '"text"'}
+    assert json.loads(files["inputdataconfig.json"]) == {
+        "train": {
+            "ContentType": "text/csv",
+            "TrainingInputMode": "File",
+            "S3DistributionType": "FullyReplicated",
+            "RecordWrapperType": "None",
+        }
+    }
+    assert json.loads(files["resourceconfig.json"]) == {
+        "current_host": "algo-1",
+        "current_instance_type": "ml.g5.xlarge",
+        "current_group_name": "homogeneousCluster",
+        "hosts": ["algo-1"],
+        "instance_groups": [
+            {
+                "instance_group_name": "homogeneousCluster",
+                "instance_type": "ml.g5.xlarge",
+                "hosts": ["algo-1"],
+            }
+        ],
+        "network_interface_name": "eth0",
+    }
+
+
+def test_environment_and_arguments_reach_the_container(aws: Account) -> None:
+    specification = {
+        "TrainingImage": IMAGE,
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["/bin/sh", "-c", 'echo "$COLOUR $1 $TRAINING_JOB_NAME $AWS_REGION"', "sh"],
+        "ContainerArguments": ["two words"],
+    }
+    job = aws.trained("", AlgorithmSpecification=specification, Environment={"COLOUR": "green"})
+    name = job["TrainingJobName"]
+    assert aws.log(name) == [f"green two words {name} us-east-1"]
+
+
+def test_python3_is_a_real_interpreter_and_its_boto3_calls_the_emulator_as_the_role(aws: Account) -> None:
+    code = "import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])"
+    job = aws.trained(f'python3 -c "{code}"')
+    assert "assumed-role/SageMakerRole/" in aws.log(job["TrainingJobName"])[0]
+
+
+def test_network_isolation_gives_no_credentials(aws: Account) -> None:
+    job = aws.trained('echo "[$AWS_ACCESS_KEY_ID]"', EnableNetworkIsolation=True)
+    assert aws.log(job["TrainingJobName"]) == ["[]"]
+
+
+def test_nothing_of_the_emulators_own_environment_reaches_the_container(aws: Account) -> None:
+    job = aws.trained("env | cut -d= -f1 | grep -E '^(GPUPROOF|PYTEST|VIRTUAL_ENV|PYTHONPATH)' || echo none")
+    assert aws.log(job["TrainingJobName"]) == ["none"]
+
+
+def test_metrics_keep_the_last_value_that_their_expressions_found(aws: Account) -> None:
+    specification = {
+        "TrainingImage": IMAGE,
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["/bin/sh", "-c", "echo loss=0.9; echo loss=0.25; echo acc: none"],
+        "MetricDefinitions": [
+            {"Name": "loss", "Regex": "loss=([0-9.]+)"},
+            {"Name": "accuracy", "Regex": "acc: ([0-9.]+)"},
+        ],
+    }
+    assert metric(aws.trained("", AlgorithmSpecification=specification)) == {"loss": 0.25}
+
+
+def test_lines_and_their_order_arrive_in_cloudwatch_logs(aws: Account) -> None:
+    job = aws.trained("echo one; echo; echo two >&2; printf 'no newline'")
+    assert aws.log(job["TrainingJobName"]) == ["one", " ", "two", "no newline"]
+
+
+def test_a_manifest_names_the_files_of_a_channel(aws: Account) -> None:
+    for name in ("a", "b", "c"):
+        aws.put(f"in/{name}.txt", name)
+    manifest = aws.put("lists/m.json", json.dumps([{"prefix": f"s3://{aws.bucket}/in/"}, "a.txt", "c.txt"]))
+    job = aws.trained(
+        "ls /opt/ml/input/data/train",
+        InputDataConfig=[channel("train", manifest, S3DataType="ManifestFile")],
+    )
+    assert aws.log(job["TrainingJobName"]) == ["a.txt", "c.txt"]
+
+
+def test_a_prefix_that_meets_nothing_fails_the_download(aws: Account) -> None:
+    job = aws.trained("true", InputDataConfig=[channel("train", f"s3://{aws.bucket}/nothing/")])
+    assert job["FailureReason"].startswith("ClientError: Data download failed:No S3 objects found")
+    assert secondary(job)[-2:] == ["Downloading", "Failed"]
+
+
+def test_hosts_have_disks_of_their_own_and_know_each_other(aws: Account) -> None:
+    for number in range(4):
+        aws.put(f"in/{number}.txt")
+    job = aws.trained(
+        "grep -o 'current_host\": \"[a-z0-9-]*' /opt/ml/input/config/resourceconfig.json; ls /opt/ml/input/data/train;"
+        " touch /opt/ml/model/$(ls /opt/ml/input/data/train | head -1)",
+        InputDataConfig=[channel("train", f"s3://{aws.bucket}/in/", S3DataDistributionType="ShardedByS3Key")],
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+    )
+    name = job["TrainingJobName"]
+    assert aws.log(name, "algo-1") == ['current_host": "algo-1', "0.txt", "2.txt"]
+    assert aws.log(name, "algo-2") == ['current_host": "algo-2', "1.txt", "3.txt"]
+    assert sorted(aws.archive(f"out/{name}/output/model.tar.gz")) == ["0.txt", "1.txt"]
+
+
+def test_one_host_that_fails_takes_the_others_down(aws: Account) -> None:
+    job = aws.trained(
+        "grep -q 'current_host\": \"algo-2' /opt/ml/input/config/resourceconfig.json && exit 7; sleep 600",
+        ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+    )
+    assert job["FailureReason"] == "AlgorithmError: , exit code: 7"
+
+
+def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account) -> None:
+    name = aws.train(
+        "trap 'echo saved > /opt/ml/model/m; exit 0' TERM; echo ready; while true; do sleep 0.05; done"
+    )
+    aws.in_state(name, "Training")
+    _until_it_says(aws, name, "ready")
+    aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+    assert aws.job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
+    job = aws.ended(name)
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert aws.archive(f"out/{name}/output/model.tar.gz") == {"m": "saved\n"}
+    assert "FailureReason" not in job
+
+
+@pytest.mark.slow
+def test_a_job_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+    # The others' emulator gives a job that is stopped all the time that a slow machine takes.
+    with running_emulator(tmp_path, stop_grace=0.5) as emulator:
+        aws = Account(emulator, emulator.bucket(), "stubborn")
+        name = aws.train("trap '' TERM; echo ready; while true; do sleep 0.05; done")
+        _until_it_says(aws, name, "ready")
+        aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+        assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
+
+
+@pytest.mark.slow
+def test_a_job_that_takes_too_long_is_stopped(aws: Account) -> None:
+    job = aws.trained("sleep 600", StoppingCondition={"MaxRuntimeInSeconds": 1})
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
+
+
+def test_checkpoints_come_from_s3_and_go_there(aws: Account) -> None:
+    aws.put("checkpoints/old.txt", "1")
+    job = aws.trained(
+        "cat /opt/ml/checkpoints/old.txt; echo 2 > /opt/ml/checkpoints/new.txt",
+        CheckpointConfig={"S3Uri": f"s3://{aws.bucket}/checkpoints"},
+    )
+    assert aws.log(job["TrainingJobName"]) == ["1"]
+    assert aws.get("checkpoints/new.txt") == "2\n"
+
+
+@pytest.mark.slow
+def test_checkpoints_go_to_s3_while_the_job_runs(aws: Account) -> None:
+    from support.cli_sandbox import until
+
+    name = aws.train(
+        "echo 1 > /opt/ml/checkpoints/one.txt; sleep 600",
+        CheckpointConfig={"S3Uri": f"s3://{aws.bucket}/live/"},
+    )
+    until(lambda: aws.keys("live/") == ["live/one.txt"], "the checkpoint on S3")
+    aws.client("sagemaker").stop_training_job(TrainingJobName=name)
+    aws.ended(name)
+
+
+def test_uncompressed_output_keeps_its_files(aws: Account) -> None:
+    job = aws.trained(
+        "echo m > /opt/ml/model/m.txt",
+        OutputDataConfig={"S3OutputPath": f"s3://{aws.bucket}/plain", "CompressionType": "NONE"},
+    )
+    assert aws.keys("plain/") == [f"plain/{job['TrainingJobName']}/output/model/m.txt"]
+    assert job["ModelArtifacts"]["S3ModelArtifacts"].endswith("/output/model/")
+
+
+def test_an_output_bucket_that_is_not_there_fails_the_job(aws: Account) -> None:
+    job = aws.trained("true", OutputDataConfig={"S3OutputPath": "s3://no-such-bucket-anywhere/out"})
+    assert job["FailureReason"].startswith("ClientError: Artifact upload failed:")
+    assert "NoSuchBucket" in job["FailureReason"]
+
+
+@pytest.mark.slow
+def test_spot_training_is_billed_at_less(aws: Account) -> None:
+    job = aws.trained(
+        "sleep 1.2",
+        EnableManagedSpotTraining=True,
+        StoppingCondition={"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
+    )
+    assert job["BillableTimeInSeconds"] < job["TrainingTimeInSeconds"]
+
+
+def test_a_warm_pool_is_taken_over_by_the_next_job_of_its_kind(aws: Account) -> None:
+    warm = {
+        "InstanceType": "ml.g5.2xlarge",
+        "InstanceCount": 1,
+        "VolumeSizeInGB": 31,
+        "KeepAlivePeriodInSeconds": 600,
+    }
+    first = aws.trained("true", ResourceConfig=warm)
+    assert first["WarmPoolStatus"]["Status"] == "Available"
+    second = aws.trained("true", ResourceConfig=warm)
+    taken = aws.job(first["TrainingJobName"])["WarmPoolStatus"]
+    assert (taken["Status"], taken["ReusedByJob"]) == ("Reused", second["TrainingJobName"])
+
+
+def _until_it_says(aws: Account, name: str, line: str) -> None:
+    from support.cli_sandbox import until
+
+    def look() -> bool:
+        try:
+            return line in aws.log(name)
+        except (IndexError, aws.client("logs").exceptions.ResourceNotFoundException):
+            return False
+
+    until(look, f"{line} in the log of {name}")

@@ -1,0 +1,104 @@
+"""Every error text on a realistic log, and ordinary noise that must stay quiet.
+
+`logs/CODE.log` is a log whose root cause is CODE; `quiet/NAME.log` one in which nothing is wrong. A new one is a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuproof.catalogue import Catalogue
+from gpuproof.explain import Context, explain_lines, make_report
+from gpuproof.explain.patterns import known_errors
+from gpuproof.explain.scan import scan_lines
+
+HERE = Path(__file__).parent
+LOGS = sorted((HERE / "logs").glob("*.log"))
+QUIET = sorted((HERE / "quiet").glob("*.log"))
+
+
+def test_every_error_text_has_a_log_and_every_log_an_error_text() -> None:
+    assert {path.stem for path in LOGS} == {error.code for error in known_errors()}
+
+
+def test_no_log_is_the_bare_message() -> None:
+    assert [
+        path.stem for path in LOGS if len(path.read_text().splitlines()) < 1 or path.stat().st_size < 60
+    ] == []
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_the_root_cause_of_a_log_is_recognised_alone_and_first(path: Path, context: Context) -> None:
+    lines = path.read_text().splitlines()
+    found = explain_lines(lines, context, "train.log")
+    assert [one.code for one in found] == [path.stem]
+    (root,) = found
+    assert root.line is not None
+    assert root.text[:40] in lines[root.line - 1].replace("\t", " ")
+    assert root.location.file == "train.log"
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_no_text_is_left_with_an_unfilled_place(path: Path, context: Context) -> None:
+    for one in explain_lines(path.read_text().splitlines(), context):
+        said = f"{one.cause} {one.here or ''}"
+        assert "[[" not in said
+        assert "]]" not in said.replace("[[gpu]]", "")
+        assert "None" not in said
+        assert one.cause.endswith((".", ")", "?"))
+        assert one.remedy
+
+
+def _json_line(line: str) -> str:
+    return json.dumps({"timestamp": 1763630042118, "message": line + "\n", "ingestionTime": 1763630044000})
+
+
+WRAPPERS: dict[str, Callable[[str], str]] = {
+    "cloudwatch json": _json_line,
+    "aws logs tail": lambda line: f"2026-11-20T09:14:02.118000+00:00 resnet-2026/algo-1-1763630042 {line}",
+    "mpirun": lambda line: f"[1,mpirank:3,algo-2]<stderr>:{line}",
+    "docker compose": lambda line: f"\x1b[36malgo-1-x7k2p  |\x1b[0m {line}",
+    "ray": lambda line: f"(train_loop pid=4411, ip=10.0.0.2) {line}",
+    "progress bar": lambda line: f"  3%|▎  | 12/400 [00:01<00:40]\r  4%|▍  | 16/400 [00:01<00:39]\r{line}",
+    "windows": lambda line: f"{line}\r",
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
+def test_what_a_collector_puts_around_the_lines_changes_nothing(
+    wrapper: Callable[[str], str], context: Context
+) -> None:
+    wrong: list[tuple[str, list[str]]] = []
+    for path in LOGS:
+        found = explain_lines(map(wrapper, path.read_text().split("\n")), context)
+        if [one.code for one in found] != [path.stem]:
+            wrong.append((path.stem, [one.code for one in found]))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", QUIET, ids=lambda path: path.stem)
+def test_ordinary_noise_stays_quiet(path: Path, context: Context) -> None:
+    report = make_report([scan_lines(path.read_bytes().splitlines())], context)
+    assert report.explanations == ()
+    assert not report.failed
+
+
+def test_tensorflow_without_a_driver_is_a_warning_where_a_gpu_was_expected(catalogue: Catalogue) -> None:
+    log = (HERE / "quiet" / "tensorflow_on_a_cpu_box.log").read_text().splitlines()
+    expected = Context(catalogue=catalogue).on_instance("ml.g4dn.xlarge")
+    (found,) = explain_lines(log, expected)
+    assert (found.code, found.severity.value) == ("tf-no-driver", "warning")
+    assert "ml.g4dn.xlarge has 1 x T4" in (found.here or "")
+    assert [one.code for one in found.consequences] == ["cuda-init-no-device"]
+    assert explain_lines(log, Context(catalogue=catalogue).on_instance("ml.m5.xlarge")) == []
+
+
+def test_where_nobody_knows_whether_a_gpu_was_expected_it_is_an_aside(context: Context) -> None:
+    log = (HERE / "quiet" / "tensorflow_on_a_cpu_box.log").read_text().splitlines()
+    (aside,) = make_report([scan_lines(log)], context).asides
+    assert "Line 2" in aside
+    assert "--instance-type" in aside

@@ -1,0 +1,36 @@
+"""Which binaries run on which GPUs, by NVIDIA's rules; the catalogue's own rules must agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuproof.catalogue.build_support import match_architectures
+from gpuproof.gpu.compute_capability import NATIVE, NONE, PTX, UNKNOWN, kernels_for
+
+TORCH_2_15 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
+TENSORFLOW_2_21 = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
+
+
+@pytest.mark.parametrize(
+    ("architectures", "capability", "kind"),
+    [
+        (TORCH_2_15, (7, 0), NONE),
+        (TORCH_2_15, (7, 5), NATIVE),
+        (TORCH_2_15, (8, 9), NATIVE),
+        (TORCH_2_15, (3, 7), NONE),
+        (TENSORFLOW_2_21, (7, 5), NATIVE),
+        (TENSORFLOW_2_21, (9, 0), PTX),
+        (TENSORFLOW_2_21, (12, 0), PTX),
+        (TENSORFLOW_2_21, (3, 7), NONE),
+        (("sm_90a",), (9, 0), NATIVE),
+        (("sm_90a",), (10, 0), NONE),
+        (("compute_90a",), (10, 0), NONE),
+        (("sm_100f",), (10, 3), NATIVE),
+        (("sm_100f",), (12, 0), NONE),
+        ((), (8, 0), UNKNOWN),
+        (("gfx90a",), (8, 0), UNKNOWN),
+    ],
+)
+def test_a_build_serves_a_gpu(architectures: tuple[str, ...], capability: tuple[int, int], kind: str) -> None:
+    assert kernels_for(architectures, capability) == kind
+    assert match_architectures(architectures, capability)[0] == kind

@@ -1,0 +1,51 @@
+"""TensorFlow Serving's REST API for handlers, and where it listens."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.model.tensorflow_rest import RestApi
+
+
+@pytest.fixture
+def free() -> Iterator[int]:
+    """A port with a free one above it."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            port = one.getsockname()[1]
+            try:
+                socket.create_server(("127.0.0.1", port + 1)).close()
+            except (OSError, OverflowError):
+                continue
+        yield port
+        return
+
+
+def test_each_predictor_takes_the_next_port_of_the_range(free: int) -> None:
+    with (
+        closing(RestApi(None, (free, free + 1))) as first,
+        closing(RestApi(None, (free, free + 1))) as second,
+    ):
+        assert [first.address, second.address] == [f"http://127.0.0.1:{free + n}" for n in (0, 1)]
+        with urllib.request.urlopen(f"{second.address}/v1/models/model") as answer:
+            assert json.load(answer)["model_version_status"][0]["state"] == "AVAILABLE"
+
+
+def test_a_range_that_is_taken_is_a_load_error_that_names_it(free: int) -> None:
+    with (
+        socket.create_server(("127.0.0.1", free)),
+        pytest.raises(LoadError, match=f"{free}-{free} are taken"),
+    ):
+        RestApi(None, (free, free))
+
+
+def test_without_a_range_any_free_port_will_do() -> None:
+    with closing(RestApi(None)) as api:
+        assert api.address.startswith("http://127.0.0.1:")

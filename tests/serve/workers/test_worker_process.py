@@ -1,0 +1,224 @@
+"""A predictor's loop, spoken to over its socket as the front does."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuproof.serve.errors import LoadError
+from gpuproof.serve.ipc import frames
+from gpuproof.serve.ipc.frames import Frame, FrameReader, pack
+from gpuproof.serve.ipc.messages import RequestHeaders, call_fields, read_answer
+from gpuproof.serve.model.interface import BatchSettings, Device, Model, Request, Response
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.workers import worker_process
+from gpuproof.serve.workers.shared_status import Board
+from gpuproof.serve.workers.worker_process import PIECES_AHEAD, Predictor
+from support.cli_sandbox import until
+
+
+class Held(Model):
+    """Answers with the body; waits for leave first; streams as many pieces as a body of `stream N` says."""
+
+    def __init__(self, *, batching: bool = False) -> None:
+        self.name = "model"
+        self.batch = BatchSettings(batching, 32)
+        self.has_transform = False
+        self.leave = threading.Event()
+        self.leave.set()
+        self.began = threading.Event()
+        self.seen: list[bytes] = []
+        self.closed = 0
+        self.unloaded = False
+
+    def decode(self, request: Request) -> Any:
+        return bytes(request.body)
+
+    def batch_key(self, data: Any) -> Hashable | None:
+        return "bytes"
+
+    def predict(self, data: Any, request: Request) -> Any:
+        return self.predict_batch([data])[0]
+
+    def predict_batch(self, items: Sequence[Any]) -> list[Any]:
+        self.began.set()
+        assert self.leave.wait(60)
+        self.seen += items
+        return list(items)
+
+    def encode(self, prediction: Any, request: Request) -> Response:
+        if prediction.startswith(b"stream"):
+            return Response(self._pieces(int(prediction.split()[1])), "text/plain")
+        return Response(prediction, "text/plain", custom_attributes=request.custom_attributes or None)
+
+    def _pieces(self, count: int) -> Iterator[bytes]:
+        try:
+            for n in range(count):
+                yield b"%d" % n
+        finally:
+            self.closed += 1
+
+    def transform(self, request: Request) -> Response:
+        raise NotImplementedError
+
+    def unload(self) -> None:
+        self.unloaded = True
+
+
+class Spoken:
+    """The front's end of a predictor that runs in a thread."""
+
+    def __init__(self, model: Held) -> None:
+        self.model = model
+        self.front, theirs = socket.socketpair()
+        self.front.settimeout(60)
+        self.board = Board.make()
+        self.predictor = Predictor(theirs, self.board, 60)
+        self.reader = FrameReader()
+        self.waiting: list[Frame] = []
+        self.thread = threading.Thread(target=self.predictor.serve, args=(model,))
+        self.thread.start()
+
+    def call(self, number: int, body: bytes, within: float = 60, **headers: str) -> bytes:
+        fields = call_fields(time.monotonic() + within, RequestHeaders(headers))
+        return pack(frames.CALL, number, fields, len(body)) + body
+
+    def send(self, *parts: bytes) -> None:
+        self.front.sendall(b"".join(parts))
+
+    def next(self) -> Frame:
+        while not self.waiting:
+            self.waiting += self.reader.feed(self.front.recv(65536))
+        return self.waiting.pop(0)
+
+    def answer(self) -> tuple[int, int, bytes]:
+        frame = self.next()
+        assert frame.kind == frames.ANSWER
+        return frame.id, read_answer(frame.fields)[0], bytes(frame.body)
+
+    def stop(self) -> None:
+        self.model.leave.set()
+        self.send(pack(frames.STOP, 0))
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        assert self.model.unloaded
+        self.front.close()
+        self.board.close()
+
+
+@pytest.fixture
+def spoken() -> Iterator[Spoken]:
+    one = Spoken(Held())
+    yield one
+    one.stop()
+
+
+def test_each_call_is_answered_under_its_number(spoken: Spoken) -> None:
+    spoken.send(spoken.call(7, b"seven"), spoken.call(8, b"eight"))
+    assert [spoken.answer(), spoken.answer()] == [(7, 200, b"seven"), (8, 200, b"eight")]
+
+
+def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
+    one = Spoken(Held(batching=True))
+    one.model.leave.clear()
+    one.send(one.call(1, b"a"))
+    assert one.model.began.wait(60)
+    one.send(*(one.call(number, b"b") for number in range(2, 10)))
+    one.model.leave.set()
+    found = [one.next() for _ in range(9)]
+    assert [read_answer(frame.fields)[1].batch_size for frame in found] == [1] + [8] * 8
+    one.stop()
+
+
+def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> None:
+    spoken.model.leave.clear()
+    spoken.send(spoken.call(1, b"a"), spoken.call(2, b"b"))
+    assert spoken.model.began.wait(60)
+    assert spoken.board.taken == 1
+    assert 0 < spoken.board.busy_since <= time.monotonic()
+    spoken.model.leave.set()
+    spoken.answer()
+    spoken.answer()
+    until(lambda: spoken.board.busy_since == 0, "the predictor to rest")
+    assert spoken.board.taken == 2
+
+
+def test_what_was_cancelled_while_it_waited_is_not_computed_and_said_to_be_over(spoken: Spoken) -> None:
+    spoken.model.leave.clear()
+    spoken.send(spoken.call(1, b"a"))
+    assert spoken.model.began.wait(60)
+    spoken.send(spoken.call(2, b"b"), spoken.call(3, b"c"), pack(frames.CANCEL, 2))
+    spoken.model.leave.set()
+    assert [spoken.answer()[:2] for _ in range(3)] == [(1, 200), (2, 504), (3, 200)]
+    assert spoken.model.seen == [b"a", b"c"]
+
+
+def test_what_comes_too_late_is_not_computed(spoken: Spoken) -> None:
+    spoken.send(spoken.call(1, b"a", within=-1))
+    assert spoken.answer()[:2] == (1, 504)
+    assert spoken.model.seen == []
+
+
+def test_a_stream_waits_for_credit_and_others_do_not_wait_for_it(spoken: Spoken) -> None:
+    spoken.send(spoken.call(1, b"stream 20"))
+    assert spoken.next().kind == frames.BEGIN
+    assert [bytes(spoken.next().body) for _ in range(PIECES_AHEAD)] == [
+        b"%d" % n for n in range(PIECES_AHEAD)
+    ]
+    spoken.send(spoken.call(2, b"other"))
+    assert spoken.answer() == (2, 200, b"other")
+    spoken.send(pack(frames.CREDIT, 1, b"10"))
+    assert [bytes(spoken.next().body) for _ in range(4)] == [b"16", b"17", b"18", b"19"]
+    assert spoken.next().kind == frames.END
+
+
+def test_a_cancelled_stream_is_closed(spoken: Spoken) -> None:
+    spoken.send(spoken.call(1, b"stream 1000"))
+    for _ in range(PIECES_AHEAD + 1):
+        spoken.next()
+    spoken.send(pack(frames.CANCEL, 1))
+    assert spoken.next().kind == frames.END
+    assert spoken.model.closed == 1
+
+
+def test_attributes_and_id_reach_the_handler(spoken: Spoken) -> None:
+    spoken.send(spoken.call(1, b"a", **{"x-amzn-sagemaker-custom-attributes": "trace"}))
+    _, _, headers = read_answer(spoken.next().fields)
+    assert ("x-amzn-sagemaker-custom-attributes", "trace") in headers
+
+
+def test_stop_answers_first_what_has_come() -> None:
+    one = Spoken(Held())
+    one.model.leave.clear()
+    one.send(one.call(1, b"a"), one.call(2, b"b"), pack(frames.STOP, 0))
+    one.model.leave.set()
+    assert [one.answer()[0], one.answer()[0]] == [1, 2]
+    one.thread.join(60)
+    assert one.model.unloaded
+
+
+@pytest.mark.parametrize("error", [LoadError("no weights", "bring some", "Traceback …"), SystemExit(3)])
+def test_a_model_that_cannot_be_loaded_is_told_to_the_front(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_: object) -> Model:
+        raise error
+
+    monkeypatch.setattr(worker_process, "load_model", fail)
+    ours, theirs = socket.socketpair()
+    board = Board.make()
+    with ours, theirs:
+        assert Predictor(theirs, board, 60).load(Path("/none"), Settings(), Device(), "model") is None
+        (frame,) = FrameReader().feed(ours.recv(65536))
+    board.close()
+    told = json.loads(frame.fields)
+    assert frame.kind == frames.FAILED
+    assert told["message"] in ("no weights", "loading raised SystemExit: 3")
+    assert "Traceback" in told["details"]

@@ -1,0 +1,51 @@
+"""Helpers of these tests: a folder of files, the module model of a text, the jobs of a folder."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.engine import Options, Report, check_paths
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.link import jobs_of
+from gpuproof.check.project import Project
+from gpuproof.check.registry import Selection
+from gpuproof.check.source.read import read_units
+from gpuproof.check.source.span import Unit
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+
+def module_of(text: str, path: str = "script.py") -> Module:
+    unit = Unit(path, textwrap.dedent(text), "python")
+    module = Project([unit]).module(unit)
+    assert module is not None, "it does not parse"
+    return module
+
+
+def value_of(text: str, name: str = "x") -> Value:
+    """What the resolver makes of the last `name` at the end of a text: a use of it is added."""
+    module = module_of(textwrap.dedent(text) + f"\n{name}\n")
+    last = module.tree.root.body[-1]
+    assert isinstance(last, ast.Expr)
+    return module.resolve(last.value)
+
+
+def jobs_in(folder: Path, *paths: str) -> list[JobDefinition]:
+    units, failures = read_units([str(folder / path) for path in paths])
+    assert not failures
+    project = Project(units)
+    project.link(jobs_of(units, project))
+    return project.jobs
+
+
+def check_here(*paths: str, select: tuple[str, ...] = (), **options: object) -> Report:
+    return check_paths(paths or (".",), Options(Selection(select=select), **options))  # type: ignore[arg-type]

@@ -1,0 +1,68 @@
+"""Scripts that use a SageMaker SDK, each in the environment that has it, against an emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.aws_emulator import RunningEmulator
+from support.sdk_environments import interpreter_of
+
+_SCRIPTS = Path(__file__).parent.parent / "emulator" / "journeys" / "scripts"
+_LIMIT = 900  # seconds: importing an SDK on a busy machine takes a minute by itself
+_KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+# The SDK asks STS at AWS's own address for a default bucket's name, and sends telemetry: both are said here.
+_CONFIG = """
+SchemaVersion: '1.0'
+SageMaker:
+  PythonSDK:
+    Modules:
+      TelemetryOptOut: true
+      Session:
+        DefaultS3Bucket: {bucket}
+"""
+
+
+def environment(emulator: RunningEmulator, home: Path) -> dict[str, str]:
+    """The whole environment of a program that shall know of nothing but the emulator."""
+    home.mkdir(parents=True, exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT}
+    return {**kept, "HOME": str(home), **emulator.credentials}
+
+
+def run_script(
+    name: str, environment_name: str | None, emulator: RunningEmulator, bucket: str, home: Path, *words: str
+) -> dict[str, Any]:
+    """Run a script to its end; what the JSON of its last line says, and under `printed` everything before it.
+
+    Args:
+        name: of the script, without `.py`.
+        environment_name: which environment's Python runs it; None: the one of the tests.
+        bucket: the SDK's default bucket.
+        home: a folder for it alone.
+        words: its arguments.
+    """
+    variables = environment(emulator, home)
+    config = home / "sagemaker.yaml"
+    config.write_text(_CONFIG.format(bucket=bucket))
+    # Both, or the machine's own would be looked for.
+    variables |= {
+        name: str(config) for name in ("SAGEMAKER_USER_CONFIG_OVERRIDE", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
+    }
+    python = sys.executable if environment_name is None else interpreter_of(environment_name)
+    done = subprocess.run(
+        [python, _SCRIPTS / f"{name}.py", *words],
+        cwd=home,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LIMIT,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    *before, last = done.stdout.strip().splitlines()
+    return {**json.loads(last), "printed": "\n".join([*before, done.stderr])}

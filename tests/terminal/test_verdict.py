@@ -1,0 +1,127 @@
+"""The verdict in the terminal."""
+
+import re
+
+import pytest
+
+from gpuproof.agent.verdict import Expectation, judge
+from gpuproof.gpu.telemetry import NVML_MISSING, Evidence
+from gpuproof.terminal.verdict import render, sparkline
+from support.gpu_timelines import JOB, STRANGER, cpu, gpu, watched
+
+BUSY = {"mib": 8000, "pids": {JOB: 7900}}
+FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)
+
+
+def text(expectation: Expectation, evidence: Evidence, width: int = 100, **options: bool) -> str:
+    return render(judge(expectation, evidence).to_json(), width, **options)
+
+
+def test_a_used_gpu_has_a_headline_and_a_row():
+    page = text(Expectation(1), watched(60, gpu(90, **BUSY, since=30)))
+    headline, blank, header, row, *_ = page.splitlines()
+    assert headline == "verdict    used: 1 of 1 GPU worked, 90% busy on average while in use."
+    assert blank == ""
+    assert header.split() == ["GPU", "over", "60", "s", "mean", "p90", "peak", "memory", "first", "use"]
+    assert row.startswith("           0 NVIDIA A10G  ▁▁")
+    assert row.endswith("██   90%  90%  7.7 of 22.5 GiB  after 30 s")
+
+
+@pytest.mark.parametrize(
+    ("width", "name"),
+    [
+        (140, "NVIDIA RTX PRO 6000 Blackwell Server Edition  "),
+        (80, "NVIDIA RTX PRO …  "),
+        (60, "NVIDIA RT…  "),
+    ],
+)
+def test_a_long_name_gives_way_to_the_sparkline(width: int, name: str):
+    document = judge(Expectation(1), watched(60, gpu(90, **BUSY))).to_json()
+    document["gpus"][0]["name"] = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    (row,) = [line for line in render(document, width).splitlines() if "NVIDIA" in line]
+    assert row.startswith(f"           0 {name}")
+    assert ("███████" in row) == (width >= 80)
+
+
+def test_columns_line_up_whatever_stands_in_them():
+    page = text(FOUR, watched(60, gpu(100, **BUSY), gpu(3, **BUSY), gpu(0, **BUSY), gpu()))
+    rows = [line for line in page.splitlines() if "NVIDIA A10G" in line]
+    assert len(rows) == 4
+    ends = {row.index("%") for row in rows[:2]} | {row.index("-  ") for row in rows[2:]}
+    assert len(ends) == 1
+    assert rows[2].endswith("never, only held")
+    assert rows[3].endswith("never")
+
+
+def test_a_gpu_of_somebody_else_says_so():
+    page = text(Expectation(1), watched(60, gpu(90, mib=9000, pids={STRANGER: 8900})))
+    assert "never, others had it" in page
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_wider_than_the_terminal(width: int):
+    evidence = watched(600, *[gpu(25, **BUSY)] * 4, cpu=cpu(1.0), visible_devices="0,1")
+    page = text(FOUR, evidence, width)
+    table = [line for line in page.splitlines() if "NVIDIA" in line]
+    # The numbers alone need 68 columns.
+    assert max(map(len, table)) <= max(width, 68)
+    assert max(len(line) for line in page.splitlines() if line not in table) <= max(width, 68)
+    assert "waiting" in page
+
+
+def test_what_held_the_gpu_back_is_under_the_table():
+    page = text(Expectation(1), watched(60, gpu(25, **BUSY), cpu=cpu(0.99)))
+    assert re.search(r"^waiting    The GPU waited 75% of the time while python", page, re.MULTILINE)
+
+
+def test_a_machine_without_a_gpu_gets_a_sentence_and_no_table():
+    page = text(Expectation(), watched(60, nvml=NVML_MISSING))
+    assert page.splitlines()[0] == (
+        "verdict    no-gpu-expected: No GPU was expected and this machine has none: the job ran on the CPU."
+    )
+    assert "mean" not in page
+
+
+def test_gpus_that_nobody_wanted_and_nobody_used_get_no_table():
+    assert "NVIDIA A10G" not in text(Expectation(), watched(60, gpu()))
+
+
+def test_without_unicode_everything_is_ascii():
+    assert text(Expectation(1), watched(60, gpu(90, **BUSY)), unicode=False).isascii()
+
+
+def test_colours_are_only_there_when_wanted():
+    evidence = watched(60, gpu(90, **BUSY))
+    plain, painted = text(Expectation(1), evidence), text(Expectation(1), evidence, colour=True)
+    assert "\x1b" not in plain
+    assert "\x1b[1;32mused:\x1b[0m" in painted
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_a_verdict_of_a_later_version_still_shows_its_outcome():
+    page = render({"version": 99, "outcome": "used", "reason": "It worked."})
+    assert page.startswith("verdict    used: It worked.")
+    assert "version 99" in page
+
+
+def test_a_sparkline_has_a_character_for_each_value():
+    assert sparkline([0, 12, 13, 50, 99, 100, None], 10) == "▁▁▂▅██ "
+
+
+def test_a_sparkline_that_is_too_long_is_averaged():
+    assert sparkline([0, 100] * 30, 6) == "▅" * 6
+
+
+def test_a_sparkline_of_nothing_is_nothing():
+    assert sparkline([], 10) == ""
+
+
+def test_a_run_that_was_over_before_it_was_looked_at_gets_no_numbers_that_nobody_saw():
+    document = judge(Expectation(), watched(60, nvml=NVML_MISSING, cpu=cpu(1.0))).to_json()
+    usual = render(document)
+    assert "cores on average, at most" in usual
+    document["processes"] |= {"mean_cpu_percent": 610.0, "cpu_seconds": 0.12, "peak_rss": 0}
+    document["cpu_count"] = 2
+    (line,) = [one for one in render(document).splitlines() if one.startswith("processes")]
+    assert line.startswith("processes  0.1 s of CPU time")
+    assert "memory" not in line

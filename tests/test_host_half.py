@@ -1,0 +1,154 @@
+"""The half that travels: it must run in somebody else's container, whatever is installed there."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpuproof
+
+PACKAGE = Path(gpuproof.__file__).parent
+ROOMS = ("agent", "gpu", "runtime", "serve", "util")
+MODULES = sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+# Came after Python 3.9, or went until 3.13: https://docs.python.org/3/whatsnew/
+NOT_EVERYWHERE = {
+    *("tomllib", "annotationlib", "compression"),
+    *("asynchat", "asyncore", "distutils", "imp", "smtpd"),
+    *(
+        "aifc",
+        "audioop",
+        "cgi",
+        "cgitb",
+        "chunk",
+        "crypt",
+        "imghdr",
+        "lib2to3",
+        "mailcap",
+        "msilib",
+        "nis",
+        "nntplib",
+    ),
+    *("ossaudiodev", "pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"),
+}
+ALLOWED = {*sys.stdlib_module_names, "pynvml"} - NOT_EVERYWHERE
+PROBES = {"agent/requirements/pip_probe.py": {"pip"}, "gpu/probes/": {"torch", "tensorflow", "jax"}}
+"""Programs that the script's own interpreter runs, and what of its packages they may ask; nothing imports them."""
+IMAGE = {
+    "runtime/distributed.py": {"torch"},
+    "runtime/models/torch_inference.py": {"torch"},
+    "serve/carried/": {"sagemaker_inference"},
+    "serve/codecs/": {"numpy", "orjson", "scipy", "simdjson"},
+    "serve/frameworks/": {"numpy"},
+    "serve/frameworks/tensorflow_signatures.py": {"keras"},
+    "serve/frameworks/tensorflow.py": {"keras", "tensorflow"},
+    "serve/frameworks/torch.py": {"torch"},
+    "serve/model/collate.py": {"numpy"},
+    "serve/observability/tracing.py": {"opentelemetry"},
+}
+"""Packages of the image that a module may import, and only when a model or a script needs them."""
+OWN = ("gpuproof.__version__", *(f"gpuproof.{room}" for room in ROOMS))
+NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
+
+
+def imports(path: Path, *, at_once: bool = False) -> Iterator[str]:
+    """Every module that a file imports, also in functions and under conditions, by its full name.
+
+    Args:
+        at_once: those alone that are imported with the file itself.
+    """
+    package = ["gpuproof", *path.relative_to(PACKAGE).parent.parts]
+    tree = ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+    for node in tree.body if at_once else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            # `from gpuproof import gpu` names a room as `import gpuproof.gpu` does.
+            yield from (
+                (f"{module}.{alias.name}" for alias in node.names) if module == "gpuproof" else [module]
+            )
+        elif _imports_by_name(node):
+            assert isinstance(node, ast.Call)
+            yield from (word.value for word in node.args[:1] if isinstance(word, ast.Constant))
+
+
+def _imports_by_name(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def test_there_is_something_on_board() -> None:
+    assert {path.parent.name for path in MODULES} >= set(ROOMS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_imports_the_standard_library_pynvml_and_its_own_rooms_alone(path: Path) -> None:
+    name = path.relative_to(PACKAGE).as_posix()
+    more = [packages for place, packages in {**PROBES, **IMAGE}.items() if name.startswith(place)]
+    assert list(_foreign(imports(path), ALLOWED.union(*more))) == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if "serve" in path.parts])
+def test_the_server_starts_without_the_images_packages(path: Path) -> None:
+    carried = IMAGE["serve/carried/"] if "carried" in path.parts else set()
+    assert list(_foreign(imports(path, at_once=True), ALLOWED | carried)) == []
+
+
+def _foreign(names: Iterator[str], allowed: set[str]) -> Iterator[str]:
+    own = tuple(f"{one}." for one in OWN)
+    return (n for n in names if n.partition(".")[0] not in allowed and not f"{n}.".startswith(own))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_imports_no_program_of_the_scripts_interpreter(path: Path) -> None:
+    probes = tuple(f"gpuproof.{probe.removesuffix('.py').rstrip('/').replace('/', '.')}" for probe in PROBES)
+    assert [name for name in imports(path) if name.startswith(probes)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_it_is_python_3_9(path: Path) -> None:
+    ast.parse(path.read_bytes(), str(path), feature_version=(3, 9))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=NAMES)
+def test_its_annotations_are_not_evaluated(path: Path) -> None:
+    tree = ast.parse(path.read_bytes())
+    annotated = any(
+        (isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None)
+        or (isinstance(node, ast.FunctionDef) and node.returns is not None)
+        for node in ast.walk(tree)
+    )
+    first = [node for node in tree.body if isinstance(node, ast.ImportFrom)][:1]
+    assert not annotated or (first and first[0].module == "__future__")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f():\n    import boto3", ["boto3"]),
+        ("if True:\n    from yaml import load", ["yaml"]),
+        ("from gpuproof import jobs", ["gpuproof.jobs"]),
+        ("from . import paths", ["gpuproof.agent"]),
+        ("from ..jobs import spec", ["gpuproof.jobs"]),
+        ("import importlib\nimportlib.import_module('torch')", ["importlib", "torch"]),
+    ],
+)
+def test_the_search_finds_imports_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "x.py").write_text(source)
+    assert list(imports(tmp_path / "agent" / "x.py")) == found
+
+
+def test_the_search_refuses_what_python_3_9_has_not(tmp_path: Path) -> None:
+    with pytest.raises(SyntaxError):
+        ast.parse("match x:\n    case 1: pass", feature_version=(3, 9))
