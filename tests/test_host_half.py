@@ -50,7 +50,7 @@ IMAGE = {
     "serve/observability/tracing.py": {"opentelemetry"},
 }
 """Packages of the image that a module may import, and only when a model or a script needs them."""
-OWN = ("gpuproof.__version__", *(f"gpuproof.{room}" for room in ROOMS))
+OWN = ("gpuproof.version", *(f"gpuproof.{room}" for room in ROOMS))
 NAMES = [str(path.relative_to(PACKAGE)) for path in MODULES]
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.version import __version__
+
 if TYPE_CHECKING:
     from gpuproof.backends.api import run
     from gpuproof.errors import GPUproofError
     from gpuproof.jobs.spec import ProcessingJob, TrainingJob
-
-__version__ = "0.1.0"
 
 __all__ = ["GPUproofError", "ProcessingJob", "TrainingJob", "__version__", "run"]
 

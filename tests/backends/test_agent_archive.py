@@ -143,6 +143,7 @@ def test_it_holds_the_on_board_half_and_nothing_of_the_ground(agent: Path) -> No
         "gpuproof/runtime",
         "gpuproof/serve",
         "gpuproof/util",
+        "gpuproof/version.py",
     }
 
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from importlib import machinery
 from pathlib import Path
 
-import gpuproof
-
 ON_BOARD = ("agent", "gpu", "runtime", "serve", "util")
 _MAIN = b"""import sys
 
@@ -24,6 +22,8 @@ else:
 
 sys.exit(main())
 """
+# Not the installed package's own `__init__.py`, which refers to client modules that are not in the archive.
+_PACKAGE = b"from gpuproof.version import __version__ as __version__\n"
 # A fixed date keeps the file the same from build to build; zip knows none before 1980.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -74,9 +74,7 @@ def _packed(sources: Iterable[tuple[str, Path]]) -> bytes:
     file = io.BytesIO(b"#!/usr/bin/env python3\n")
     file.seek(0, os.SEEK_END)
     archive = _Archive(file, "w", zipfile.ZIP_DEFLATED)
-    # Not the ground half's own package, which would import what is not on board.
-    package = f'__version__ = "{gpuproof.__version__}"\n'.encode()
-    for name, content in [("gpuproof/__init__.py", package), ("__main__.py", _MAIN)]:
+    for name, content in [("gpuproof/__init__.py", _PACKAGE), ("__main__.py", _MAIN)]:
         _add(archive, name, content)
     for name, path in sources:
         _add(archive, name, path.read_bytes())
@@ -109,7 +107,8 @@ def _bytecode(name: str, source: bytes) -> bytes:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    package = Path(gpuproof.__file__).parent
+    package = Path(__file__).parents[1]
+    yield "gpuproof/version.py", package / "version.py"
     for room in ON_BOARD:
         for path in sorted((package / room).rglob("*.*")):
             if path.suffix in (".py", ".csv"):

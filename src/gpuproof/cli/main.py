@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import NamedTuple
 
-from gpuproof import __version__
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
+from gpuproof.version import __version__
 
 
 class Verb(NamedTuple):

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from gpuproof import __version__
 from gpuproof.backends.aws.error_context import Circumstances, unknown_region
 from gpuproof.backends.aws.error_translation import Asked, in_words
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_object import CONNECTIONS
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.settings import boto3_session
+from gpuproof.version import __version__
 
 THROTTLED_SECONDS = 120.0
 """How long throttling is waited out, beyond botocore's own attempts."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpuproof import __version__
 from gpuproof.check.engine import Report
 from gpuproof.check.rule import Edit, Fix, Hit
+from gpuproof.version import __version__
 
 VERSION = 1
 

@@ -12,12 +12,12 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-from gpuproof import __version__
 from gpuproof.check.docs.examples import read_documentation
 from gpuproof.check.docs.pages import page
 from gpuproof.check.engine import Report
 from gpuproof.check.rule import Edit, Hit, Rule
 from gpuproof.findings import Severity
+from gpuproof.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuproof import __version__
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.runner import LayerReport, Report
 from gpuproof.findings import Finding
+from gpuproof.version import __version__
 
 SHOWN = (
     "CUDA_VISIBLE_DEVICES",

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuproof.serve.ipc.messages import CUSTOM_ATTRIBUTES
 from gpuproof.serve.model.interface import Device, Request
+from gpuproof.version import __version__
 
 SERVER = "gpuproof"
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -94,8 +95,6 @@ class Context:
     def __init__(
         self, name: str, folder: str, device: Device, batch_size: int, request: Request | None = None
     ) -> None:
-        from gpuproof import __version__
-
         self.model_name = name
         self.manifest: dict[str, Any] = {"model": {"modelName": name, "modelFile": "", "serializedFile": ""}}
         self.system_properties: dict[str, Any] = {

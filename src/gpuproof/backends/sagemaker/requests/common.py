@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuproof import __version__
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.sagemaker.planning.image import ChosenImage
 from gpuproof.backends.sagemaker.planning.instance_types import Candidate
@@ -13,6 +12,7 @@ from gpuproof.backends.sagemaker.s3_layout import AGENT
 from gpuproof.catalogue.model import Instance
 from gpuproof.jobs.spec import Job
 from gpuproof.units import Duration
+from gpuproof.version import __version__
 
 DEFAULT_DURATION = Duration(86_400)
 """SageMaker's own default for training jobs; other jobs have none, and go on until somebody looks."""
