@@ -40,7 +40,7 @@ def test_a_script_that_was_killed_is_explained_by_how_it_ended(desk: Desk) -> No
     )
     done = desk.gpuproof("run", "train.py")
     assert "error      killed-137" in done.stderr
-    assert "Memory of the host, this machine" in done.stderr
+    assert "Host memory of this machine" in done.stderr
 
 
 def test_a_failure_that_nobody_knows_adds_nothing(desk: Desk) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.explain import Context
-from gpuproof.explain.local_context import elsewhere, this_machine
+from gpuproof.explain.local_context import local_context, unknown_context
 from gpuproof.explain.sources import explain_file
 
 LOG = Path(__file__).parent / "logs" / "torch-out-of-memory.log"
@@ -37,21 +37,21 @@ def test_the_loaded_driver_is_read_from_proc(
     file.parent.mkdir(parents=True)
     file.write_text(f"{version}\nGCC version:  gcc version 12.3.0 (Ubuntu)\n")
     (tmp_path / "proc" / "meminfo").write_text("MemTotal:       16384000 kB\nMemFree: 1 kB\n")
-    machine = this_machine(catalogue, tmp_path)
+    machine = local_context(catalogue, tmp_path)
     assert machine.driver == driver
     assert machine.host_memory == 16384000 * 1024
     assert machine.gpus is None
 
 
 def test_a_machine_without_a_driver_has_no_gpus(tmp_path: Path, catalogue: Catalogue) -> None:
-    machine = this_machine(catalogue, tmp_path)
+    machine = local_context(catalogue, tmp_path)
     assert (machine.driver, machine.gpus, machine.host_memory) == (None, (), None)
 
 
 def test_the_region_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch, catalogue: Catalogue) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
-    assert elsewhere(catalogue).region == "eu-north-1"
+    assert unknown_context(catalogue).region == "eu-north-1"
 
 
 def test_a_gzipped_log_is_read_as_it_is(tmp_path: Path, context: Context) -> None:

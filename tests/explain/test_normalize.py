@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.explain.normalize import clean
+from gpuproof.explain.normalize import normalize_line
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,21 @@ from gpuproof.explain.normalize import clean
     ],
 )
 def test_the_line_is_what_the_program_said(raw: str) -> None:
-    assert clean(raw.encode()) == "ValueError: x"
+    assert normalize_line(raw.encode()) == "ValueError: x"
 
 
 def test_indentation_that_means_something_stays() -> None:
-    assert clean(b'[1,2]<stderr>:  File "a.py", line 1') == '  File "a.py", line 1'
-    assert clean(b"2026-11-20T09:14:02Z     step()") == "    step()"
+    assert normalize_line(b'[1,2]<stderr>:  File "a.py", line 1') == '  File "a.py", line 1'
+    assert normalize_line(b"2026-11-20T09:14:02Z     step()") == "    step()"
 
 
 def test_a_packed_traceback_becomes_its_lines() -> None:
-    assert clean(b'{"message": "Traceback:\\n  File\\nKeyError: 1\\n"}') == "Traceback:\n  File\nKeyError: 1"
+    assert (
+        normalize_line(b'{"message": "Traceback:\\n  File\\nKeyError: 1\\n"}')
+        == "Traceback:\n  File\nKeyError: 1"
+    )
 
 
 def test_what_is_no_utf8_and_no_json_is_taken_as_it_is() -> None:
-    assert clean(b"\xff\xfe oops") == "\ufffd\ufffd oops"
-    assert clean(b'{"message": "cut off') == '{"message": "cut off'
+    assert normalize_line(b"\xff\xfe oops") == "\ufffd\ufffd oops"
+    assert normalize_line(b'{"message": "cut off') == '{"message": "cut off'

@@ -9,8 +9,15 @@ import pytest
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.explain.advice import ADVICE
-from gpuproof.explain.patterns import KnownError, known_errors, log_facts, signs, sources, table
-from gpuproof.explain.text import fields
+from gpuproof.explain.patterns import (
+    KnownError,
+    citations,
+    data_table,
+    failure_signs,
+    known_errors,
+    log_facts,
+)
+from gpuproof.explain.report import template_fields
 
 ERRORS = known_errors()
 CODES = {error.code for error in ERRORS}
@@ -29,7 +36,7 @@ def test_every_row_is_complete(error: KnownError, catalogue: Catalogue) -> None:
     for pattern in filter(None, (error.pattern, error.near, error.also)):
         groups |= set(re.compile(pattern, re.M).groupindex)
         assert not re.search(pattern, "")
-    assert fields(error.cause) | fields(error.remedy) <= groups
+    assert template_fields(error.cause) | template_fields(error.remedy) <= groups
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", error.code)
     assert error.depth in ("cause", "symptom", "wrapper")
     assert error.when in ("", "gpu-expected")
@@ -43,7 +50,7 @@ def test_every_row_is_complete(error: KnownError, catalogue: Catalogue) -> None:
         "seen-in-logs",
         "general-knowledge",
     )
-    assert error.source in sources().keys() | catalogue.tables.sources.keys()
+    assert error.source in citations().keys() | catalogue.tables.sources.keys()
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", error.as_of)
 
 
@@ -52,9 +59,9 @@ def test_a_symptom_and_a_wrapper_can_be_explained_away() -> None:
 
 
 def test_every_source_is_used_and_says_what_was_read() -> None:
-    used = {error.source for error in ERRORS} | {row["source"] for row in table("xids", "xid").values()}
-    assert sources().keys() <= used
-    for row in sources().values():
+    used = {error.source for error in ERRORS} | {row["source"] for row in data_table("xids", "xid").values()}
+    assert citations().keys() <= used
+    for row in citations().values():
         assert row["what"]
         assert row["confidence"] in ("high", "medium", "low")
 
@@ -63,7 +70,7 @@ def test_facts_and_signs_compile_and_a_fact_has_one_group() -> None:
     assert {fact.fact for fact in log_facts()} == FACTS
     for fact in log_facts():
         assert re.compile(fact.pattern).groups == 1, fact
-    assert all(re.compile(sign.pattern) for sign in signs())
+    assert all(re.compile(sign.pattern) for sign in failure_signs())
 
 
 def test_every_kind_of_advice_is_wanted_by_some_row() -> None:
@@ -78,4 +85,4 @@ def test_every_xid_that_a_pattern_names_has_a_meaning() -> None:
         for group in re.findall(r"\(\?P<xid>([\d|]+)\)", error.pattern)
         for number in group.split("|")
     }
-    assert named == table("xids", "xid").keys()
+    assert named == data_table("xids", "xid").keys()

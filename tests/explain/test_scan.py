@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.explain.prefilter import Prefilter
-from gpuproof.explain.scan import AHEAD, BLOCK, Scan, scan_chunks, scan_lines
+from gpuproof.explain.scan import BLOCK_BYTES, LOOKAHEAD_BYTES, Scan, scan_chunks, scan_lines
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 14.58 GiB"
 NOISE = b"Epoch 3/10 step 1200/4000 - loss: 0.4312 - mean_squared_error: 0.0312 - 32ms/step\n"
@@ -33,7 +33,7 @@ def cut(content: bytes, seed: int, largest: int) -> Iterator[bytes]:
 def test_the_size_of_the_pieces_changes_nothing(largest: int) -> None:
     content = NOISE * 20_000 + OOM + b"\n" + NOISE * 20_000 + OOM + b"\n" + NOISE * 3
     scan = scan_chunks(cut(content, 1, largest))
-    seen = scan.sightings["torch-out-of-memory"]
+    seen = scan.occurrences["torch-out-of-memory"]
     assert (seen.line, seen.last_line, seen.count) == (20_001, 40_002, 2)
     assert scan.lines == 40_005
     assert seen.groups["wanted"] == "2.00 GiB"
@@ -42,15 +42,15 @@ def test_the_size_of_the_pieces_changes_nothing(largest: int) -> None:
 def test_a_context_that_follows_in_the_next_piece_is_still_seen() -> None:
     first = "NVIDIA RTX PRO 6000 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"
     second = "The current PyTorch install supports CUDA capabilities sm_50 sm_90.\n"
-    padding = NOISE * ((BLOCK - len(first)) // len(NOISE))
-    content = padding + first.encode() + second.encode() + NOISE * (AHEAD // 10)
+    padding = NOISE * ((BLOCK_BYTES - len(first)) // len(NOISE))
+    content = padding + first.encode() + second.encode() + NOISE * (LOOKAHEAD_BYTES // 10)
     scan = scan_chunks(cut(content, 3, 100_000))
-    assert scan.sightings["torch-capability-not-compatible"].groups["supported"] == "sm_50 sm_90"
+    assert scan.occurrences["torch-capability-not-compatible"].groups["supported"] == "sm_50 sm_90"
 
 
 def test_a_log_of_64_mib_takes_a_few_mib_of_memory() -> None:
     def pieces() -> Iterator[bytes]:
-        block = NOISE * (BLOCK // len(NOISE))
+        block = NOISE * (BLOCK_BYTES // len(NOISE))
         for _ in range(64):
             yield block
         yield OOM
@@ -59,31 +59,31 @@ def test_a_log_of_64_mib_takes_a_few_mib_of_memory() -> None:
     scan = scan_chunks(pieces())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert "torch-out-of-memory" in scan.sightings
+    assert "torch-out-of-memory" in scan.occurrences
     assert peak < 12 * 1024 * 1024
 
 
 def test_megabytes_without_a_line_end_are_looked_at_in_windows() -> None:
     scan = scan_chunks([b"x" * 3_000_000, OOM, b"y" * 3_000_000])
-    assert len(scan.sightings["torch-out-of-memory"].text) < 10_000
+    assert len(scan.occurrences["torch-out-of-memory"].text) < 10_000
     assert scan.lines == 1
 
 
 def test_binary_junk_is_no_obstacle() -> None:
     junk = random.Random(7).randbytes(500_000)
     scan = scan_chunks([junk, b"\n", OOM, b"\n", junk])
-    assert scan.sightings["torch-out-of-memory"].line == junk.count(b"\n") + 2
+    assert scan.occurrences["torch-out-of-memory"].line == junk.count(b"\n") + 2
 
 
 def test_of_a_progress_bar_the_part_with_the_message_counts() -> None:
     scan = scan_chunks([b"\r".join([b" 3%|", b" 4%|", OOM, b" 5%|"])])
-    assert scan.sightings["torch-out-of-memory"].text.startswith("torch.OutOfMemoryError")
+    assert scan.occurrences["torch-out-of-memory"].text.startswith("torch.OutOfMemoryError")
 
 
-def test_a_message_two_hundred_times_is_one_sighting() -> None:
+def test_a_message_two_hundred_times_is_one_occurrence() -> None:
     scan = scan_chunks([(OOM + b"\n") * 200])
-    assert len(scan.sightings) == 1
-    assert scan.sightings["torch-out-of-memory"].count == 200
+    assert len(scan.occurrences) == 1
+    assert scan.occurrences["torch-out-of-memory"].count == 200
 
 
 def test_the_last_tracebacks_final_line_is_the_failure() -> None:
@@ -99,7 +99,7 @@ def test_the_last_tracebacks_final_line_is_the_failure() -> None:
         "bye",
     )
     assert scan.failure == (8, "ZeroDivisionError: division by zero")
-    assert scan.sightings == {}
+    assert scan.occurrences == {}
 
 
 def test_a_traceback_behind_mpi_prefixes_ends_in_its_exception() -> None:
@@ -115,7 +115,7 @@ def test_a_traceback_behind_mpi_prefixes_ends_in_its_exception() -> None:
 
 def test_source_that_a_traceback_shows_is_not_what_was_said() -> None:
     scan = scanned('    raise AssertionError("Torch not compiled with CUDA enabled")')
-    assert scan.sightings == {}
+    assert scan.occurrences == {}
 
 
 def test_a_log_gives_away_its_machine() -> None:
@@ -148,7 +148,7 @@ def test_the_prefilter_finds_every_clue_wherever_it_stands() -> None:
     prefilter = Prefilter(clues)
     for clue in clues:
         block = b"..." + clue.encode() + b"..."
-        ((place, possible),) = prefilter.places(block, 0, len(block))
+        ((place, possible),) = prefilter.find(block, 0, len(block))
         assert 3 <= place < 3 + len(clue)
         assert clue.encode() in possible
 
@@ -158,7 +158,7 @@ def test_a_clue_that_overlaps_another_one_is_not_hidden_by_it() -> None:
     prefilter = Prefilter(clues)
     for clue in clues:
         block = f"... {clue} ...".encode()
-        possible = {one for _, found in prefilter.places(block, 0, len(block)) for one in found}
+        possible = {one for _, found in prefilter.find(block, 0, len(block)) for one in found}
         assert {other.encode() for other in clues if other in clue} <= possible
 
 
@@ -167,5 +167,5 @@ def test_ordinary_lines_are_not_looked_at() -> None:
 
     prefilter = Prefilter(clue for error in known_errors() for clue in error.clues)
     text = (Path(__file__).parent / "quiet" / "sagemaker_success.log").read_bytes()
-    looked_at = {text.count(b"\n", 0, place) for place, _ in prefilter.places(text, 0, len(text))}
+    looked_at = {text.count(b"\n", 0, place) for place, _ in prefilter.find(text, 0, len(text))}
     assert len(looked_at) <= text.count(b"\n") / 5

@@ -1,8 +1,8 @@
-"""Knows what error texts of drivers, CUDA, frameworks and AWS mean, and what to type next.
+"""Explains error messages of drivers, CUDA, frameworks and AWS, and suggests the next command.
 
-A log is scanned in one pass for the texts of `data/*.csv` (`scan.py`); what is found is made concrete by what is known
-of the machine, the job and the account (`advice/`), and what only followed from something else is folded under it
-(`fold.py`). `explain_lines` is pure; `read.py` and `machine.py` touch the world.
+`scan.py` searches a log in one pass for the messages in `data/*.csv`. `advice/` adds details about the machine, the job
+and the account. `root_cause.py` groups errors under the one that caused them. `explain_lines` does no I/O; only
+`sources.py` (log files) and `local_context.py` (this machine) do.
 """
 
 from gpuproof.explain.context import Context

@@ -1,4 +1,4 @@
-"""Where a log comes from: what is known of the machine, the job and the account, so that a cause can be made concrete."""
+"""What is known about the machine, the job and the account that a log comes from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpuproof.catalogue import Catalogue, JobKind
 
 DEFAULT_REGION = "us-east-1"
 
-_USES: dict[str, JobKind] = {
+_JOB_KINDS: dict[str, JobKind] = {
     "CreateTrainingJob": "training",
     "CreateHyperParameterTuningJob": "training",
     "CreateProcessingJob": "processing",
@@ -26,29 +26,29 @@ _USES: dict[str, JobKind] = {
 
 @dataclass(frozen=True)
 class Context:
-    """What is known beside the log itself; everything may be unknown.
+    """Everything known about the origin of a log apart from its text; every value may be unknown.
 
     Args:
         catalogue: the facts about GPUs, drivers, frameworks and AWS.
-        place: what the facts are of, for a sentence: `this machine`, `ml.g5.xlarge`.
-        driver: version of the NVIDIA driver there, such as `550.54.15`.
-        gpus: names of the GPUs there; empty where there are none, `None` where that is not known.
-        gpu_memory: bytes of the smallest of them.
-        host_memory: bytes.
+        machine: label of the machine in sentences: `this machine`, `ml.g5.xlarge`.
+        driver: version of its NVIDIA driver, such as `550.54.15`.
+        gpus: names of its GPUs; empty if it has none, `None` if unknown.
+        gpu_memory: bytes of the smallest GPU.
+        host_memory: bytes of host memory.
         shared_memory: bytes of `/dev/shm`.
-        open_files: how many files a process may have open there.
-        python: such as `3.11`.
+        open_files: limit of open files per process.
+        python: version such as `3.11`.
         instance_type: `g5.xlarge`, `ml.g5.xlarge`.
-        region: such as `eu-west-1`.
-        region_asked: whether a person said so; else a region that the log names counts.
-        use: what SageMaker was to run.
+        region: AWS region such as `eu-west-1`.
+        region_is_explicit: whether the user passed the region; if not, a region in the log takes precedence.
+        job_kind: kind of the SageMaker job.
         frameworks: versions as `{"torch": "2.11"}`.
-        gpu_expected: whether the job was to have a GPU.
-        failed: whether what wrote the log is known to have failed.
+        gpu_expected: whether the job should use a GPU.
+        failed: whether the program that wrote the log failed.
     """
 
     catalogue: Catalogue = field(default_factory=Catalogue.load)
-    place: str = ""
+    machine: str = "the machine of this log"
     driver: str | None = None
     gpus: tuple[str, ...] | None = None
     gpu_memory: int | None = None
@@ -58,19 +58,14 @@ class Context:
     python: str | None = None
     instance_type: str | None = None
     region: str = DEFAULT_REGION
-    region_asked: bool = False
-    use: JobKind | None = None
+    region_is_explicit: bool = False
+    job_kind: JobKind | None = None
     frameworks: Mapping[str, str] = field(default_factory=dict)
     gpu_expected: bool | None = None
     failed: bool | None = None
 
-    @property
-    def there(self) -> str:
-        """The place in a sentence."""
-        return self.place or "the machine of this log"
-
-    def with_log(self, facts: Mapping[str, str]) -> Context:
-        """With what the log itself says, which is nearer to the truth than this machine."""
+    def with_log_facts(self, facts: Mapping[str, str]) -> Context:
+        """Add facts from the log itself, which take precedence over those of this machine."""
         known = self
         if (instance_type := facts.get("instance_type")) and self.instance_type is None:
             known = known.on_instance(instance_type)
@@ -83,21 +78,21 @@ class Context:
         named = {name: facts[name] for name in ("torch", "tensorflow") if name in facts}
         return replace(
             known,
-            region=known.region if known.region_asked else facts.get("region", known.region),
-            use=known.use or _USES.get(facts.get("operation", "")),
+            region=known.region if known.region_is_explicit else facts.get("region", known.region),
+            job_kind=known.job_kind or _JOB_KINDS.get(facts.get("operation", "")),
             python=facts.get("python", known.python),
             frameworks={**known.frameworks, **named},
             gpu_expected=True if known.gpu_expected is None and known.gpus else known.gpu_expected,
         )
 
     def on_instance(self, name: str) -> Context:
-        """As it is on an instance type; one that the catalogue does not know changes the name alone."""
+        """The context on an instance type; for a type missing from the catalogue only the name changes."""
         instance = self.catalogue.instance(name)
         if instance is None:
             return replace(self, instance_type=name)
         return replace(
             self,
-            place=name,
+            machine=name,
             instance_type=name,
             driver=None,
             gpus=(instance.gpu_model or "GPU",) * instance.gpu_count,

@@ -1,31 +1,33 @@
-"""What `explain` says of one thing in a log."""
+"""Result types: an explanation of one error in a log, and the advice that makes it specific to a machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from gpuproof.explain.context import Context
 from gpuproof.findings import Finding, Location, Severity
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One cause, with what followed from it.
+    """One known error found in a log, with the errors that followed from it.
 
     Args:
-        code: stable.
-        severity: how bad it is.
-        text: the line that it was recognised by, without prefixes.
-        log: the log's name; `None` where it has none.
-        line: number of that line, from 1; `None` where the text is no line of a log.
-        last_line: number of the last such line.
-        count: how many such lines there are.
-        cause: what it means.
-        here: the cause on this machine, or that instance type; `None` where nothing more is known.
+        code: stable identifier of the error.
+        severity: error or warning.
+        text: the matching line, without prefixes.
+        log: name of the log; `None` if it has none.
+        line: number of that line, from 1; `None` if the text is not a line of a log.
+        last_line: number of the last matching line.
+        count: number of matching lines.
+        cause: what the error means.
+        here: details for this machine or instance type; `None` if nothing more is known.
         remedy: what to type or change next.
-        source: where the knowledge comes from.
-        as_of: ISO date of its reading.
-        consequences: what this one explains away, in the order of the log.
+        source: key of the source in `data/sources.csv` or in the catalogue.
+        as_of: ISO date on which the source was read.
+        consequences: errors that this one explains, in the order of the log.
     """
 
     code: str
@@ -44,12 +46,12 @@ class Explanation:
 
     @property
     def location(self) -> Location:
-        """Where it was recognised."""
+        """The matching line."""
         return Location(file=self.log, line=self.line)
 
     @property
     def finding(self) -> Finding:
-        """In the form of `doctor` and `check`."""
+        """The explanation as a finding, as `doctor` and `check` report them."""
         return Finding(
             code=self.code,
             severity=self.severity,
@@ -60,13 +62,13 @@ class Explanation:
         )
 
     def with_consequence(self, other: Explanation) -> Explanation:
-        """With one more that it explains; what that one had explained comes along."""
-        theirs = (replace(other, consequences=()), *other.consequences)
-        together = sorted((*self.consequences, *theirs), key=lambda one: (one.line is None, one.line))
-        return replace(self, consequences=tuple(together))
+        """Add another error, and the errors that it explained, as consequences of this one."""
+        added = (replace(other, consequences=()), *other.consequences)
+        consequences = sorted((*self.consequences, *added), key=lambda one: (one.line is None, one.line))
+        return replace(self, consequences=tuple(consequences))
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; absent values are left out."""
+        """The explanation as a JSON object, without absent values."""
         document: dict[str, Any] = {
             **self.finding.to_json(),
             "cause": self.cause,
@@ -86,3 +88,23 @@ class Explanation:
             ],
         }
         return {key: value for key, value in document.items() if value not in (None, [])}
+
+
+class Advice(NamedTuple):
+    """Details for one error on the machine, instance type or account of the log.
+
+    Attributes:
+        here: one or two sentences about this machine; empty if nothing more is known.
+        remedy: printed before the general remedy; empty if that is sufficient.
+        instead: whether `remedy` replaces the general one.
+        otherwise: printed after the general remedy: a more expensive alternative.
+    """
+
+    here: str = ""
+    remedy: str = ""
+    instead: bool = False
+    otherwise: str = ""
+
+
+AdviceFunction = Callable[[Mapping[str, str], Context], Advice | None]
+"""Takes the groups that the pattern matched, plus `code`, and the context; returns `None` if it knows nothing."""

@@ -1,4 +1,4 @@
-"""This machine, as far as an explanation wants to know it; reads, and never raises."""
+"""Reads what explanations need to know about this machine. Never raises: unknown values are `None`."""
 
 from __future__ import annotations
 
@@ -9,34 +9,37 @@ from pathlib import Path
 from gpuproof.catalogue import Catalogue
 from gpuproof.explain.context import DEFAULT_REGION, Context
 
-_MODULE = re.compile(r"^NVRM version:.*?\s(\d+\.[\d.]*\d)\s", re.M)
+_MODULE_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.[\d.]*\d)\s", re.M)
 
 
-def this_machine(catalogue: Catalogue | None = None, root: Path = Path("/")) -> Context:
-    """The context of a log that was written here.
+def local_context(catalogue: Catalogue | None = None, root: Path = Path("/")) -> Context:
+    """The context of a log that was written on this machine.
 
     Args:
-        root: the folder that holds `/proc` and `/dev`; another than `/` in tests, and then NVML is not asked.
+        root: the folder that holds `/proc` and `/dev`; NVML is queried only if it is `/`.
     """
     module = _text(root / "proc/driver/nvidia/version")
     gpus, memory = _gpus() if root == Path("/") else (None, None)
     return Context(
         catalogue=catalogue or Catalogue.load(),
-        place="this machine",
-        driver=match[1] if module and (match := _MODULE.search(module)) else None,
+        machine="this machine",
+        driver=match[1] if module and (match := _MODULE_VERSION.search(module)) else None,
         gpus=gpus if module or gpus else (),
         gpu_memory=memory,
         host_memory=_host_memory(root),
-        shared_memory=_size(root / "dev/shm"),
+        shared_memory=_file_system_size(root / "dev/shm"),
         open_files=_open_files(),
-        region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+        region=_region(),
     )
 
 
-def elsewhere(catalogue: Catalogue | None = None) -> Context:
-    """The context of a log of which nobody says where it was written."""
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
-    return Context(catalogue=catalogue or Catalogue.load(), region=region)
+def unknown_context(catalogue: Catalogue | None = None) -> Context:
+    """The context of a log that was written on an unknown machine."""
+    return Context(catalogue=catalogue or Catalogue.load(), region=_region())
+
+
+def _region() -> str:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
 
 
 def _gpus() -> tuple[tuple[str, ...] | None, int | None]:
@@ -58,7 +61,7 @@ def _host_memory(root: Path) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def _size(folder: Path) -> int | None:
+def _file_system_size(folder: Path) -> int | None:
     try:
         status = os.statvfs(folder)
     except OSError:

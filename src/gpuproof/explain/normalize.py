@@ -1,4 +1,4 @@
-"""A log's line as the program meant it: without colours, progress bars, time stamps and what collectors put before."""
+"""Strips colours, time stamps and the prefixes of log collectors and launchers from the lines of a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 _JSON_MESSAGE = re.compile(r'^\s*[{"].*?"(?:message|log|msg)"\s*:\s*("(?:[^"\\]|\\.)*")')
 _PRETTY_MESSAGE = re.compile(r'^\s*"(?:message|log|msg)"\s*:\s*("(?:[^"\\]|\\.)*"),?$')
 
-# What a collector or a launcher puts before a line. One blank after it is its own, the rest is the line's indentation.
+# Prefixes of collectors and launchers. One space after a prefix belongs to it, the rest is the line's indentation.
 _PREFIXES = re.compile(
     r"""^(?:
       \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?[ \t]?    # 2026-11-21T10:11:12.123Z
@@ -19,26 +19,26 @@ _PREFIXES = re.compile(
     | \[(?:rank|default|Rank[ ]?)\d+\]:?[ ]?                                              # [rank0]:
     | \([\w.]+\ pid=\d+(?:,\ ip=[\d.]+)?\)[ ]                                             # (train pid=123, ip=10.0.0.1)
     | [A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\ \S+\ [\w.-]+(?:\[\d+\])?:[ ]                # Nov 21 10:11:12 host kernel:
-    | <\d+>                                                                               # <4> of the kernel
+    | <\d+>                                                                               # <4> (kernel log level)
     | \[\s*\d+\.\d{6}\][ ]                                                                # [  123.456789]
     )""",
     re.X,
 )
-_MOST_PREFIXES = 5
+_MAX_PREFIXES = 5
 
 
-def clean(raw: bytes) -> str:
-    """The text of a line; several lines where a collector had packed them into one.
+def normalize_line(raw: bytes) -> str:
+    """The program's own text of a line; several lines if a collector packed them into one JSON object.
 
     Args:
-        raw: one line, or the part of it that a terminal would show after its last carriage return.
+        raw: one line, or the part after its last carriage return.
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if '"' in text and (packed := _JSON_MESSAGE.match(text) or _PRETTY_MESSAGE.match(text)):
-        text = _unpacked(packed[1], text)
-    for _ in range(_MOST_PREFIXES):
+    if '"' in text and (wrapped := _JSON_MESSAGE.match(text) or _PRETTY_MESSAGE.match(text)):
+        text = _unwrap(wrapped[1], text)
+    for _ in range(_MAX_PREFIXES):
         match = _PREFIXES.match(text)
         if match is None:
             break
@@ -46,7 +46,7 @@ def clean(raw: bytes) -> str:
     return text
 
 
-def _unpacked(quoted: str, text: str) -> str:
+def _unwrap(quoted: str, text: str) -> str:
     try:
         return str(json.loads(quoted)).rstrip("\n")
     except ValueError:

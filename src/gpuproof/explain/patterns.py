@@ -1,4 +1,4 @@
-"""What is known: error texts, facts that a log gives away and signs of failure, read from `data/*.csv`."""
+"""Reads the tables in `data/*.csv`: known errors, facts that logs contain, and signs of failure."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ AREAS = (
     "sdk",
     "ec2",
 )
-"""One table of error texts each."""
+"""Each area has its own table of known errors."""
 
 Depth = Literal["cause", "symptom", "wrapper"]
-"""How near to the root an error is: a `symptom` mostly has another cause, a `wrapper` only passes on that its child
+"""How close to the root an error is: a `symptom` mostly has another cause, a `wrapper` only reports that a child
 failed."""
 
 
 class KnownError(NamedTuple):
-    """A message that people meet.
+    """An error message with its cause and remedy.
 
     Attributes:
         code: stable; its meaning never changes.
-        area: the table that it is in.
-        clues: a line without any of these literal texts is not looked at.
-        pattern: for a line without prefixes, time stamps and colours; its named groups fill the texts in.
-        near: must match one of the lines around, too; empty where the line is enough.
-        also: its groups are used where a line around matches; may be empty.
-        when: `gpu-expected`: it is one only where the job was to have a GPU. Empty: always.
-        caused_by: codes that explain it away where they were found too; `*` for anything nearer to the root.
-        needs: names of the advice (see `advice/`) that specialises it.
-        cause, remedy: texts with `{group}`; what stands in `[[…]]` is left out where a group in it is empty.
+        area: the table that defines it.
+        clues: literal texts; lines that contain none of them are skipped.
+        pattern: matched against a normalized line; its named groups are used in `cause` and `remedy`.
+        near: must also match one of the surrounding lines; empty if the line is sufficient.
+        also: its groups are added if a surrounding line matches; may be empty.
+        when: `gpu-expected`: an error only if the job should use a GPU. Empty: always.
+        caused_by: codes of errors that cause it; `*` for any error closer to the root.
+        needs: names of the advice (see `advice/`) that adds details.
+        cause, remedy: templates with `{group}`; a `[[…]]` part is left out if one of its groups is empty.
         evidence: `reproduced`, `read-in-source`, `read-in-docs`, `seen-in-logs` or `general-knowledge`.
-        source: key into `sources()`.
-        as_of: ISO date of the reading.
+        source: key in `citations()`.
+        as_of: ISO date on which the source was read.
     """
 
     code: str
@@ -71,11 +71,11 @@ class KnownError(NamedTuple):
 
 
 class LogFact(NamedTuple):
-    """Something that a log says about the machine that wrote it, such as its driver.
+    """A pattern for a fact about the machine that wrote the log, such as its driver version.
 
     Attributes:
         fact: `driver`, `gpu`, `instance_type`, `region`, `operation`, `entry_folder`, `torch` or `tensorflow`.
-        pattern: its first group is the value.
+        pattern: the first group is the value.
     """
 
     fact: str
@@ -83,46 +83,46 @@ class LogFact(NamedTuple):
     pattern: str
 
 
-class Sign(NamedTuple):
-    """A line that shows that something failed, whatever it was."""
+class FailureSign(NamedTuple):
+    """A pattern for lines that show that something failed, without a known cause."""
 
     clues: tuple[str, ...]
     pattern: str
 
 
 @cache
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, ready to use. Most of them no log ever asks for, and compiling all takes a tenth of a second."""
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """The compiled pattern, cached. Most patterns are never needed, and compiling all of them takes 0.1 s."""
     return re.compile(pattern, re.M)
 
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """Every error text, area by area."""
+    """All known errors, area by area."""
     return tuple(_error(area, row) for area in AREAS for row in _rows(area))
 
 
 @cache
 def log_facts() -> tuple[LogFact, ...]:
-    """What logs give away."""
+    """All patterns for facts in logs."""
     return tuple(LogFact(row["fact"], _clues(row), row["pattern"]) for row in _rows("facts"))
 
 
 @cache
-def signs() -> tuple[Sign, ...]:
-    """What shows that something failed."""
-    return tuple(Sign(_clues(row), row["pattern"]) for row in _rows("signs"))
+def failure_signs() -> tuple[FailureSign, ...]:
+    """All patterns for lines that show a failure."""
+    return tuple(FailureSign(_clues(row), row["pattern"]) for row in _rows("signs"))
 
 
 @cache
-def table(name: str, key: str) -> dict[str, dict[str, str]]:
-    """A table of the data folder, such as `xids`, by one of its columns."""
+def data_table(name: str, key: str) -> dict[str, dict[str, str]]:
+    """The rows of a table in the data folder, such as `modules`, indexed by one of its columns."""
     return {row[key]: row for row in _rows(name)}
 
 
-def sources() -> dict[str, dict[str, str]]:
-    """Where the texts come from, by key; the catalogue's own sources are not among them."""
-    return table("sources", "source")
+def citations() -> dict[str, dict[str, str]]:
+    """The sources of the tables by key, without those of the catalogue."""
+    return data_table("sources", "source")
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:

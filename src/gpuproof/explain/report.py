@@ -1,31 +1,34 @@
-"""From a scanned log to explanations: pure over what was seen and what is known beside it."""
+"""Turns scanned logs into a report: fills in texts, adds advice and finds the root cause. No I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpuproof.explain.advice import ADVICE, Advice
+from gpuproof.explain.advice import ADVICE
 from gpuproof.explain.context import Context
-from gpuproof.explain.explanation import Explanation
-from gpuproof.explain.root_cause import Found, fold
-from gpuproof.explain.scan import Scan, Sighting, scan_lines
-from gpuproof.explain.text import fill
+from gpuproof.explain.explanation import Advice, Explanation
+from gpuproof.explain.root_cause import ExplainedError, find_root_causes
+from gpuproof.explain.scan import Occurrence, Scan, scan_lines
 from gpuproof.findings import Severity
 
-MOST_TEXT = 400
+LONGEST_TEXT = 400
 """Characters of a line that are shown."""
+
+_OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one or several logs of the same event say.
+    """Errors found in one or several logs of the same event.
 
     Args:
-        explanations: the root first.
-        failure: the last line that shows a failure, and its number; `None` where nothing does.
-        asides: what is worth a word and no finding.
-        failed: whether it failed, as far as that is known.
+        explanations: the root cause first.
+        failure: number and text of the last line that shows a failure; `None` if there is no such line.
+        asides: notes that are not findings.
+        failed: whether the program failed, as far as is known.
     """
 
     explanations: tuple[Explanation, ...]
@@ -34,100 +37,116 @@ class Report:
     failed: bool
 
     @property
-    def undecided(self) -> bool:
-        """Whether it failed and nothing was recognised."""
+    def cause_unknown(self) -> bool:
+        """Whether it failed and no known error was found."""
         return self.failed and not any(one.severity is Severity.ERROR for one in self.explanations)
 
 
 def explain_lines(
     lines: Iterable[str | bytes], context: Context, log: str | None = None
 ) -> list[Explanation]:
-    """What the lines of a log mean, the root cause first; empty where nothing is recognised. Pure.
+    """Find the known errors in the lines of a log, the root cause first.
 
     Args:
         lines: with or without line ends, prefixes, colours.
-        context: what is known of the machine, the job and the account.
-        log: the log's name, for the locations.
+        context: what is known about the machine, the job and the account.
+        log: name of the log, for the locations.
     """
     return list(make_report([scan_lines(lines, log)], context).explanations)
 
 
+def fill_template(template: str, groups: Mapping[str, str]) -> str:
+    """Replace the `{group}`s of a template; a `[[part]]` with an empty group is left out.
+
+    `{{` and `}}` stand for braces. A group that is missing outside a `[[part]]` is replaced by its name in capitals,
+    as a placeholder.
+    """
+    kept = _OPTIONAL.sub(
+        lambda part: part[1] if all(groups.get(name) for name in _FIELD.findall(part[1])) else "", template
+    )
+    braces = kept.replace("{{", "\0").replace("}}", "\1")
+    filled = _FIELD.sub(lambda match: groups.get(match[1]) or match[1].upper(), braces)
+    return filled.replace("\0", "{").replace("\1", "}")
+
+
+def template_fields(template: str) -> set[str]:
+    """The names of the groups in a template."""
+    return set(_FIELD.findall(template.replace("{{", "").replace("}}", "")))
+
+
 def make_report(scans: Sequence[Scan], context: Context) -> Report:
-    """What the logs of one event say together."""
+    """Combine the logs of one event into one report."""
     facts: dict[str, str] = {}
     for scan in scans:
         facts = {**scan.facts, **facts}
-    known = context.with_log(facts)
-    sightings = [sighting for scan in scans for sighting in scan.sightings.values()]
-    real = [one for one in sightings if one.error.when != "gpu-expected" or known.gpu_expected]
+    known = context.with_log_facts(facts)
+    occurrences = [one for scan in scans for one in scan.occurrences.values()]
+    relevant = [one for one in occurrences if one.error.when != "gpu-expected" or known.gpu_expected]
     failure = next((scan.failure for scan in scans if scan.failure), None)
     return Report(
-        explanations=tuple(fold([Found(one.error, _explanation(one, known)) for one in _merged(real)])),
+        explanations=tuple(
+            find_root_causes([ExplainedError(one.error, _explain(one, known)) for one in _merge(relevant)])
+        ),
         failure=failure,
-        asides=_asides(sightings, real) if known.gpu_expected is None else (),
+        asides=_asides(occurrences, relevant) if known.gpu_expected is None else (),
         failed=bool(failure) if known.failed is None else known.failed,
     )
 
 
-def _merged(sightings: Iterable[Sighting]) -> list[Sighting]:
-    """One sighting a code: several hosts say the same."""
-    merged: dict[str, Sighting] = {}
-    for one in sightings:
+def _merge(occurrences: Iterable[Occurrence]) -> list[Occurrence]:
+    """One occurrence per code: several hosts print the same error."""
+    merged: dict[str, Occurrence] = {}
+    for one in occurrences:
         first = merged.get(one.error.code)
         merged[one.error.code] = replace(first, count=first.count + one.count) if first else one
     return list(merged.values())
 
 
-def _explanation(sighting: Sighting, context: Context) -> Explanation:
-    error = sighting.error
-    groups = {**_derived(sighting.groups), "code": error.code}
-    advice = [found for name in error.needs if (found := ADVICE[name](groups, context)) is not None]
+def _explain(occurrence: Occurrence, context: Context) -> Explanation:
+    error = occurrence.error
+    groups = {**_with_cuda_level(occurrence.groups), "code": error.code}
+    advice = [one for name in error.needs if (one := ADVICE[name](groups, context)) is not None]
     return Explanation(
         code=error.code,
         severity=error.severity,
-        text=_short(sighting.text),
-        log=sighting.log,
-        line=sighting.line or None,
-        last_line=sighting.last_line if sighting.count > 1 else None,
-        count=sighting.count,
-        cause=_sentence(fill(error.cause, groups)),
+        text=_shorten(occurrence.text),
+        log=occurrence.log,
+        line=occurrence.line or None,
+        last_line=occurrence.last_line if occurrence.count > 1 else None,
+        count=occurrence.count,
+        cause=" ".join(fill_template(error.cause, groups).split()),
         here=" ".join(one.here for one in advice if one.here) or None,
-        remedy=_remedy(fill(error.remedy, groups), advice),
+        remedy=_remedy(fill_template(error.remedy, groups), advice),
         source=error.source,
         as_of=error.as_of,
     )
 
 
-def _derived(groups: dict[str, str]) -> dict[str, str]:
+def _with_cuda_level(groups: dict[str, str]) -> dict[str, str]:
     found = groups.get("found", "")
     if not found.isdigit():
         return groups
-    # torch prints the driver's CUDA level times 1000, plus ten times the minor version: 12080 is 12.8.
+    # torch prints the driver's CUDA version as 1000 * major + 10 * minor: 12080 is 12.8.
     return {**groups, "found_cuda": f"{int(found) // 1000}.{int(found) % 1000 // 10}"}
 
 
 def _remedy(general: str, advice: Sequence[Advice]) -> str:
-    special = [one.remedy for one in advice if one.remedy]
+    specific = [one.remedy for one in advice if one.remedy]
     if any(one.instead for one in advice if one.remedy):
-        return "\n".join(special)
-    return "\n".join([*special, general, *(one.otherwise for one in advice if one.otherwise)])
+        return "\n".join(specific)
+    return "\n".join([*specific, general, *(one.otherwise for one in advice if one.otherwise)])
 
 
-def _asides(sightings: Sequence[Sighting], real: Sequence[Sighting]) -> tuple[str, ...]:
-    quiet = [one for one in sightings if one not in real]
-    if not quiet:
+def _asides(occurrences: Sequence[Occurrence], relevant: Sequence[Occurrence]) -> tuple[str, ...]:
+    one = next((one for one in occurrences if one not in relevant), None)
+    if one is None:
         return ()
-    one = quiet[0]
-    said = f'Line {one.line} says that no GPU was used: "{_short(one.text, 120)}".'
-    return (f"{said} If one was meant to be, say so: --instance-type TYPE.",)
+    quote = f'Line {one.line} reports that no GPU was used: "{_shorten(one.text, 120)}".'
+    return (f"{quote} If the job should use one, pass --instance-type TYPE.",)
 
 
-def _short(text: str, most: int = MOST_TEXT) -> str:
+def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:
     printable = "".join(
         character if character.isprintable() or character == "\t" else " " for character in text
     )
-    return printable if len(printable) <= most else printable[: most - 2] + " …"
-
-
-def _sentence(text: str) -> str:
-    return " ".join(text.split())
+    return printable if len(printable) <= longest else printable[: longest - 2] + " …"

@@ -1,4 +1,4 @@
-"""Which of the things found is the cause, and which only followed from it."""
+"""Separates root causes from the errors that only followed from them."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from gpuproof.findings import Severity
 _DEPTHS = ("cause", "symptom", "wrapper")
 
 
-class Found(NamedTuple):
-    """An error text and what is to be said of it."""
+class ExplainedError(NamedTuple):
+    """A known error and its explanation."""
 
     error: KnownError
     explanation: Explanation
 
 
-def fold(found: Sequence[Found]) -> list[Explanation]:
-    """The causes, the most likely root first, each with what it explains away.
+def find_root_causes(errors: Sequence[ExplainedError]) -> list[Explanation]:
+    """The root causes, the most likely first, each with its consequences.
 
-    A thing is explained away by one that its `caused_by` names, wherever that stands; or, with `*`, by the first
-    error that is nearer to the root. Errors go before warnings, causes before symptoms and wrappers, then in the
-    order of the log.
+    An error is a consequence of one that its `caused_by` names, wherever that is in the log; with `*`, of the first
+    error that is closer to the root. Errors precede warnings, and causes precede symptoms and wrappers; otherwise the
+    order is that of the log.
     """
-    ordered = sorted(found, key=_order)
-    roots: list[Found] = []
+    ordered = sorted(errors, key=_order)
+    roots: list[ExplainedError] = []
     for one in ordered:
-        parent = _parent(one, roots)
-        if parent is None:
+        root = _root_index(one, roots)
+        if root is None:
             roots.append(one)
         else:
-            folded = roots[parent].explanation.with_consequence(one.explanation)
-            roots[parent] = roots[parent]._replace(explanation=folded)
+            explanation = roots[root].explanation.with_consequence(one.explanation)
+            roots[root] = roots[root]._replace(explanation=explanation)
     return [one.explanation for one in roots]
 
 
-def _order(one: Found) -> tuple[bool, int, bool, int]:
+def _order(one: ExplainedError) -> tuple[bool, int, bool, int]:
     named = any(code != "*" for code in one.error.caused_by)
     line = one.explanation.line
-    # What names its causes comes after them, so that they are there to fold it under.
+    # An error that names its causes follows them, so that they are already among the roots.
     return (
         one.error.severity is not Severity.ERROR,
         _DEPTHS.index(one.error.depth) * 2 + named,
@@ -50,7 +50,7 @@ def _order(one: Found) -> tuple[bool, int, bool, int]:
     )
 
 
-def _parent(one: Found, roots: Sequence[Found]) -> int | None:
+def _root_index(one: ExplainedError, roots: Sequence[ExplainedError]) -> int | None:
     by_name = [index for index, root in enumerate(roots) if root.error.code in one.error.caused_by]
     if by_name:
         return by_name[0]

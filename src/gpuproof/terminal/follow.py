@@ -119,9 +119,9 @@ def where_word(run: Run) -> str:
 
 
 def _explain(explanation: Explanation, console: Console) -> None:
-    from gpuproof.explain.render import labelled  # only a run that failed needs it
+    from gpuproof.explain.render import format_explanation  # imported late: only failed runs need it
 
-    for label, text in labelled(explanation, _EXPLANATION_WIDTH, short=True):
+    for label, text in format_explanation(explanation, _EXPLANATION_WIDTH, short=True):
         console.label(label, text)
 
 

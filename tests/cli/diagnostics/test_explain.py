@@ -32,14 +32,14 @@ def test_a_known_cause_leaves_code_1_and_says_line_cause_and_remedy(
     assert "error      torch-out-of-memory (torch-out-of-memory.log:" in said
     assert "\ncause      The memory of GPU 0 is full" in said
     assert "\nhere       ml.g5.xlarge has 1 x A10G" in said
-    assert "\ndo         " in said
+    assert "\nfix        " in said
     assert "\nexplains   line " in said
     assert max(map(len, said.splitlines())) <= 100
 
 
 def test_a_sound_log_leaves_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(QUIET / "sagemaker_success.log")]) == 0
-    assert "fine       Nothing wrong is recognised" in capsys.readouterr().out
+    assert "ok         No known error found" in capsys.readouterr().out
 
 
 def test_an_unknown_failure_leaves_code_3_and_shows_the_last_exception(
@@ -51,8 +51,8 @@ def test_an_unknown_failure_leaves_code_3_and_shows_the_last_exception(
     )
     assert main(["explain", str(log)]) == 3
     said = capsys.readouterr().out
-    assert "No cause of a failure is recognised" in said
-    assert "last       line 4: mylib.Broken: no flux" in said
+    assert "unknown    Failed, cause not recognized" in said
+    assert "last error line 4: mylib.Broken: no flux" in said
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +91,7 @@ def test_the_instance_type_makes_it_concrete(capsys: pytest.CaptureFixture[str])
 
 def test_an_unknown_instance_type_warns_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(LOGS / "disk-full.log"), "--instance-type", "q9.huge"]) == 1
-    assert "knows no instance type called q9.huge" in capsys.readouterr().err
+    assert "unknown instance type q9.huge" in capsys.readouterr().err
 
 
 def test_a_warning_alone_is_a_finding(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ def a10g(catalogue: Catalogue) -> Context:
     """This machine: one A10G behind driver 550."""
     return Context(
         catalogue=catalogue,
-        place="this machine",
+        machine="this machine",
         driver="550.163.01",
         gpus=("NVIDIA A10G",),
         gpu_memory=23028 * 2**20,
@@ -37,7 +37,7 @@ def test_an_old_driver_is_told_what_the_build_wants_and_what_it_would_serve(a10g
         "The NVIDIA driver on your system is too old (found version 12040).",
     )
     assert "CUDA up to 12.4" in found.cause
-    assert "torch 2.11: CUDA 13.0 wants driver 580" in (found.here or "")
+    assert "torch 2.11: CUDA 13.0 requires driver 580" in (found.here or "")
     assert "this machine has 550.163.01" in (found.here or "")
     assert "pip install 'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu126" in found.remedy
 
@@ -46,7 +46,7 @@ def test_an_image_whose_cuda_the_driver_does_not_serve(a10g: Context) -> None:
     found = explained(
         a10g, "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0, please update"
     )
-    assert found.here == "CUDA 13.0 wants driver 580 or later; this machine has 550.163.01."
+    assert found.here == "CUDA 13.0 requires driver 580 or later; this machine has 550.163.01."
 
 
 def test_a_v100_with_the_default_wheel_of_torch_2_11_gets_a_build_that_runs(context: Context) -> None:
@@ -76,7 +76,7 @@ def test_full_memory_names_the_next_type_with_more(
     context: Context, instance_type: str, next_one: str
 ) -> None:
     found = explained(context.on_instance(instance_type), "CUDA out of memory. Tried to allocate 2.00 GiB.")
-    assert f"The next with more: {next_one}" in found.remedy
+    assert f"Next type with more GPU memory: {next_one}" in found.remedy
 
 
 def test_the_total_of_the_message_is_nearer_than_the_catalogues(a10g: Context) -> None:
@@ -142,13 +142,13 @@ def test_capacity_names_zones_regions_and_types(context: Context) -> None:
         "(InsufficientInstanceCapacity) when calling the RunInstances operation: We currently do not have sufficient"
         " g6e.xlarge capacity in the Availability Zone you requested (us-west-2a).",
     )
-    assert "of us-west-2" in (found.here or "")
+    assert "in us-west-2" in (found.here or "")
     assert "Other types: " in found.remedy
 
 
 def test_shared_memory_of_a_container_is_measured(a10g: Context) -> None:
     found = explained(a10g, "DataLoader worker (pid 143) is killed by signal: Bus error. It is possible that")
-    assert found.here == "The /dev/shm of this machine holds 64 MiB."
+    assert found.here == "Size of /dev/shm on this machine: 64 MiB."
 
 
 def test_a_module_of_another_package_is_named(context: Context) -> None:
@@ -178,7 +178,7 @@ def test_a_log_that_names_its_instance_type_is_not_of_this_machine(a10g: Context
     found = explained(
         a10g, "SM_CURRENT_INSTANCE_TYPE=ml.m5.xlarge", "RuntimeError: No CUDA GPUs are available"
     )
-    assert "There is no GPU on ml.m5.xlarge" in (found.here or "")
+    assert "No GPU on ml.m5.xlarge" in (found.here or "")
     assert "ml.g4dn" in (found.here or "")
 
 
@@ -192,4 +192,4 @@ def test_a_quota_for_a_retired_type_is_not_worth_asking_for(context: Context) ->
         "The account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances, with current utilization"
         " of 0 Instances and a request delta of 1 Instances.",
     )
-    assert "ml.p3.2xlarge can no longer be had at all: take ml." in (found.here or "")
+    assert "ml.p3.2xlarge is retired and no longer available: use ml." in (found.here or "")

@@ -166,15 +166,15 @@ class LocalRun:
             instance_type: what to take this machine for.
             region: where to take it to be.
         """
-        from gpuproof.explain.local_context import this_machine  # only who asks why needs any of it
+        from gpuproof.explain.local_context import local_context  # imported late: only failed runs need it
         from gpuproof.explain.sources import explain_run
 
-        context = this_machine()
+        context = replace(local_context(), failed=self.record.status == FAILED)
         if region is not None:
-            context = replace(context, region=region, region_asked=True)
+            context = replace(context, region=region, region_is_explicit=True)
         if instance_type is not None:
             context = context.on_instance(instance_type)
-        return explain_run(self.paths, self.record, context)
+        return explain_run(self.paths, self.record.failure_reason, context)
 
     def _listening_agent(self) -> int | None:
         """The agent's process id, once it has one that listens to signals; `None` when it is gone."""

@@ -1,8 +1,8 @@
-"""Say what went wrong in a log: the line, the cause here or on an instance type, and what to type next.
+"""Explain the errors in a log: the line, the cause, details about the machine, and the next command to type.
 
-A run is looked for on this machine, then on SageMaker.
+A run is searched for on this machine first, then on SageMaker. The default is the newest run; `-` reads standard input.
 
-Without a word: the newest run. `-` reads standard input.
+Exit codes: 0 no known error found, 1 known error found, 3 failed and the cause was not recognized.
 """
 
 from __future__ import annotations
@@ -28,37 +28,39 @@ _WIDEST = 120
 
 
 def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof explain`."""
-    parser = verb(verbs, "explain", "say what went wrong in a log, and what to type next", __doc__)
+    """Add the parser of `gpuproof explain`."""
+    parser = verb(verbs, "explain", "explain the errors in a log and how to fix them", __doc__)
     parser.add_argument(
         "target",
         nargs="?",
         metavar="LOGFILE|-|RUN",
-        help="a log (gzipped or not), - for standard input, or a run (default: the newest run)",
+        help="a log file (gzipped or not), - for standard input, or a run (default: the newest run)",
     )
-    parser.add_argument("--instance-type", metavar="ml.g5.xlarge", help="where it was written")
-    parser.add_argument("--region", metavar="us-west-2", help="where that was, and where to look for the run")
-    parser.add_argument("--on", choices=["local", "sagemaker"], help="look for the run there alone")
+    parser.add_argument("--instance-type", metavar="ml.g5.xlarge", help="instance type that wrote the log")
+    parser.add_argument(
+        "--region", metavar="us-west-2", help="AWS region of the log, and where to search for the run"
+    )
+    parser.add_argument("--on", choices=["local", "sagemaker"], help="search for the run only there")
     add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof explain` out."""
-    from gpuproof.explain.render import document
+    """Entry point of `gpuproof explain`."""
+    from gpuproof.explain.render import format_json
 
-    name, report, reason = _explained(arguments)
+    name, report, reason = _explain(arguments)
     if arguments.format == "json":
-        print(document(report, name))
+        print(format_json(report, name))
     else:
-        _show(report, name, reason)
-    if report.undecided:
+        _print_report(report, name, reason)
+    if report.cause_unknown:
         return ExitCode.UNDECIDED
     return ExitCode.FAILED if report.explanations else ExitCode.OK
 
 
-def _explained(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
-    """What is explained, how, and why it failed in the words of the place where it ran."""
+def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
+    """The name of the log, its report, and the failure reason that the backend recorded."""
     from gpuproof.catalogue import Catalogue
     from gpuproof.explain.sources import explain_file, explain_stream
 
@@ -71,17 +73,17 @@ def _explained(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
             return str(target), explain_file(path, _context(arguments)), None
         except OSError as error:
             raise UsageError(
-                f"{target} cannot be read: {(error.strerror or str(error)).lower()}.",
-                remedy="Name a log file, a run (gpuproof ps lists them), or - for standard input.",
+                f"Cannot read {target}: {(error.strerror or str(error)).lower()}.",
+                remedy="Pass a log file, a run (gpuproof ps lists them), or - for standard input.",
             ) from error
-    found = _found(arguments, target)
-    _warn_of_unknown(arguments, Catalogue.load())
+    found = _find_run(arguments, target)
+    _warn_if_unknown_type(arguments, Catalogue.load())
     report = found.report(arguments.instance_type, arguments.region)
     return found.id, report, found.record.reason if report.failed else None
 
 
-def _found(arguments: argparse.Namespace, name: str | None) -> Run:
-    """The run that is meant; --region says where to look on AWS, and hides no run of this machine."""
+def _find_run(arguments: argparse.Namespace, name: str | None) -> Run:
+    """The run by name; --region selects where to search on AWS and does not hide runs of this machine."""
     from gpuproof.backends.base import LOCAL, SAGEMAKER, AmbiguousRun
     from gpuproof.backends.registry import find_run
 
@@ -102,37 +104,37 @@ def _standard_input() -> BufferedReader:
 
 
 def _context(arguments: argparse.Namespace) -> Context:
-    """What is known of where the log was written.
+    """The context of the log.
 
-    A log that lies on a machine with a driver was most likely written there; one on a laptop was not.
+    A log on a machine with a driver was most likely written there; one on a laptop was not.
     """
     from dataclasses import replace
 
-    from gpuproof.explain.local_context import elsewhere, this_machine
+    from gpuproof.explain.local_context import local_context, unknown_context
 
-    context = this_machine()
+    context = local_context()
     if context.driver is None:
-        context = elsewhere(context.catalogue)
+        context = unknown_context(context.catalogue)
     if arguments.region:
-        context = replace(context, region=arguments.region, region_asked=True)
+        context = replace(context, region=arguments.region, region_is_explicit=True)
     if arguments.instance_type:
-        _warn_of_unknown(arguments, context.catalogue)
+        _warn_if_unknown_type(arguments, context.catalogue)
         context = context.on_instance(arguments.instance_type)
     return context
 
 
-def _warn_of_unknown(arguments: argparse.Namespace, catalogue: Catalogue) -> None:
+def _warn_if_unknown_type(arguments: argparse.Namespace, catalogue: Catalogue) -> None:
     if arguments.instance_type and catalogue.instance(arguments.instance_type) is None:
         print(
-            f"gpuproof: the catalogue knows no instance type called {arguments.instance_type}; going on without.",
+            f"gpuproof: unknown instance type {arguments.instance_type}; continuing without it.",
             file=sys.stderr,
         )
 
 
-def _show(report: Report, name: str, reason: str | None) -> None:
+def _print_report(report: Report, name: str, reason: str | None) -> None:
     import shutil
 
-    from gpuproof.explain.render import labelled, nothing
+    from gpuproof.explain.render import format_explanation, format_no_cause
     from gpuproof.findings import Severity
     from gpuproof.terminal.console import Console
 
@@ -141,12 +143,12 @@ def _show(report: Report, name: str, reason: str | None) -> None:
     for index, explanation in enumerate(report.explanations):
         if index:
             console.say()
-        for label, text in labelled(explanation, width):
+        for label, text in format_explanation(explanation, width):
             console.label(label, text)
     if any(one.severity is Severity.ERROR for one in report.explanations):
         return
     if not report.explanations or report.failed:
-        for label, text in nothing(report, name, width):
+        for label, text in format_no_cause(report, name, width):
             console.label(label, text)
         if reason is not None:
             console.label("reason", reason)

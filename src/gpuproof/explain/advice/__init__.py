@@ -1,15 +1,15 @@
-"""Makes a cause concrete: one function a kind of fact, each pure over what the log said and what is known beside it.
+"""Adds details about the machine, instance type and account to a known error: one pure function per kind of fact.
 
-A row of the error texts names the functions that it wants (`needs`); each gives what is so *here*, what to do instead
-of the general remedy, or nothing.
+The `needs` column of the known errors names the functions to call. Each returns what applies to this machine and,
+optionally, a more specific remedy, or nothing.
 """
 
 from __future__ import annotations
 
 from gpuproof.explain.advice import aws, gpu, host
-from gpuproof.explain.advice.form import Advice, Advise
+from gpuproof.explain.explanation import AdviceFunction
 
-ADVICE: dict[str, Advise] = {**gpu.ADVICE, **aws.ADVICE, **host.ADVICE}
-"""Every kind, by name."""
+ADVICE: dict[str, AdviceFunction] = {**gpu.ADVICE, **aws.ADVICE, **host.ADVICE}
+"""All advice functions by name."""
 
-__all__ = ["ADVICE", "Advice", "Advise"]
+__all__ = ["ADVICE"]

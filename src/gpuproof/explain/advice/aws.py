@@ -1,4 +1,4 @@
-"""Advice about quotas, capacity, instance types and images of AWS."""
+"""Advice about AWS quotas, capacity, instance types and images."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import cast
 from gpuproof.catalogue import JOB_KINDS, JobKind
 from gpuproof.catalogue.builds import FRAMEWORKS, version_key
 from gpuproof.catalogue.images import JOBS
-from gpuproof.explain.advice.form import Advice, Advise
 from gpuproof.explain.context import Context
+from gpuproof.explain.explanation import Advice, AdviceFunction
 
 _QUOTA = re.compile(
     r"(?P<type>ml\.[\w.-]+) for (?:(?P<market>spot|training warm pool) ?)?(?:(?P<use>\w+)(?: job| instance)? )?usage"
 )
 _STUDIO = re.compile(r"Studio .* (?:on|running on) (?P<type>ml\.[\w.-]+) instance")
-_MOST = 3
+_MAX_TYPES = 3
 
 
 def sagemaker_quota(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """Name, code and the command that asks for more of exactly this quota."""
-    name, kind, market = _parsed(groups.get("quota", ""))
+    """Name and code of the SageMaker quota, and the command that requests an increase."""
+    name, kind, market = _parse_quota_name(groups.get("quota", ""))
     if name is None:
         return None
     needed = int(groups.get("used", 0)) + int(groups.get("delta", 1))
@@ -30,7 +30,7 @@ def sagemaker_quota(groups: Mapping[str, str], context: Context) -> Advice | Non
         return None
     code = f" ({quota.code})" if quota.code else ""
     return Advice(
-        f"The quota is '{quota.name}'{code} of {context.region}.{_retired(context, name, kind)}",
+        f"Quota: '{quota.name}'{code} in {context.region}.{_retired(context, name, kind)}",
         f"{quota.command}\n{quota.console_url}",
         instead=True,
     )
@@ -47,32 +47,32 @@ def ec2_spot_quota(groups: Mapping[str, str], context: Context) -> Advice | None
 
 
 def other_types(_: Mapping[str, str], context: Context) -> Advice | None:
-    """What to take instead of a type that cannot be had."""
+    """Alternatives to a type without capacity."""
     if context.instance_type is None:
         return None
-    instead = _instead(context, context.instance_type, context.use)
+    instead = _instead(context, context.instance_type, context.job_kind)
     return Advice(
-        f"The type was {context.instance_type}, in {context.region}.{_retired(context, context.instance_type, context.use)}",
-        f"Instead of it: {instead}." if instead else "",
+        f"Requested type: {context.instance_type} in {context.region}.{_retired(context, context.instance_type, context.job_kind)}",
+        f"Alternatives: {instead}." if instead else "",
     )
 
 
 def accepted_for(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """What the type is accepted for, and which would do."""
+    """The kinds of job that accept the type, and alternatives."""
     name = groups.get("type") or groups.get("type2") or ""
     if context.catalogue.instance(name) is None:
-        return Advice(f"The catalogue knows no type called {name}." if name else "")
+        return Advice(f"The catalogue has no instance type {name}." if name else "")
     kinds = context.catalogue.accepted_for(name)
-    use = _use_of(groups.get("member", "")) or context.use
+    use = _use_of(groups.get("member", "")) or context.job_kind
     here = f"SageMaker accepts {name} for {', '.join(kinds) or 'nothing'}" + (
         f", not for {use}." if use else "."
     )
     instead = _instead(context, name, use)
-    return Advice(here, f"Take {instead}." if instead else "")
+    return Advice(here, f"Use {instead}." if instead else "")
 
 
 def other_zones(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """Where else the type is offered."""
+    """Other zones and regions that offer the type."""
     name = groups.get("type") or context.instance_type
     if name is None:
         return None
@@ -80,9 +80,9 @@ def other_zones(groups: Mapping[str, str], context: Context) -> Advice | None:
     zones = [zone for offer in context.catalogue.offerings(name, region) for zone in offer.az_ids]
     elsewhere = [offer.region for offer in context.catalogue.offerings(name) if offer.region != region]
     here = (
-        f"{name} is offered in {', '.join(zones)} of {region}."
+        f"{name} is offered in {', '.join(zones)} in {region}."
         if zones
-        else f"No zone of {region} is known to offer {name}."
+        else f"No zone in {region} is known to offer {name}."
     )
     more = (
         f"Other regions: {', '.join(elsewhere[:6])}{' …' if len(elsewhere) > 6 else ''}. "
@@ -94,7 +94,7 @@ def other_zones(groups: Mapping[str, str], context: Context) -> Advice | None:
 
 
 def image(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """The address of AWS's image that would do."""
+    """The URI of an AWS image that fits."""
     given = next((groups[name] for name in ("image", "image2", "ecr", "repository") if groups.get(name)), "")
     framework = re.search(r"(pytorch|tensorflow)-(training|inference)(?::(\d+\.\d+))?", given)
     if framework is None or context.instance_type is None:
@@ -103,25 +103,25 @@ def image(groups: Mapping[str, str], context: Context) -> Advice | None:
     for version in (framework[3], None):
         found = context.catalogue.image(framework[1], version, use, context.instance_type, context.region)
         if found is not None:
-            return Advice(remedy=f"An address that exists: {found.uri}")
+            return Advice(remedy=f"Existing image: {found.uri}")
     return None
 
 
 def image_versions(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """The versions that have an image."""
+    """The framework versions that have an image."""
     name = FRAMEWORKS.get(groups.get("framework", "").lower())
-    job = JOBS.get(context.use or "training")
+    job = JOBS.get(context.job_kind or "training")
     versions = {
         row.version for row in context.catalogue.tables.images if (row.framework, row.job) == (name, job)
     }
     if not versions:
         return None
     short = sorted({".".join(one.split(".")[:2]) for one in versions}, key=version_key)
-    return Advice(f"There are {job} images of {name} {', '.join(short)}.")
+    return Advice(f"{name} versions with a {job} image: {', '.join(short)}.")
 
 
 def endpoint_driver(_: Mapping[str, str], context: Context) -> Advice | None:
-    """The drivers that hosts of endpoints have."""
+    """The driver versions of endpoint hosts."""
     newest = max(context.catalogue.tables.endpoint_amis, key=lambda ami: version_key(ami.cuda), default=None)
     if newest is None or not context.gpus:
         return None
@@ -129,12 +129,12 @@ def endpoint_driver(_: Mapping[str, str], context: Context) -> Advice | None:
         sorted({f"{ami.driver} (CUDA {ami.cuda})" for ami in context.catalogue.tables.endpoint_amis})
     )
     return Advice(
-        f"Hosts of GPU endpoints have driver {hosts}, by InferenceAmiVersion; the newest is {newest.inference_ami_version}."
+        f"Hosts of GPU endpoints have driver {hosts}, depending on InferenceAmiVersion; the newest is {newest.inference_ami_version}."
     )
 
 
 def ami(_: Mapping[str, str], context: Context) -> Advice | None:
-    """The parameter whose value is today's AMI."""
+    """The SSM parameter with the id of the current AMI."""
     if context.instance_type is None:
         return None
     fitting = [one for one in context.catalogue.amis(context.instance_type) if one.ssm_parameter]
@@ -145,7 +145,7 @@ def ami(_: Mapping[str, str], context: Context) -> Advice | None:
     return Advice(f"For {context.instance_type}: {one.name_pattern.rstrip('*')}.", command, instead=True)
 
 
-ADVICE: dict[str, Advise] = {
+ADVICE: dict[str, AdviceFunction] = {
     "sagemaker_quota": sagemaker_quota,
     "ec2_quota": ec2_quota,
     "ec2_spot_quota": ec2_spot_quota,
@@ -159,8 +159,8 @@ ADVICE: dict[str, Advise] = {
 }
 
 
-def _parsed(name: str) -> tuple[str | None, JobKind | None, str]:
-    """Instance type, use and market of a SageMaker quota's name."""
+def _parse_quota_name(name: str) -> tuple[str | None, JobKind | None, str]:
+    """Instance type, kind of job and market from the name of a SageMaker quota."""
     if studio := _STUDIO.search(name):
         return studio["type"], "studio", "on-demand"
     match = _QUOTA.search(name)
@@ -179,22 +179,22 @@ def _ec2_quota(groups: Mapping[str, str], context: Context, market: str) -> Advi
         return None
     code = f" ({quota.code})" if quota.code else ""
     return Advice(
-        f"{name} counts {quota.needed} vCPUs against '{quota.name}'{code} of {context.region}.",
+        f"{name} counts {quota.needed} vCPUs against the quota '{quota.name}'{code} in {context.region}.",
         f"{quota.command}\n{quota.console_url}",
         instead=True,
     )
 
 
 def _retired(context: Context, name: str, use: JobKind | None) -> str:
-    """That the type can no longer be had, whatever the quota; empty where it can."""
+    """A note that the type is retired, whatever the quota; empty if it is not."""
     instance = context.catalogue.instance(name)
     if instance is None or instance.status != "retired":
         return ""
-    return f" But {name} can no longer be had at all: take {_instead(context, name, use)}."
+    return f" But {name} is retired and no longer available: use {_instead(context, name, use)}."
 
 
 def _instead(context: Context, name: str, use: JobKind | None) -> str:
-    found = context.catalogue.replacements(name, use, context.region)[:_MOST]
+    found = context.catalogue.replacements(name, use, context.region)[:_MAX_TYPES]
     return ", ".join(f"{one.instance.name} ({one.reason.rstrip('.')})" for one in found)
 
 

@@ -1,4 +1,4 @@
-"""Advice about drivers, kernels and the memory of GPUs."""
+"""Advice about drivers, GPU kernels and GPU memory."""
 
 from __future__ import annotations
 
@@ -7,102 +7,109 @@ from collections.abc import Iterable, Mapping
 
 from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, Request
 from gpuproof.catalogue.builds import version_key
-from gpuproof.explain.advice.form import Advice, Advise, gib
 from gpuproof.explain.context import Context
-from gpuproof.explain.patterns import table
+from gpuproof.explain.explanation import Advice, AdviceFunction
+from gpuproof.explain.patterns import data_table
+from gpuproof.util.humanize import size
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
 
 
 def driver_here(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """Which driver is loaded."""
+    """The loaded driver."""
     if context.driver is None:
         return None
     library = groups.get("library")
     other = f"; the NVML library is {library}" if library else ""
-    return Advice(f"The kernel module loaded on {context.there} is {context.driver}{other}.")
+    return Advice(f"Loaded kernel module on {context.machine}: {context.driver}{other}.")
 
 
 def driver_branch(_: Mapping[str, str], context: Context) -> Advice | None:
-    """The last driver that serves the GPU."""
+    """The last driver branch that supports the GPU."""
     for gpu in _models(context):
         if gpu.driver_last is not None:
             return Advice(
-                f"{gpu.name}, on {context.there}: driver branch {gpu.driver_last} is the last that serves it."
+                f"{gpu.name} on {context.machine}: driver branch {gpu.driver_last} is the last that supports it."
             )
     return None
 
 
 def cuda_driver(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """The driver that the CUDA of the build or image wants, and the build that this driver serves."""
+    """The driver that the CUDA of the build or image requires, and a build that this driver supports."""
     build = _build(groups, context)
     cuda = groups.get("needed") or (build.cuda if build else "")
     floor = context.catalogue.driver_floor(cuda) if cuda else None
     what = f"{build}: CUDA {build.cuda}" if build and not groups.get("needed") else f"CUDA {cuda}"
-    wants = f"{what} wants driver {floor.minimum} or later" if floor else ""
-    has = f"{context.there} has {context.driver}" if context.driver else ""
-    here = "; ".join(filter(None, (wants, has)))
-    found = _cuda_level(groups, context)
-    older = _build_for_cuda(build, found, context.catalogue) if found else None
+    required = f"{what} requires driver {floor.minimum} or later" if floor else ""
+    installed = f"{context.machine} has {context.driver}" if context.driver else ""
+    here = "; ".join(filter(None, (required, installed)))
+    served = _cuda_level(groups, context)
+    older = _build_for_cuda(build, served, context.catalogue) if served else None
     remedy = f"With this driver: {_install(older)}" if older else ""
     return Advice(f"{here}." if here else "", remedy) if here or remedy else None
 
 
 def kernels(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """Whether the build runs on the GPU, and which build does."""
+    """Whether the build runs on the GPU, and which build does if not."""
     gpu = _gpu(groups, context)
     if gpu is None:
         return None
     build = _build(groups, context)
-    reason = context.catalogue.runs_on(build, gpu).reason if build else f"The GPU is {_article(gpu)}."
+    reason = context.catalogue.runs_on(build, gpu).reason if build else f"The GPU is {_describe(gpu)}."
     better = _build_for_gpu(groups, build, gpu, context.catalogue)
-    return Advice(reason, f"{gpu.name} runs {better}: {_install(better)}" if better else "")
+    return Advice(reason, f"{better} supports {gpu.name}: {_install(better)}" if better else "")
 
 
 def gpu_here(_: Mapping[str, str], context: Context) -> Advice | None:
-    """How many GPUs there are."""
+    """The GPUs of the machine."""
     if context.gpus is None:
         return None
     if not context.gpus:
-        return Advice(f"There is no GPU on {context.there}." + _cpu_type(context))
-    return Advice(f"{_first_upper(context.there)} has {_counted(context.gpus)}" + _driver_note(context) + ".")
+        return Advice(f"No GPU on {context.machine}." + _cpu_type(context))
+    return Advice(
+        f"{_first_upper(context.machine)} has {_gpu_list(context.gpus)}" + _driver_note(context) + "."
+    )
 
 
 def gpu_model(_: Mapping[str, str], context: Context) -> Advice | None:
-    """Which GPU it is, where that decides what it can do."""
+    """The GPU model and its compute capability."""
     gpu = next(iter(_models(context)), None)
     if gpu is None or gpu.compute_capability is None:
         return None
     capability = ".".join(map(str, gpu.compute_capability))
-    return Advice(f"{_first_upper(context.there)} has {gpu.name}, compute capability {capability}.")
+    return Advice(f"{_first_upper(context.machine)} has {gpu.name}, compute capability {capability}.")
 
 
 def gpu_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """How much there is, and the next type with more."""
+    """Total GPU memory, and the next instance type with more."""
     total = _bytes(groups.get("total")) or context.gpu_memory
     if total is None:
         return None
-    of = _counted(context.gpus) + f" with {gib(total)} each" if context.gpus else f"a GPU with {gib(total)}"
+    of = (
+        _gpu_list(context.gpus) + f" with {size(total)} each" if context.gpus else f"a GPU with {size(total)}"
+    )
     bigger = _bigger(context, total)
     more = (
-        f"The next with more: {bigger.name} ({bigger.gpu_model}, {gib(bigger.gpu_memory)})." if bigger else ""
+        f"Next type with more GPU memory: {bigger.name} ({bigger.gpu_model}, {size(bigger.gpu_memory)})."
+        if bigger
+        else ""
     )
-    return Advice(f"{_first_upper(context.there)} has {of}.", otherwise=more)
+    return Advice(f"{_first_upper(context.machine)} has {of}.", otherwise=more)
 
 
 def fragments(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """Memory that torch holds and cannot use."""
+    """Memory that torch reserved in fragments and cannot use."""
     reserved, wanted = _bytes(groups.get("reserved")), _bytes(groups.get("wanted"))
     if not reserved or not wanted or reserved < wanted:
         return None
     return Advice(
-        f"torch held {groups['reserved']} in fragments, more than the {groups['wanted']} that it wanted.",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True first: it lets torch use the fragments.",
+        f"torch had reserved {groups['reserved']} in fragments, more than the {groups['wanted']} that it requested.",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets torch use the fragments; try it first.",
     )
 
 
 def framework(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """Where the framework's own wheel has no CUDA at all."""
+    """Whether the framework's own wheel is a CPU build."""
     build = _build(groups, context, "arm64" if _on_arm(context) else "x86_64")
     if build is None or build.device != "cpu":
         return None
@@ -110,14 +117,14 @@ def framework(groups: Mapping[str, str], context: Context) -> Advice | None:
 
 
 def xid(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """What NVIDIA means by the number."""
-    row = table("xids", "xid").get(groups.get("xid", ""))
+    """NVIDIA's meaning of the Xid."""
+    row = data_table("xids", "xid").get(groups.get("xid", ""))
     if row is None:
         return None
-    return Advice(f'Xid {row["xid"]} is NVIDIA\'s "{row["meaning"]}".', row["remedy"], instead=True)
+    return Advice(f'Xid {row["xid"]}: "{row["meaning"]}" (NVIDIA).', row["remedy"], instead=True)
 
 
-ADVICE: dict[str, Advise] = {
+ADVICE: dict[str, AdviceFunction] = {
     "driver_here": driver_here,
     "driver_branch": driver_branch,
     "cuda_driver": cuda_driver,
@@ -132,18 +139,18 @@ ADVICE: dict[str, Advise] = {
 
 
 def _build(groups: Mapping[str, str], context: Context, arch: str = "x86_64") -> Build | None:
-    """The framework's build that the log is about: its version where the log gives it away."""
-    name = _framework(groups)
+    """The framework build that the log names; `None` if its version is unknown."""
+    name = _framework_name(groups)
     version = context.frameworks.get(name)
     return context.catalogue.build(f"{name}=={version}", arch) if version else None
 
 
-def _framework(groups: Mapping[str, str]) -> str:
+def _framework_name(groups: Mapping[str, str]) -> str:
     return "tensorflow" if groups["code"].startswith(("tf-", "keras-", "cuda-init")) else "torch"
 
 
 def _cuda_level(groups: Mapping[str, str], context: Context) -> str | None:
-    """The CUDA that the driver serves, as `12.8`."""
+    """The newest CUDA version that the driver supports, such as `12.8`."""
     if groups.get("found_cuda"):
         return groups["found_cuda"]
     if context.driver is None:
@@ -154,7 +161,7 @@ def _cuda_level(groups: Mapping[str, str], context: Context) -> str | None:
 
 
 def _build_for_cuda(build: Build | None, cuda: str, catalogue: Catalogue) -> Build | None:
-    """The torch of the same version, or the newest, that a driver of this CUDA level serves."""
+    """The torch build of the same version, or else the newest, that a driver of this CUDA version runs."""
     if build is not None and build.framework != "torch":
         return None
     candidates = [
@@ -168,7 +175,7 @@ def _build_for_cuda(build: Build | None, cuda: str, catalogue: Catalogue) -> Bui
     ]
 
     def preference(one: Build) -> tuple[tuple[int, ...], bool, float]:
-        # From CUDA 11 on a driver serves every binary of its major version; what it also compiles PTX of is better.
+        # Since CUDA 11 a driver runs every binary of its major version; builds whose PTX it can compile are preferred.
         level = float(one.cuda)
         served = version_key(one.cuda) <= version_key(cuda)
         return version_key(one.version), served, level if served else -level
@@ -179,7 +186,7 @@ def _build_for_cuda(build: Build | None, cuda: str, catalogue: Catalogue) -> Bui
 def _build_for_gpu(
     groups: Mapping[str, str], build: Build | None, gpu: Gpu, catalogue: Catalogue
 ) -> Build | None:
-    name = _framework(groups)
+    name = _framework_name(groups)
     candidates = (
         one
         for one in catalogue.tables.builds
@@ -210,16 +217,16 @@ def _gpu(groups: Mapping[str, str], context: Context) -> Gpu | None:
     models = list(_models(context))
     if digits is None:
         return models[0] if models else None
-    wanted = int(digits[1]), int(digits[2])
+    capability = int(digits[1]), int(digits[2])
     known = [*models, *context.catalogue.tables.gpus.values()]
-    return next((one for one in known if one.compute_capability == wanted), None)
+    return next((one for one in known if one.compute_capability == capability), None)
 
 
 def _models(context: Context) -> Iterable[Gpu]:
     return (gpu for name in dict.fromkeys(context.gpus or ()) if (gpu := context.catalogue.gpu(name)))
 
 
-def _article(gpu: Gpu) -> str:
+def _describe(gpu: Gpu) -> str:
     capability = ".".join(map(str, gpu.compute_capability or ()))
     return f"a {gpu.name} ({gpu.architecture}, compute capability {capability})"
 
@@ -232,13 +239,17 @@ def _bigger(context: Context, total: int) -> Instance | None:
         gpu_memory=MemoryRange(Memory(int(total * 1.2)), None),
         region=context.region,
         place="sagemaker" if on_sagemaker else "ec2",
-        use=context.use if on_sagemaker else None,
+        use=context.job_kind if on_sagemaker else None,
     )
     here = context.catalogue.instance(context.instance_type) if context.instance_type else None
-    least = here.gpu_count if here else 1
+    min_count = here.gpu_count if here else 1
     found = context.catalogue.search(request)
     return next(
-        (one for one in found if one.fraction == 1 and one.gpu_count >= least and one.status == "offered"),
+        (
+            one
+            for one in found
+            if one.fraction == 1 and one.gpu_count >= min_count and one.status == "offered"
+        ),
         None,
     )
 
@@ -248,7 +259,7 @@ def _bytes(text: str | None) -> int | None:
     return int(float(match[1]) * 1024 ** (" KMGT".index(match[2]))) if match else None
 
 
-def _counted(gpus: tuple[str, ...] | None) -> str:
+def _gpu_list(gpus: tuple[str, ...] | None) -> str:
     names = gpus or ()
     return f"{len(names)} x {names[0]}" if names else "no GPU"
 
@@ -260,8 +271,8 @@ def _driver_note(context: Context) -> str:
 def _cpu_type(context: Context) -> str:
     if context.instance_type is None:
         return ""
-    instead = context.catalogue.replacements(context.instance_type, context.use, context.region)
-    return f" The cheapest with one: {instead[0].instance.name}, {instead[0].reason}" if instead else ""
+    instead = context.catalogue.replacements(context.instance_type, context.job_kind, context.region)
+    return f" The cheapest type with one: {instead[0].instance.name}, {instead[0].reason}" if instead else ""
 
 
 def _on_arm(context: Context) -> bool:

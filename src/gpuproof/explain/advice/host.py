@@ -1,74 +1,77 @@
-"""Advice about the host: memory, files, Python and the contract's folders."""
+"""Advice about the host: memory, files, Python modules and input channels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuproof.explain.advice.form import Advice, Advise, gib
 from gpuproof.explain.context import Context
-from gpuproof.explain.patterns import table
+from gpuproof.explain.explanation import Advice, AdviceFunction
+from gpuproof.explain.patterns import data_table
+from gpuproof.util.humanize import size
 
 
 def host_memory(_: Mapping[str, str], context: Context) -> Advice | None:
-    """How much memory the host has."""
+    """Total host memory."""
     return (
-        Advice(f"Memory of the host, {context.there}: {gib(context.host_memory)}.")
+        Advice(f"Host memory of {context.machine}: {size(context.host_memory)}.")
         if context.host_memory
         else None
     )
 
 
 def shared_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
-    """How big `/dev/shm` is."""
+    """Size of `/dev/shm`."""
     if context.shared_memory is None:
         return None
     wanted = int(groups["wanted"]) if groups.get("wanted", "").isdigit() else None
-    asked = f"; {gib(wanted)} were wanted" if wanted else ""
-    return Advice(f"The /dev/shm of {context.there} holds {gib(context.shared_memory)}{asked}.")
+    requested = f"; {size(wanted)} were requested" if wanted else ""
+    return Advice(f"Size of /dev/shm on {context.machine}: {size(context.shared_memory)}{requested}.")
 
 
 def open_files(_: Mapping[str, str], context: Context) -> Advice | None:
-    """How many files a process may have open."""
+    """Limit of open files per process."""
     return (
-        Advice(f"A process may have {context.open_files} open on {context.there}.")
+        Advice(f"Limit of open files per process on {context.machine}: {context.open_files}.")
         if context.open_files
         else None
     )
 
 
 def disk(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """What the path that was being written to says."""
+    """Advice for the folder that was full."""
     path = groups.get("path", "")
-    row = next((row for row in table("paths", "prefix").values() if path.startswith(row["prefix"])), None)
+    row = next(
+        (row for row in data_table("paths", "prefix").values() if path.startswith(row["prefix"])), None
+    )
     return Advice(row["what"], row["remedy"]) if row else None
 
 
 def python_version(_: Mapping[str, str], context: Context) -> Advice | None:
-    """Which Python it was."""
-    return Advice(f"The log's Python is {context.python}.") if context.python else None
+    """Python version of the log."""
+    return Advice(f"Python version in the log: {context.python}.") if context.python else None
 
 
 def module(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """What brings the module: a package of another name, an extra, or nobody: then it is a file of the user's."""
+    """The package that provides the module; an unknown module is most likely a file of the user."""
     name = groups.get("module", "")
     top = name.partition(".")[0]
-    row = table("modules", "module").get(name) or table("modules", "module").get(top)
+    row = data_table("modules", "module").get(name) or data_table("modules", "module").get(top)
     if row is None:
         return Advice(
-            f"No package is known here by the name {top}; where {top}.py (or a folder of that name) is yours, it did not travel.",
-            f"A file of yours: let source_dir name the folder that holds both the script and {top}; a script alone travels alone.\nA package: echo {top} >> requirements.txt, beside the script.",
+            f"{top} is not a package that GPUproof knows. If {top}.py (or a folder {top}) is yours, it was not sent with the job.",
+            f"If it is your file: set source_dir to the folder that contains both the script and {top}; without source_dir only the script is sent.\nIf it is a package: echo {top} >> requirements.txt, next to the script.",
             instead=True,
         )
     remedy = row["remedy"] or f"echo {row['package']} >> requirements.txt"
     return Advice(
-        f"The package that brings {top} is {row['package']}." if row["package"] != top else "",
+        f"{top} is part of the package {row['package']}." if row["package"] != top else "",
         remedy,
         instead=True,
     )
 
 
 def channel(groups: Mapping[str, str], _: Context) -> Advice | None:
-    """Which channel the script reads."""
+    """The input channel that the script reads."""
     variable = groups.get("variable", "")
     name = groups.get("channel") or groups.get("channel2") or ""
     if variable.startswith("SM_CHANNEL_"):
@@ -76,12 +79,12 @@ def channel(groups: Mapping[str, str], _: Context) -> Advice | None:
     if not name:
         return None
     return Advice(
-        f"The script wants the channel '{name}'.",
-        f"gpuproof run train.py --input {name}=DATA, or inputs: {{{name}: DATA}} in gpuproof.yaml.",
+        f"The script reads the channel '{name}'.",
+        f"gpuproof run train.py --input {name}=DATA, or inputs: {{{name}: DATA}} in gpuproof.yaml",
     )
 
 
-ADVICE: dict[str, Advise] = {
+ADVICE: dict[str, AdviceFunction] = {
     "host_memory": host_memory,
     "shared_memory": shared_memory,
     "open_files": open_files,

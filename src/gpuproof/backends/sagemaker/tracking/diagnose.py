@@ -1,10 +1,10 @@
-"""What explains the end of a job: its logs and AWS's reason, in the light of what it ran on."""
+"""Explains why a job failed from its logs, the reason that AWS reports and its instance type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from gpuproof.agent.state import FAILED
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.sagemaker.tracking.logs import Tail
@@ -23,19 +23,20 @@ def explain(
     region: str,
     instance_type: str | None = None,
 ) -> Report:
-    """What the ends of a job's logs say.
+    """Explain the ends of a job's logs.
 
     Args:
-        tails: by host.
-        instance_type: what to take it to have run on; what it did if None.
+        tails: the last lines of each log by host.
+        instance_type: assumed instance type; the job's own if None.
     """
     tags: Mapping[str, str] = record.document["tags"]
     context = Context(
         catalogue=catalogue,
         region=region,
-        region_asked=True,
-        use=kind,
+        region_is_explicit=True,
+        job_kind=kind,
         gpu_expected=bool(tags.get("gpuproof:expects")) if TAG_RUN in tags else None,
+        failed=record.status == FAILED,
     )
     if (instance := instance_type or record.instance_type) is not None:
         context = context.on_instance(instance)
@@ -43,6 +44,6 @@ def explain(
         host if tail.whole else f"{host} (its last {len(tail.lines):,} lines)": tail.lines
         for host, tail in tails.items()
     }
-    # What AWS quotes is the log's own traceback; the agent's line says the same without a wrapper around it.
-    said = record.document.get("reason") or record.failure_reason
-    return explain_job(logs, replace(record, failure_reason=said), context)
+    # AWS quotes the log's own traceback; the agent's reason is the same without a wrapper around it.
+    reason = record.document.get("reason") or record.failure_reason
+    return explain_job(logs, reason, context)
