@@ -4,6 +4,10 @@ A user's mistake raises a `GPUproofError`; `gpuproof` prints it in a few lines a
 else that escapes is a bug and shows its traceback.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -48,10 +52,35 @@ class UsageError(GPUproofError):
     exit_code = ExitCode.USAGE
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One problem in a job description.
+
+    Args:
+        message: one sentence that names the key; it has no file name and no line number.
+        line: line in the file, counted from 1; None if the job was not read from a file.
+        path: the keys that lead to the value, as in `("resources", "gpu")`; `()` is the whole job or file.
+    """
+
+    message: str
+    line: int | None = None
+    path: tuple[str | int, ...] = ()
+
+
 class InvalidJob(GPUproofError):
-    """A job description that says something impossible; the message names file, line and key."""
+    """An invalid job description; the message names file, line and key where they are known.
+
+    Args:
+        message: what is wrong, one problem per line.
+        remedy: what to type or change next.
+        problems: the same problems with line and key as fields; empty if the error is not about single keys.
+    """
 
     exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, remedy: str | None = None, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message, remedy)
+        self.problems = tuple(problems)
 
 
 class GpuRequired(GPUproofError):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from gpuproof.errors import UsageError
 from gpuproof.jobs.local_paths import absolute, anchor
 from gpuproof.jobs.spec import Job, TrainingJob
-from gpuproof.jobs.validation_errors import InvalidDescription, Problem
+from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
 
 JobType = TypeVar("JobType", bound=Job)
 
@@ -141,8 +141,8 @@ def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
         data["instance_type"] = changes.instance_type
     try:
         return anchor(type(job).model_validate(data), folder)
-    except InvalidDescription as error:
-        raise UsageError("\n".join(_sentence(problem) for problem in error.problems)) from None
+    except InvalidFields as error:
+        raise UsageError("\n".join(_sentence(problem) for problem in error.field_problems)) from None
 
 
 def _plain_changes(changes: Changes) -> dict[str, Any]:
@@ -200,13 +200,13 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _sentence(problem: Problem) -> str:
+def _sentence(problem: FieldProblem) -> str:
     flag = _flag_of(problem)
     inner = f" {problem.path[1]}" if len(problem.path) > 1 and flag in _NAMED else ""
     return f"{flag}{inner}{problem.rest}" if flag else problem.sentence()
 
 
-def _flag_of(problem: Problem) -> str:
+def _flag_of(problem: FieldProblem) -> str:
     keys = tuple(str(key) for key in problem.path[:2])
     below = _FLAGS_BELOW.get(keys) if len(keys) > 1 else None
     return below or (_FLAGS.get(keys[0], "") if keys else "")

@@ -33,7 +33,7 @@ from gpuproof.jobs.spec_parts import (
     read_outlets,
 )
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
-from gpuproof.jobs.validation_errors import FieldError, InvalidDescription, did_you_mean, find_problems
+from gpuproof.jobs.validation_errors import FieldError, InvalidFields, did_you_mean, find_problems
 from gpuproof.units import Duration
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
@@ -61,7 +61,7 @@ _Tags = dict[
 
 
 class _Described(BaseModel):
-    """What every job says. Raises InvalidDescription, an InvalidJob, that names each key that is wrong."""
+    """What every job says. Raises InvalidFields, an InvalidJob, that names each key that is wrong."""
 
     # Deferred: importing this room builds no model, and using one builds it alone.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -179,7 +179,7 @@ class _Described(BaseModel):
             return handler(data)
         except ValidationError as error:
             problems = find_problems(error, cls)
-        raise InvalidDescription(problems, cls.__name__)
+        raise InvalidFields(problems, cls.__name__)
 
 
 class TrainingJob(_Described):

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from gpuproof.errors import InvalidJob
+from gpuproof.errors import InvalidJob, Problem
 
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a value, as in `("resources", "gpu")`; `()` is the job itself."""
@@ -75,18 +75,20 @@ _CONSEQUENCES = ("default_factory_not_called",)
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong.
+class FieldProblem:
+    """A problem with one key of a job, as two halves of a sentence: a reader puts its own context between them.
 
     Args:
         path: where in the job.
         subject: the beginning of the sentence, as in `unknown key 'instance_typ'`.
         rest: its end, punctuation included, as in `; did you mean 'instance_type'?`.
+        needs_text: the value is a number, a boolean or a mapping where text is required.
     """
 
     path: KeyPath
     subject: str
     rest: str
+    needs_text: bool = False
 
     def sentence(self, owner: str = "") -> str:
         """The problem in one line.
@@ -97,12 +99,18 @@ class Problem:
         return f"{self.subject}{f' in {owner}' if owner else ''}{self.rest}"
 
 
-class InvalidDescription(InvalidJob):
-    """A job that cannot be; it keeps its problems so that a reader of files can add lines to them."""
+class InvalidFields(InvalidJob):
+    """A job whose keys or values are invalid.
 
-    def __init__(self, problems: Sequence[Problem], owner: str) -> None:
-        super().__init__("\n".join(problem.sentence(owner) for problem in problems))
-        self.problems = tuple(problems)
+    Args:
+        field_problems: one for each invalid key.
+        owner: what the keys belong to, as in `TrainingJob`.
+    """
+
+    def __init__(self, field_problems: Sequence[FieldProblem], owner: str) -> None:
+        problems = [Problem(problem.sentence(owner), path=problem.path) for problem in field_problems]
+        super().__init__("\n".join(problem.message for problem in problems), problems=problems)
+        self.field_problems = tuple(field_problems)
 
 
 class FieldError(ValueError):
@@ -113,7 +121,7 @@ class FieldError(ValueError):
         self.path = path
 
 
-def find_problems(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+def find_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
     """Everything that pydantic found, one problem a key.
 
     Args:
@@ -157,30 +165,35 @@ def dotted(path: KeyPath) -> str:
     )
 
 
-def _problem(details: Any, model: type[BaseModel]) -> Problem:
+def _problem(details: Any, model: type[BaseModel]) -> FieldProblem:
     path = tuple(key for key in details["loc"] if key != "[key]")
     kind = details["type"]
     if kind == "extra_forbidden":
         return _unknown_key(path, model)
     if kind == "missing":
-        return Problem(path[:-1], f"the key '{dotted(path)}' is missing", "")
+        return FieldProblem(path[:-1], f"the key '{dotted(path)}' is missing", "")
     error = details.get("ctx", {}).get("error")
     if isinstance(error, FieldError):
         path = (*path, *error.path)
     subject = f"'{dotted(path)}'"
     if isinstance(error, ValueError):
-        return Problem(path, subject, f": {error}")
+        return FieldProblem(path, subject, f": {error}")
     if kind == "literal_error":
         choices = [choice for choice in get_args(_annotation(model, path)) if isinstance(choice, str)]
         near = did_you_mean(str(details["input"]), choices)
-        return Problem(path, subject, f" must be {_either(details)}, not {shown(details['input'])}{near}")
+        return FieldProblem(
+            path, subject, f" must be {_either(details)}, not {shown(details['input'])}{near}"
+        )
     sentence = _SENTENCES.get(kind) or str(details["msg"])
-    return Problem(
-        path, subject, " " + sentence.format(shown=shown(details["input"]), **details.get("ctx", {}))
+    return FieldProblem(
+        path,
+        subject,
+        " " + sentence.format(shown=shown(details["input"]), **details.get("ctx", {})),
+        needs_text=kind == "string_type" and details["input"] is not None,
     )
 
 
-def _unknown_key(path: KeyPath, model: type[BaseModel]) -> Problem:
+def _unknown_key(path: KeyPath, model: type[BaseModel]) -> FieldProblem:
     *parents, key = path
     parent = _model_at(model, tuple(parents))
     place = f" under '{dotted(tuple(parents))}'" if parents else ""
@@ -189,9 +202,9 @@ def _unknown_key(path: KeyPath, model: type[BaseModel]) -> Problem:
     if not parents:
         home = _home(str(key), parent)
         if home:
-            return Problem(path, subject, f"; it belongs under '{home}'")
+            return FieldProblem(path, subject, f"; it belongs under '{home}'")
     near = did_you_mean(str(key), known) or f"; {_all_keys(known)}"
-    return Problem(path, subject, _other_kind(str(key), parent) or near)
+    return FieldProblem(path, subject, _other_kind(str(key), parent) or near)
 
 
 def _all_keys(known: list[str]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuproof.errors import InvalidJob, UsageError
+from gpuproof.errors import InvalidJob, Problem, UsageError
 from gpuproof.jobs import yaml_reader
 from gpuproof.jobs.file_hints import is_file, is_folder, near_file
 from gpuproof.jobs.local_paths import anchor
 from gpuproof.jobs.spec import Job
-from gpuproof.jobs.validation_errors import InvalidDescription, KeyPath, Problem, did_you_mean, dotted, shown
-from gpuproof.jobs.yaml_reader import MAX_BYTES, Fault, Mark
+from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields, KeyPath, did_you_mean, dotted, shown
+from gpuproof.jobs.yaml_reader import MAX_BYTES, Mark
 from gpuproof.jobs.yaml_sections import MODELS, Section, split
 
 _AS_WRITTEN = ("name", "framework_version", "image")
@@ -31,64 +31,72 @@ def read_description(file: Path) -> dict[str, Job]:
             document = yaml_reader.read(stream.read(MAX_BYTES + 1))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    faults = list(document.faults)
+    problems = list(document.problems)
     jobs: dict[str, Job] = {}
-    if document.data is not None or not faults:
+    if document.data is not None or not problems:
         sections, more = split(document)
-        faults += more
+        problems += more
         for section in sections:
             job, more = _job(section, file.parent.absolute())
-            faults += more
+            problems += more
             if job is not None:
                 jobs[section.key or job.name] = job
-    if faults:
-        lines = sorted({(fault.line, fault.text) for fault in faults})
-        raise InvalidJob("\n".join(f"{file}:{line}: {text}" for line, text in lines))
+    if problems:
+        raise _invalid(file, problems)
     return jobs
 
 
-def _job(section: Section, folder: Path) -> tuple[Job | None, list[Fault]]:
+def _invalid(file: Path, problems: list[Problem]) -> InvalidJob:
+    by_line = {(problem.line or 1, problem.message): problem for problem in problems}
+    in_order = [by_line[key] for key in sorted(by_line)]
+    lines = [f"{file}:{problem.line}: {problem.message}" for problem in in_order]
+    return InvalidJob("\n".join(lines), problems=in_order)
+
+
+def _job(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
     """The job with its paths absolute, or everything that is wrong with it."""
     job, problems = _validated(section, folder)
-    return job, [Fault(section.line(problem.path), _sentence(problem, section)) for problem in problems]
+    return job, [
+        Problem(_sentence(problem, section), section.line(problem.path), problem.path) for problem in problems
+    ]
 
 
-def _validated(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
+def _validated(section: Section, folder: Path) -> tuple[Job | None, list[FieldProblem]]:
     kind = section.data.get("kind", "training")
     if kind not in tuple(MODELS):
         near = did_you_mean(str(kind), MODELS)
         rest = f" must be 'training' or 'processing', not {shown(kind)}{near}"
-        return None, [Problem(("kind",), "'kind'", rest)]
+        return None, [FieldProblem(("kind",), "'kind'", rest)]
     data, as_written = _as_written(section)
     surprises = {
-        path: Problem(path, f"'{dotted(path)}'", f": {mark.surprise}")
+        path: FieldProblem(path, f"'{dotted(path)}'", f": {mark.surprise}")
         for path, mark in section.marks.items()
         if mark.surprise and path not in as_written
     }
     try:
         job = anchor(MODELS[kind].model_validate(data), folder)
-    except InvalidDescription as error:
-        others = [problem for problem in error.problems if problem.path not in surprises]
+    except InvalidFields as error:
+        others = [problem for problem in error.field_problems if problem.path not in surprises]
         return None, [*surprises.values(), *others]
     return job, [*surprises.values(), *_missing_files(job)]
 
 
-def _missing_files(job: Job) -> list[Problem]:
+def _missing_files(job: Job) -> list[FieldProblem]:
     """What the job cannot start without; its data is looked for later, since flags may name other data."""
     source = Path(job.source_dir)
     if not is_folder(source):
-        return [Problem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
+        return [FieldProblem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
     script = source / job.entry_point
     if is_file(script):
         return []
     rest = f": there is no file {job.entry_point} in {source}{near_file(script)}"
-    return [Problem(("entry_point",), "'entry_point'", rest)]
+    return [FieldProblem(("entry_point",), "'entry_point'", rest)]
 
 
-def _sentence(problem: Problem, section: Section) -> str:
+def _sentence(problem: FieldProblem, section: Section) -> str:
     mark = section.marks.get(problem.path)
     sentence = problem.sentence(section.owner(problem.path))
-    if mark is None or not mark.written or "must be text" not in sentence or "not nothing" in sentence:
+    if mark is None or not mark.written or not problem.needs_text:
         return sentence
     if mark.written.lower() in ("yes", "no", "on", "off"):
         return f"{sentence}, which is what YAML makes of {mark.written}: put it in quotes"

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gpuproof.errors import Problem
 from gpuproof.jobs.validation_errors import KeyPath
 
 MAX_BYTES = 1_000_000
@@ -44,14 +45,6 @@ class Mark:
     surprise: str | None = None
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One thing that is wrong with the text itself."""
-
-    line: int
-    text: str
-
-
 @dataclass
 class Document:
     """What a text says.
@@ -59,24 +52,24 @@ class Document:
     Args:
         data: mappings with text keys, lists and scalars.
         marks: for each path, where its key (or list item) stands.
-        faults: what is wrong with the text.
+        problems: what is wrong with the text.
     """
 
     data: Any = None
     marks: dict[KeyPath, Mark] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def read(raw: bytes) -> Document:
-    """Read one YAML document; never raises for bad text, but lists its faults.
+    """Read one YAML document; never raises for bad text, but lists its problems.
 
     Args:
         raw: the file's bytes.
     """
     document = Document()
     if len(raw) > MAX_BYTES:
-        document.faults.append(
-            Fault(1, "the file is larger than 1 MB, more than any description: is it data?")
+        document.problems.append(
+            Problem("the file is larger than 1 MB, more than any description: is it data?", line=1)
         )
         return document
     text = _decode(raw, document)
@@ -85,13 +78,13 @@ def read(raw: bytes) -> Document:
     try:
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
-        document.faults.append(_syntax_fault(error, text))
+        document.problems.append(_syntax_problem(error, text))
         return document
     except (yaml.YAMLError, RecursionError) as error:
         reason = (
             "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
         )
-        document.faults.append(Fault(_line_of_control(text), f"this is not YAML: {reason}"))
+        document.problems.append(Problem(f"this is not YAML: {reason}", line=_line_of_control(text)))
         return document
     if root is not None:
         _Builder(document).build(root)
@@ -130,7 +123,7 @@ class _Builder:
             self._document.data = self._value(root, (), root)
         except _TooBig as error:
             self._document.data = None
-            self._document.faults.append(Fault(root.start_mark.line + 1, str(error)))
+            self._document.problems.append(Problem(str(error), line=root.start_mark.line + 1))
         marks = self._document.marks.items()
         self._document.marks = {path: mark for path, mark in marks if leads(self._document.data, path)}
 
@@ -165,12 +158,14 @@ class _Builder:
             if (key_node, value_node) in merges:
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._document.faults.append(Fault(line, "a key must be a word, not a list or a mapping"))
+                self._document.problems.append(
+                    Problem("a key must be a word, not a list or a mapping", line=line)
+                )
                 continue
             key = str(key_node.value)
             if key in first:
                 text = f"the key '{key}' is here twice: it is on line {first[key]} too"
-                self._document.faults.append(Fault(line, text))
+                self._document.problems.append(Problem(text, line=line))
                 continue
             first[key] = line
             result[key] = self._value(value_node, (*path, key), key_node)
@@ -186,8 +181,8 @@ class _Builder:
                 result = {**self._value(part, path, part), **result}
                 self._document.marks[path] = own
             else:
-                self._document.faults.append(
-                    Fault(part.start_mark.line + 1, "<< takes a mapping, as in <<: *name")
+                self._document.problems.append(
+                    Problem("<< takes a mapping, as in <<: *name", line=part.start_mark.line + 1)
                 )
         return result
 
@@ -198,8 +193,8 @@ class _Builder:
         value, surprise = _scalar_value(kind, text, plain)
         if kind not in _KINDS:
             line = node.start_mark.line + 1
-            self._document.faults.append(
-                Fault(line, f"GPUproof does not read YAML's tag {node.tag}: leave it out")
+            self._document.problems.append(
+                Problem(f"GPUproof does not read YAML's tag {node.tag}: leave it out", line=line)
             )
         self._document.marks[path] = Mark(where.start_mark.line + 1, text if plain else None, surprise)
         return value
@@ -255,31 +250,33 @@ def _float(text: str) -> Any:
 
 def _decode(raw: bytes, document: Document) -> str | None:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        document.faults.append(Fault(1, "the file is UTF-16: save it as UTF-8"))
+        document.problems.append(Problem("the file is UTF-16: save it as UTF-8", line=1))
         return None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         text = f"the byte 0x{raw[error.start]:02x} is not UTF-8: save the file as UTF-8"
-        document.faults.append(Fault(line, text))
+        document.problems.append(Problem(text, line=line))
         return None
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     lines = text.splitlines()
     here = lines[line - 1] if line <= len(lines) else ""
     if re.match(r" *\t", here):
-        return Fault(line, "a tab indents this line: YAML indents with spaces")
+        return Problem("a tab indents this line: YAML indents with spaces", line=line)
     if "single document" in str(error.context or ""):
-        return Fault(line, "a second document begins here (---): keep one, with several jobs under 'jobs:'")
+        return Problem(
+            "a second document begins here (---): keep one, with several jobs under 'jobs:'", line=line
+        )
     if "quoted scalar" in str(error.context) and error.context_mark and "end of stream" in str(error.problem):
-        return Fault(error.context_mark.line + 1, "the quote that opens here is never closed")
+        return Problem("the quote that opens here is never closed", line=error.context_mark.line + 1)
     reason = " ".join(part for part in (error.context, error.problem) if part)
     advice = next((advice for words, advice in _ADVICE.items() if words in reason), "")
-    return Fault(line, f"this is not YAML: {reason}{advice}")
+    return Problem(f"this is not YAML: {reason}{advice}", line=line)
 
 
 def _line_of_control(text: str) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpuproof.errors import Problem
 from gpuproof.jobs import validators
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 from gpuproof.jobs.validation_errors import KeyPath, shown
-from gpuproof.jobs.yaml_reader import Document, Fault, Mark, leads
+from gpuproof.jobs.yaml_reader import Document, Mark, leads
 
 MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
     "training": TrainingJob,
@@ -51,39 +52,44 @@ class Section:
         return self.marks[path].line
 
 
-def split(document: Document) -> tuple[list[Section], list[Fault]]:
+def split(document: Document) -> tuple[list[Section], list[Problem]]:
     """The jobs of a file, and what keeps others from being one."""
     data, marks = document.data, document.marks
     if data is None:
-        return [], [Fault(1, "the file is empty: describe a job, at least as entry_point: train.py")]
+        return [], [Problem("the file is empty: describe a job, at least as entry_point: train.py", line=1)]
     if not isinstance(data, dict):
         text = f"a description is a mapping of keys to values, not {shown(data)}"
-        return [], [Fault(marks[()].line, text)]
+        return [], [Problem(text, line=marks[()].line)]
     if "jobs" not in data and "defaults" not in data:
         return [Section(None, data, marks)], []
-    faults = [
-        Fault(marks[(key,)].line, f"unknown key '{key}' beside 'jobs'; move it into a job or 'defaults'")
+    problems = [
+        Problem(
+            f"unknown key '{key}' beside 'jobs'; move it into a job or 'defaults'", line=marks[(key,)].line
+        )
         for key in data
         if key not in ("jobs", "defaults")
     ]
     jobs, defaults = data.get("jobs"), data.get("defaults") or {}
     if not isinstance(defaults, dict):
-        faults.append(
-            Fault(marks[("defaults",)].line, f"'defaults' must be a mapping, not {shown(defaults)}")
+        problems.append(
+            Problem(f"'defaults' must be a mapping, not {shown(defaults)}", line=marks[("defaults",)].line)
         )
         defaults = {}
     if not isinstance(jobs, dict) or not jobs:
         line = marks.get(("jobs",), marks[()]).line
         example = "jobs: {train: {entry_point: train.py}}"
-        return [], [*faults, Fault(line, f"'jobs' must be a mapping of names to jobs, as in {example}")]
+        return [], [
+            *problems,
+            Problem(f"'jobs' must be a mapping of names to jobs, as in {example}", line=line),
+        ]
     sections: list[Section] = []
     for key, own in jobs.items():
         if isinstance(own, dict) or own is None:
             sections.append(_with_defaults(key, own or {}, defaults, marks))
         else:
             text = f"job '{key}' must be a mapping, not {shown(own)}"
-            faults.append(Fault(marks[("jobs", key)].line, text))
-    return sections, faults
+            problems.append(Problem(text, line=marks[("jobs", key)].line))
+    return sections, problems
 
 
 def _with_defaults(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +26,15 @@ def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
 
 def problems(unit: Unit) -> list[tuple[int, str]]:
     """What `gpuproof run` would say is wrong with a `gpuproof.yaml`: line and sentence."""
-    from gpuproof.errors import GPUproofError
+    from gpuproof.errors import GPUproofError, InvalidJob
     from gpuproof.jobs.load import load_jobs
 
     try:
         load_jobs(Path(unit.path))
+    except InvalidJob as error:
+        return [(problem.line or 1, problem.message) for problem in error.problems]
     except GPUproofError as error:
-        found = [re.match(r".*?:(\d+): (.*)", line) for line in error.message.splitlines()]
-        return [(int(one.group(1)), one.group(2)) for one in found if one] or [(1, error.message)]
+        return [(1, error.message)]
     return []
 
 
