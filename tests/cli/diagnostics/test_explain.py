@@ -30,7 +30,7 @@ def test_a_known_cause_leaves_code_1_and_says_line_cause_and_remedy(
     assert main(["explain", str(LOGS / "torch-out-of-memory.log")]) == 1
     said = capsys.readouterr().out
     assert "error      torch-out-of-memory (torch-out-of-memory.log:" in said
-    assert "\ncause      The memory of GPU 0 is full" in said
+    assert "\ncause      GPU memory is full on GPU 0" in said
     assert "\nhere       ml.g5.xlarge has 1 x A10G" in said
     assert "\nfix        " in said
     assert "\nexplains   line " in said

@@ -36,7 +36,7 @@ def test_an_old_driver_is_told_what_the_build_wants_and_what_it_would_serve(a10g
         "PyTorch version: 2.11.0+cu130",
         "The NVIDIA driver on your system is too old (found version 12040).",
     )
-    assert "CUDA up to 12.4" in found.cause
+    assert "supports (up to 12.4)" in found.cause
     assert "torch 2.11: CUDA 13.0 requires driver 580" in (found.here or "")
     assert "this machine has 550.163.01" in (found.here or "")
     assert "pip install 'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu126" in found.remedy
