@@ -183,6 +183,7 @@ class Scenario:
         pid_file: Path,
         gpu: int = 0,
         *,
+        seconds: float = 0,
         util: int = 90,
         memory_mib: int = 4000,
         power_w: float = 200,
@@ -191,11 +192,12 @@ class Scenario:
         """While a process lives whose id stands in `pid_file`, it has `gpu` and works on it.
 
         Args:
+            seconds: on the scenario's clock, when this begins.
             visible: whether NVML lists the process; in a container it does not.
         """
         listed = f"@:{memory_mib}:{util}" if visible else ""
         self._rows.append(
-            f"at 0 {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed} when={pid_file}"
+            f"at {seconds} {gpu} util={util} mem={memory_mib} power={power_w} clock=1500 procs={listed} when={pid_file}"
         )
         return self
 
