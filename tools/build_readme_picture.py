@@ -6,6 +6,7 @@ pynvml while a real process runs. Needs Linux and a C compiler: `python tools/bu
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -66,7 +67,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         output, code = run_job(Path(folder))
     text = f"\x1b[1m$ gpuproof {' '.join(COMMAND[:-1])}\x1b[0m\n{output}\x1b[1m$ echo $?\x1b[0m\n{code}"
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(text), soft_wrap=False)
     svg = console.export_svg(
         title="one of four GPUs worked", theme=DIMMED_MONOKAI, code_format=PAGE, unique_id="verdict"
@@ -116,7 +117,9 @@ def run_job(folder: Path) -> tuple[str, int]:
         if not block:
             break
         raw += block
-    screen = final_screen(raw.decode()).replace(str(folder), "/home/you").replace(sys.prefix, "/home/you/venv")
+    screen = (
+        final_screen(raw.decode()).replace(str(folder), "/home/you").replace(sys.prefix, "/home/you/venv")
+    )
     return screen, process.wait()
 
 
