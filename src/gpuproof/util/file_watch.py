@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 _IN_MODIFY = 0x2
 _IN_CLOSE_WRITE = 0x8
@@ -35,7 +34,7 @@ class Changes:
     def __init__(self, folders: Sequence[Path]) -> None:
         self._descriptor = _watch(folders) if sys.platform.startswith("linux") else None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Changes:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.slow
 FOREVER = ECHO.replace('    return "model"', "    time.sleep(600)")
 PATIENT = """
 import sys
-from gpuproof.serve import front, main
-front._END_S = 600
+from gpuproof.serve import main
+from gpuproof.serve.frontend import frontend
+frontend._END_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
 """A server that gives its predictors ten minutes to end, where they are asked to."""
