@@ -1,6 +1,6 @@
-"""Waiting until something changes in some folders, without looking again and again where the system can tell.
+"""Waits for changes in folders through inotify, without polling.
 
-Source: inotify(7). Where there is no inotify (macOS) the folders are looked at five times a second.
+Source: inotify(7). Without inotify (macOS), `wait` returns every 0.2 s.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _IN_MOVED_TO = 0x80
 _IN_CREATE = 0x100
 _IN_DELETE_SELF = 0x400
 _IN_MOVE_SELF = 0x800
-_INTERESTING = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF | _IN_MOVE_SELF
+_EVENTS = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF | _IN_MOVE_SELF
 _IN_CLOEXEC = 0o2000000
 _POLL_SECONDS = 0.2
 
 
-class Changes:
-    """Tells when files in some folders are made, written, replaced or closed.
+class FileWatch:
+    """Waits until files in some folders are created, written, replaced or closed.
 
     Args:
-        folders: the folders to watch; what lies below them is not watched.
+        folders: the folders to watch; their subfolders are not watched.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._descriptor = _watch(folders) if sys.platform.startswith("linux") else None
 
-    def __enter__(self) -> Changes:
+    def __enter__(self) -> FileWatch:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -42,7 +42,7 @@ class Changes:
             os.close(self._descriptor)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Return when something changed since the last call, or that many seconds have passed."""
+        """Block until something has changed since the last call, or until the timeout in seconds."""
         if self._descriptor is None:
             time.sleep(_POLL_SECONDS if seconds is None else min(_POLL_SECONDS, seconds))
             return
@@ -58,7 +58,7 @@ def _watch(folders: Sequence[Path]) -> int | None:
         # The user's limit of inotify instances is reached: fs.inotify.max_user_instances.
         return None
     for folder in folders:
-        if libc.inotify_add_watch(descriptor, os.fsencode(folder), _INTERESTING) < 0:
+        if libc.inotify_add_watch(descriptor, os.fsencode(folder), _EVENTS) < 0:
             os.close(descriptor)
             return None
     return descriptor
