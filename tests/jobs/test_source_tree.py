@@ -131,7 +131,7 @@ def test_too_many_files_name_the_largest_folders_and_what_to_type(project: Path)
 
 def test_too_many_bytes_name_the_largest_folders(project: Path) -> None:
     write(project / "data" / "big", "x" * 3_000_000)
-    with pytest.raises(UsageError, match=r"more than 1 MiB.*'data/' \(1 files, 3 MiB\)"):
+    with pytest.raises(UsageError, match=r"more than 1.0 MiB.*'data/' \(1 files, 2.9 MiB\)"):
         collect(project, "train.py", limit_bytes=2**20)
 
 

@@ -9,16 +9,6 @@ from gpuproof.gpu.driver import PciGpu
 START_WITH_GPUS = "Start the container with its GPUs: docker run --gpus all (needs the NVIDIA Container Toolkit on the host)."
 
 
-def counted(number: int, thing: str) -> str:
-    """`1 GPU`, `3 GPUs`."""
-    return f"{number} {thing}" + ("" if number == 1 else "s")
-
-
-def listed(words: list[str] | tuple[str, ...]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def pci_model(gpu: PciGpu) -> str | None:
     """The catalogue's name of a GPU on the bus; `None` for one that AWS does not have."""
     return next((row["gpu"] for row in table("pci_gpus") if row["device_id"] == gpu.device_id), None)

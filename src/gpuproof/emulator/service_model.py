@@ -18,6 +18,7 @@ from botocore.model import ListShape, MapShape, OperationModel, ServiceModel, St
 from botocore.validate import ParamValidator
 
 from gpuproof.emulator.protocol import AwsError
+from gpuproof.util.humanize import pluralize
 
 _CLASSES = {"L": r"\w", "N": r"\d", "Z": r"\s"}
 
@@ -48,8 +49,8 @@ def validate(operation: OperationModel, request: Any) -> None:
         raise AwsError("SerializationException", "The body is not a JSON object.")
     broken = list(_broken(shape, request, ""))
     if broken:
-        count = f"{len(broken)} validation error{'s' if len(broken) > 1 else ''} detected"
-        raise AwsError("ValidationException", f"{count}: {'; '.join(broken)}")
+        count = pluralize(len(broken), "validation error")
+        raise AwsError("ValidationException", f"{count} detected: {'; '.join(broken)}")
     report = ParamValidator().validate(request, shape)
     if report.has_errors():
         raise AwsError("ValidationException", report.generate_report())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.errors import UsageError
+from gpuproof.util.humanize import format_bytes
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -329,15 +330,11 @@ def _too_much(root: Path, files: Collection[SourceFile], limit_files: int, limit
         for name, _ in (counts if too_many else sizes).most_common()
         if name.endswith("/") or not too_many
     ]
-    shown = [f"{name!r} ({counts[name]:,} files, {_mebibytes(sizes[name])})" for name in largest[:3]]
-    limit = f"{limit_files:,} files" if too_many else _mebibytes(limit_bytes)
+    shown = [f"{name!r} ({counts[name]:,} files, {format_bytes(sizes[name])})" for name in largest[:3]]
+    limit = f"{limit_files:,} files" if too_many else format_bytes(limit_bytes)
     return UsageError(
         f"{root} holds more than {limit}, and all of it would be sent along with the job. "
         f"The largest seen: {', '.join(shown) or 'files of the folder itself'}.",
         f"Set source_dir to a smaller folder, or write a line such as {(largest or ['data/'])[0]} into "
         f"{root / IGNORE_FILE}. Data goes in as an input: --input training=FOLDER.",
     )
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:,.0f} MiB"

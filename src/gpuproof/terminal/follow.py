@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from gpuproof.backends.base import LOCAL, Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import ExitCode
+from gpuproof.terminal.billing import billing_text
 from gpuproof.terminal.console import Console
-from gpuproof.terminal.humanize import billing, counted, size, span, usd
 from gpuproof.terminal.verdict import render
+from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation
@@ -77,7 +78,7 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     if (verdict := run.verdict) is not None:
         console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
     show_status(record, console)
-    if billed := billing(record):
+    if billed := billing_text(record):
         console.label("billed", billed)
     if metrics := record.document.get("metrics"):
         console.label("metrics", ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()))
@@ -169,17 +170,20 @@ class _View:
             self._console.say()
 
     def _progress(self, sample: dict[str, Any]) -> str:
-        parts = [self._record.secondary_status or "" if self._record else "", span(sample.get("seconds"))]
+        parts = [
+            self._record.secondary_status or "" if self._record else "",
+            format_clock(sample.get("seconds")),
+        ]
         for gpu in sample.get("gpus", ()):
             used, total = gpu["memory_used"], gpu["memory_total"]
-            memory = f", {size(used)} of {size(total)}" if used is not None and total else ""
+            memory = f", {format_bytes(used)} of {format_bytes(total)}" if used is not None and total else ""
             parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
         if (cores := sample.get("cores")) is not None:
             parts.append(f"CPU {100 * cores:.0f} %")
         if (rss := sample.get("rss")) is not None:
-            parts.append(size(rss))
+            parts.append(format_bytes(rss))
         if (cost := sample.get("cost")) is not None:
-            parts.append(usd(cost))
+            parts.append(format_usd(cost))
         parts.append(sample.get("message") or "")
         return " · ".join(part for part in parts if part)
 
@@ -209,14 +213,14 @@ def _stopping(run: Run, interrupts: int) -> str:
 
 
 def _ending(record: RunRecord) -> str:
-    took = span(record.seconds(record.ended or 0.0))
+    took = format_clock(record.seconds(record.ended or 0.0))
     text = f"{record.id}: {record.status}" + ("" if took == "-" else f" after {took}")
     return f"{text}\n{record.reason}" if record.reason else text
 
 
 def _artifact(artifact: Artifact) -> str:
     known = [
-        *([] if artifact.files is None else [counted(artifact.files, "file")]),
-        *([] if artifact.bytes is None else [size(artifact.bytes)]),
+        *([] if artifact.files is None else [pluralize(artifact.files, "file")]),
+        *([] if artifact.bytes is None else [format_bytes(artifact.bytes)]),
     ]
     return artifact.location + (f" ({', '.join(known)})" if known else "")

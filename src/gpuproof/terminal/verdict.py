@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, GpuVerdict, Verdict
-from gpuproof.terminal.humanize import size
+from gpuproof.util.humanize import format_bytes, format_duration
 
 _LABEL_WIDTH = 11
 _GAP = "  "
@@ -84,9 +84,9 @@ def _processes(verdict: Verdict) -> str:
     is_known = not there or cores <= there
     parts = [f"{cores:.1f}{of} cores on average" if is_known else f"{used.cpu_seconds:.1f} s of CPU time"]
     if used.peak_rss:
-        parts.append(f"at most {size(used.peak_rss)} of memory")
+        parts.append(f"at most {format_bytes(used.peak_rss)} of memory")
     if used.read_bytes is not None and used.written_bytes is not None:
-        parts.append(f"read {size(used.read_bytes)}, wrote {size(used.written_bytes)}")
+        parts.append(f"read {format_bytes(used.read_bytes)}, wrote {format_bytes(used.written_bytes)}")
     return ", ".join(parts)
 
 
@@ -102,7 +102,7 @@ def _table(page: _Page, verdict: Verdict) -> list[str]:
     cut = min(max(wanted - room, 0), max(widths[0] - _SHORTEST_NAME, 0))
     widths[0] -= cut
     widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
-    over = f"over {_seconds(verdict.seconds)}"
+    over = f"over {format_duration(verdict.seconds)}"
     lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, _DIM)]
     for gpu, cells in zip(verdict.gpus, rows, strict=True):
         spark = sparkline(gpu.series.values, widths[1], page.unicode)
@@ -125,7 +125,7 @@ def _first_use(gpu: GpuVerdict) -> str:
     if gpu.worked is None:
         return "cannot be told"
     if gpu.worked and gpu.first_use_s is not None:
-        return f"after {_seconds(gpu.first_use_s)}"
+        return f"after {format_duration(gpu.first_use_s)}"
     if gpu.hidden:
         return "hidden from the job"
     if gpu.others_present and not gpu.touched:
@@ -137,19 +137,14 @@ def _memory(gpu: GpuVerdict) -> str:
     if gpu.peak_memory is None:
         return "-"
     if gpu.memory_total is None:
-        return size(gpu.peak_memory)
-    return f"{gpu.peak_memory / 1024**3:.1f} of {gpu.memory_total / 1024**3:.1f} GiB"
+        return format_bytes(gpu.peak_memory)
+    used, total = format_bytes(gpu.peak_memory), format_bytes(gpu.memory_total)
+    number, unit = used.split()
+    return f"{number} of {total}" if total.endswith(f" {unit}") else f"{used} of {total}"
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}%"
-
-
-def _seconds(value: float) -> str:
-    if value < 9.95:
-        return f"{value:.1f} s"
-    whole = round(value)
-    return f"{whole} s" if whole < 120 else f"{whole // 60} min"
 
 
 def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:

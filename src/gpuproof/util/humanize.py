@@ -1,37 +1,26 @@
-"""Numbers and lists as a person reads them."""
+"""Formats numbers, sizes, durations and lists for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-GIB = 1024**3
-MIB = 1024**2
+
+def format_bytes(count: float) -> str:
+    """Format a number of bytes in binary units: `812 B`, `12.3 KiB`, `1.4 GiB`."""
+    if round(count) < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if round(count, 1) < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
 
 
-def gpus(count: int) -> str:
-    """`1 GPU`, `4 GPUs`."""
-    return f"{count} GPU" if count == 1 else f"{count} GPUs"
-
-
-def gpu_list(indexes: Sequence[int]) -> str:
-    """`GPU 0`, `GPUs 0 and 1`, `GPUs 0, 1 and 3`."""
-    if len(indexes) == 1:
-        return f"GPU {indexes[0]}"
-    return "GPUs " + ", ".join(map(str, indexes[:-1])) + f" and {indexes[-1]}"
-
-
-def percent(share: float) -> str:
-    """A share from 0 to 1 as whole percent; what is more than nothing never reads as `0%`."""
-    if 0 < share < 0.005:
-        return "under 1%"
-    return f"{100 * share:.0f}%"
-
-
-def seconds(value: float) -> str:
-    """`0.3 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
-    if value < 9.95:
-        return f"{value:.1f} s"
-    whole = round(value)
+def format_duration(seconds: float) -> str:
+    """Format a duration for a sentence: `0.3 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
     if whole < 120:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
@@ -41,6 +30,41 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
-def size(value: float) -> str:
-    """Bytes as `512 MiB` or `10.2 GiB`."""
-    return f"{value / GIB:.1f} GiB" if value >= GIB else f"{value / MIB:.0f} MiB"
+def format_clock(seconds: float | None) -> str:
+    """Format a duration for a table or a progress line: `4.2 s`, `1:02`, `3:04:05`; `-` for `None`."""
+    if seconds is None:
+        return "-"
+    if round(seconds, 1) < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_share(share: float) -> str:
+    """Format a share from 0 to 1 as a whole percentage; a share above zero is never `0%`."""
+    if 0 < share < 0.005:
+        return "under 1%"
+    return f"{100 * share:.0f}%"
+
+
+def format_usd(amount: float | None) -> str:
+    """Format an amount in USD: `$0.0042`, `$1.23`, `$1,234.50`; `-` for `None`."""
+    if amount is None:
+        return "-"
+    return f"${amount:,.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
+
+
+def pluralize(count: int, noun: str) -> str:
+    """`1 file`, `3 files`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def join_words(words: Sequence[str], conjunction: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
+
+
+def gpu_list(indexes: Sequence[int]) -> str:
+    """`GPU 0`, `GPUs 0 and 1`, `GPUs 0, 1 and 3`."""
+    return ("GPU " if len(indexes) == 1 else "GPUs ") + join_words([str(index) for index in indexes])

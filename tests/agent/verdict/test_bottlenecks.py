@@ -76,7 +76,7 @@ def test_a_gpu_that_is_held_and_idle_is_explained_too():
 def test_a_nearly_full_dev_shm_is_named():
     (found,) = held_back(watched(60, FED, shm=ShmReading(62 * MIB, 64 * MIB)))
     assert found.kind == "shm"
-    assert "97% full (62 MiB of 64 MiB)" in found.sentence
+    assert "97% full (62.0 MiB of 64.0 MiB)" in found.sentence
 
 
 def test_a_half_full_dev_shm_is_not():

@@ -148,7 +148,7 @@ def test_capacity_names_zones_regions_and_types(context: Context) -> None:
 
 def test_shared_memory_of_a_container_is_measured(a10g: Context) -> None:
     found = explained(a10g, "DataLoader worker (pid 143) is killed by signal: Bus error. It is possible that")
-    assert found.here == "Size of /dev/shm on this machine: 64 MiB."
+    assert found.here == "Size of /dev/shm on this machine: 64.0 MiB."
 
 
 def test_a_module_of_another_package_is_named(context: Context) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpuproof.agent.verdict.schema import Bottleneck, GpuVerdict
 from gpuproof.gpu.processes import ShmReading
 from gpuproof.gpu.telemetry import Waiting
-from gpuproof.util import humanize
+from gpuproof.util.humanize import format_bytes, format_share, gpu_list
 
 _LONG_ENOUGH_S = 5.0
 """Shorter than this, a run is starting up and nothing can be said."""
@@ -55,7 +55,7 @@ def _one_core(waiting: Waiting) -> Bottleneck:
     who = (
         f"{waiting.saturated:.0f} of the job's processes kept a core busy each ({name} the most)"
         if several
-        else f"{name} (process {waiting.busiest_pid}) ran at {humanize.percent(cores)} of one core"
+        else f"{name} (process {waiting.busiest_pid}) ran at {format_share(cores)} of one core"
     )
     advice = (
         "give the input pipeline more workers, or do less for each sample"
@@ -108,8 +108,8 @@ def _shm(shm: ShmReading | None) -> Bottleneck | None:
         return None
     return Bottleneck(
         "shm",
-        f"Shared memory (/dev/shm) was {humanize.percent(shm.used / shm.total)} full ({humanize.size(shm.used)} of "
-        f"{humanize.size(shm.total)}): "
+        f"Shared memory (/dev/shm) was {format_share(shm.used / shm.total)} full ({format_bytes(shm.used)} of "
+        f"{format_bytes(shm.total)}): "
         "DataLoader workers hand over batches there and die with a bus error when it is full. Use fewer workers, or "
         "give the container more (docker run --shm-size).",
         {"used": shm.used, "total": shm.total},
@@ -130,14 +130,14 @@ def _throttling(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
     reasons = sorted({reason for index in shares for reason in found[index]})
     return Bottleneck(
         "throttling",
-        f"{humanize.gpu_list(sorted(shares))} ran with lowered clocks for up to {humanize.percent(shares[worst])} of the "
+        f"{gpu_list(sorted(shares))} ran with lowered clocks for up to {format_share(shares[worst])} of the "
         f"working time ({', '.join(reasons)}): the machine could not cool or power it; on a rented one, take another.",
         {f"gpu_{index}_share": round(share, 3) for index, share in shares.items()},
     )
 
 
 def _waited(waiting: Waiting) -> str:
-    return f"The GPU waited {humanize.percent(waiting.waiting_s / waiting.held_s)} of the time"
+    return f"The GPU waited {format_share(waiting.waiting_s / waiting.held_s)} of the time"
 
 
 def _numbers(waiting: Waiting, explained_s: float) -> dict[str, float | int | str | None]:

@@ -19,7 +19,7 @@ from gpuproof.agent.verdict.schema import (
     Verdict,
 )
 from gpuproof.gpu.telemetry import NVML_FAILED, NVML_FINE, NVML_MISSING, NVML_NOT_ASKED, Evidence
-from gpuproof.util import humanize
+from gpuproof.util.humanize import format_duration, format_share, gpu_list, pluralize
 
 
 def judge(expectation: Expectation, evidence: Evidence) -> Verdict:
@@ -100,8 +100,8 @@ def _reason(outcome: str, expectation: Expectation, evidence: Evidence, gpus: Se
         held = [gpu for gpu in gpus if gpu.touched]
         busy, time = sum(gpu.busy_s for gpu in held), sum(gpu.held_s for gpu in held)
         return (
-            f"The job took hold of {humanize.gpu_list([gpu.index for gpu in held])} and gave it almost no work: "
-            f"{humanize.seconds(busy)} of work in {humanize.seconds(time)}."
+            f"The job took hold of {gpu_list([gpu.index for gpu in held])} and gave it almost no work: "
+            f"{format_duration(busy)} of work in {format_duration(time)}."
         )
     if outcome == CPU_ONLY:
         return f"{_absence(evidence, gpus)}: the job ran on the CPU alone."
@@ -117,15 +117,13 @@ def _reason(outcome: str, expectation: Expectation, evidence: Evidence, gpus: Se
 def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
     working = [gpu for gpu in gpus if gpu.worked]
     means = [gpu.mean_utilization for gpu in working if gpu.mean_utilization is not None]
-    busy = (
-        f", {humanize.percent(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
-    )
+    busy = f", {format_share(sum(means) / len(means) / 100)} busy on average while in use" if means else ""
     if expectation.count == 0:
-        return f"No GPU was expected, and {humanize.gpus(len(working))} worked{busy}."
-    sentence = f"{len(working)} of {humanize.gpus(expectation.count)} worked{busy}"
+        return f"No GPU was expected, and {pluralize(len(working), 'GPU')} worked{busy}."
+    sentence = f"{len(working)} of {pluralize(expectation.count, 'GPU')} worked{busy}"
     idle = [gpu.index for gpu in gpus if gpu.worked is False]
     if len(working) < expectation.count and idle:
-        sentence += f"; {humanize.gpu_list(idle)} did nothing for the job"
+        sentence += f"; {gpu_list(idle)} did nothing for the job"
     return sentence + "."
 
 
@@ -136,7 +134,9 @@ def _absence(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
         return "The NVIDIA driver is here but finds no GPU"
     others = [gpu.index for gpu in gpus if gpu.others_present]
     if others:
-        return f"{humanize.gpu_list(others)} was taken by a process that is not the job's, and the job never opened one"
+        return (
+            f"{gpu_list(others)} was taken by a process that is not the job's, and the job never opened one"
+        )
     return "No process of the job ever opened a GPU"
 
 
@@ -145,7 +145,7 @@ def _doubt(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
         return evidence.nvml_reason
     unclear = [gpu for gpu in gpus if gpu.worked is None]
     if unclear:
-        return f"{humanize.gpu_list([gpu.index for gpu in unclear])}: {unclear[0].why}"
+        return f"{gpu_list([gpu.index for gpu in unclear])}: {unclear[0].why}"
     return "no sample was taken"
 
 
@@ -165,13 +165,11 @@ def _remedy(outcome: str, gpus: Sequence[GpuVerdict]) -> str | None:
 def _notes(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> list[str]:
     notes: list[str] = []
     if evidence.nvml == NVML_FINE and len(gpus) < expectation.count:
-        notes.append(f"{humanize.gpus(expectation.count)} expected, and this machine has {len(gpus)}.")
+        notes.append(f"{pluralize(expectation.count, 'GPU')} expected, and this machine has {len(gpus)}.")
     notes += _name_note(expectation, gpus)
     hidden = [gpu.index for gpu in gpus if gpu.hidden]
     if hidden:
-        notes.append(
-            f"CUDA_VISIBLE_DEVICES={evidence.visible_devices} hid {humanize.gpu_list(hidden)} from the job."
-        )
+        notes.append(f"CUDA_VISIBLE_DEVICES={evidence.visible_devices} hid {gpu_list(hidden)} from the job.")
     if any(gpu.judged_by == BY_DEVICE for gpu in gpus):
         notes.append(
             "Judged by the devices' own counters: NVML lists no process here that can be matched with the job's, as in "
@@ -181,12 +179,10 @@ def _notes(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdi
         )
     shared = [gpu.index for gpu in gpus if gpu.others_present and gpu.touched]
     if shared:
-        notes.append(
-            f"Another process used {humanize.gpu_list(shared)} too; memory and power count for both."
-        )
+        notes.append(f"Another process used {gpu_list(shared)} too; memory and power count for both.")
     for gpu, seen in zip(gpus, evidence.gpus):
         if seen.lost_at_s is not None:
-            after = humanize.seconds(seen.lost_at_s)
+            after = format_duration(seen.lost_at_s)
             notes.append(f"GPU {gpu.index} could not be read from {after} on: {seen.error}.")
         elif gpu.worked is None and gpu.why:
             notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
+from gpuproof.util.humanize import format_duration
+
 if TYPE_CHECKING:
     from gpuproof.catalogue import JobKind
 
@@ -91,13 +93,7 @@ def _skew(date: str | None, now: float) -> str:
     ahead = clock_skew(date, now)
     if ahead is None or abs(ahead) < 2:
         return ""
-    return f"{_span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{format_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'}"
 
 
 def _denied(message: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from gpuproof.agent.state import read_state
 from gpuproof.backends.base import Event, Live, Output
 from gpuproof.backends.local.store import RunStore
 from gpuproof.backends.record import RunRecord
-from gpuproof.util.file_watch import Changes
+from gpuproof.util.file_watch import FileWatch
 
 _CHUNK = 1 << 20
 _GATHER_SECONDS = 0.01
@@ -34,7 +34,7 @@ def follow(store: RunStore, run_id: str, *, offset: int = 0, live: bool = False)
     """
     paths = store.paths(run_id)
     record = store.record(run_id)
-    with Changes([paths.root, paths.logs]) as changes:
+    with FileWatch([paths.root, paths.logs]) as changes:
         reader = _Tail(paths.log(), offset)
         sample_seen: dict[str, Any] | None = None
         shown: RunRecord | None = None

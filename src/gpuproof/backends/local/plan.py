@@ -29,6 +29,7 @@ from gpuproof.jobs.source_tree import SourceTree, collect, copy_to
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
+from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.local.s3_inputs.download import Watch
@@ -221,8 +222,7 @@ def _left_checkpoints(chosen: LocalPlan, store: RunStore) -> Path | None:
 def _checkpoint_notes(left: Path | None) -> list[str]:
     if left is None:
         return []
-    count = count_files(left)
-    files = "1 checkpoint file" if count == 1 else f"{count} checkpoint files"
+    files = pluralize(count_files(left), "checkpoint file")
     return [f"/opt/ml/checkpoints begins with {files} of {left.parent.name} (--fresh begins without)"]
 
 

@@ -21,7 +21,7 @@ from gpuproof.backends.local.store import RunStore, agent_alive
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.util.file_copy import copy_file, lay_over
-from gpuproof.util.file_watch import Changes
+from gpuproof.util.file_watch import FileWatch
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation, Report
@@ -178,7 +178,7 @@ class LocalRun:
 
     def _listening_agent(self) -> int | None:
         """The agent's process id, once it has one that listens to signals; `None` when it is gone."""
-        with Changes([self.paths.root]) as changes:
+        with FileWatch([self.paths.root]) as changes:
             while agent_alive(self.paths):
                 agent = self.record.document.get("agent_pid")
                 if agent is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from gpuproof.check.engine import Report
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.util.humanize import pluralize
 
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 _INDENT = "    "
@@ -45,11 +46,11 @@ def place(hit: Hit) -> str:
 
 def summary(report: Report) -> str:
     """One line on how much was found."""
-    files = _number(report.files, "file")
+    files = pluralize(report.files, "file")
     if not report.hits:
         return f"{files} checked: nothing to say."
     counts = [
-        _number(count, str(severity))
+        pluralize(count, str(severity))
         for severity in Severity
         if (count := sum(hit.finding.severity is severity for hit in report.hits))
     ]
@@ -117,7 +118,3 @@ def _wrapped(text: str, lead: str, width: int) -> Iterable[str]:
 
 def _paint(text: str, code: str, colour: bool) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if colour else text
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gpuproof.catalogue import Catalogue, Gpu, Instance, Price, Request
 from gpuproof.catalogue.prices import DEFAULT_REGION
 from gpuproof.catalogue.search import MIB, natural
+from gpuproof.util.humanize import format_bytes
 
 GIB = 2**30
 
@@ -142,7 +143,7 @@ def fraction(instance: Instance) -> str:
 
 def gib(size: int) -> str:
     """GPU memory in GiB with one decimal; what EC2 reports is not the round number of the datasheet."""
-    return f"{size / GIB:.1f} GiB" if size else "-"
+    return format_bytes(size) if size else "-"
 
 
 def money(price: Price | None) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import verb
 from gpuproof.errors import ExitCode, UsageError
+from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         report, fixed = _fix(report, paths, options, unsafe=arguments.unsafe_fixes)
     _print(report, arguments)
     if fixed and arguments.format == "text":
-        print(f"Fixed {fixed} finding{'' if fixed == 1 else 's'}.")
+        print(f"Fixed {pluralize(fixed, 'finding')}.")
     return ExitCode.FAILED if report.failed and not arguments.exit_zero else ExitCode.OK
 
 

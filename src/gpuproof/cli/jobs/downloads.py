@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuproof.backends.local.s3_inputs.download import Brought, Watch
 from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
 from gpuproof.terminal.console import Console
-from gpuproof.terminal.humanize import counted, size
+from gpuproof.util.humanize import format_bytes, pluralize
 
 
 class ShownDownloads(Watch):
@@ -20,13 +20,15 @@ class ShownDownloads(Watch):
 
     def progress(self, source: S3Prefix, done: int, total: int) -> None:
         """Redraw the progress line."""
-        self._console.progress(f"Downloading {source} · {size(done)} of {size(total)}")
+        self._console.progress(f"Downloading {source} · {format_bytes(done)} of {format_bytes(total)}")
 
     def brought(self, source: S3Prefix, result: Brought) -> None:
         """Say what came."""
         self._console.end_progress()
-        files = f"{counted(result.files, 'file')}, {size(result.total_bytes)}"
+        files = f"{pluralize(result.files, 'file')}, {format_bytes(result.total_bytes)}"
         news = (
-            f"{size(result.downloaded_bytes)} downloaded" if result.downloaded_bytes else "all here already"
+            f"{format_bytes(result.downloaded_bytes)} downloaded"
+            if result.downloaded_bytes
+            else "all here already"
         )
         self._console.label("download", f"{source}: {files}, {news}")

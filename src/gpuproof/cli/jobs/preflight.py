@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.errors import GPUproofError
 from gpuproof.findings import Severity
-from gpuproof.terminal.humanize import counted
+from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.check.rule import Hit
@@ -35,7 +35,7 @@ def check_before_running(job: Job, console: Console, region: str | None = None) 
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
     if errors:
         raise ChecksFailed(
-            f"'{job.name}' was not started: gpuproof check found {counted(len(errors), 'error')}.",
+            f"'{job.name}' was not started: gpuproof check found {pluralize(len(errors), 'error')}.",
             remedy=f"gpuproof rule {errors[0].code} tells more; --no-check runs it all the same.",
         )
 

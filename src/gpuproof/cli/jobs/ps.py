@@ -148,8 +148,8 @@ def _within(seconds: float, ask: Callable[[], tuple[list[RunRecord], int]]) -> t
 
 
 def _table(records: list[RunRecord]) -> str:
-    from gpuproof.terminal.humanize import span, usd
     from gpuproof.terminal.table import render_table
+    from gpuproof.util.humanize import format_clock, format_usd
 
     now = time.time()
     elsewhere = any(record.instance_type is not None for record in records)
@@ -160,10 +160,10 @@ def _table(records: list[RunRecord]) -> str:
             record.status,
             record.verdict or "-",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
-            span(record.seconds(now)),
+            format_clock(record.seconds(now)),
             record.place,
         ]
-        return [*cells, _instance(record), usd(record.cost)] if elsewhere else cells
+        return [*cells, _instance(record), format_usd(record.cost)] if elsewhere else cells
 
     headers = ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE"]
     if elsewhere:

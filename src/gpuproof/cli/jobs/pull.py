@@ -29,12 +29,12 @@ def add_parser(verbs: Verbs) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Carry `gpuproof pull` out."""
     from gpuproof.terminal.console import Console
-    from gpuproof.terminal.humanize import size
+    from gpuproof.util.humanize import format_bytes
 
     console = Console()
 
     def show(name: str, done: int, total: int) -> None:
-        console.progress(f"Downloading {name} · {size(done)} of {size(total)}")
+        console.progress(f"Downloading {name} · {format_bytes(done)} of {format_bytes(total)}")
 
     found = found_run(arguments, arguments.run_name)
     try:

@@ -115,14 +115,12 @@ def describe(chosen: LocalPlan) -> list[tuple[str, str]]:
     from gpuproof.agent.contract import script_arguments
     from gpuproof.agent.paths import RunPaths
     from gpuproof.backends.local.plan import order_for
-    from gpuproof.terminal.humanize import counted, size
+    from gpuproof.util.humanize import format_bytes, pluralize
 
     job = chosen.job
     order = order_for(chosen, RunPaths(Path("/")))
     command = " ".join([job.entry_point, *script_arguments(order)])
-    files = (
-        f"{counted(len(chosen.tree.files), 'file')}, {size(chosen.tree.total_bytes)} from {job.source_dir}"
-    )
+    files = f"{pluralize(len(chosen.tree.files), 'file')}, {format_bytes(chosen.tree.total_bytes)} from {job.source_dir}"
     lines = [("script", command), ("code", files), ("python", chosen.python)]
     lines += [("input", f"/opt/ml/{one.target} is {one.source}") for one in order.mounts]
     lines += [

@@ -19,7 +19,7 @@ from gpuproof.cli.jobs.sagemaker_text import describe, dry_run_document
 from gpuproof.errors import ExitCode
 from gpuproof.jobs.spec import Job
 from gpuproof.terminal.follow import final_document, follow_to_the_end, show_end, show_status
-from gpuproof.terminal.humanize import counted, size
+from gpuproof.util.humanize import format_bytes, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
@@ -103,7 +103,7 @@ def _deliver(job: Job, run: SageMakerRun, console: Console) -> None:
         return
 
     def progress(what: str, done: int, total: int) -> None:
-        console.progress(f"Downloading {what} · {size(done)} of {size(total)}")
+        console.progress(f"Downloading {what} · {format_bytes(done)} of {format_bytes(total)}")
 
     output, outputs = wanted_here(job)
     if output is None and not outputs:
@@ -140,7 +140,7 @@ def _dry_run(plan: SageMakerPlan, console: Console, as_json: bool) -> int:
     _show_plan(plan, console)
     calls = plan_calls(plan)
     console.say()
-    console.say(f"{counted(len(calls), 'call')} of AWS:")
+    console.say(f"{pluralize(len(calls), 'call')} of AWS:")
     for title, request in lines(calls):
         console.say()
         console.label("call", title)
@@ -164,7 +164,7 @@ class _Shown:
 
     def progress(self, what: str, done: int, total: int) -> None:
         if total:
-            self._console.progress(f"Sending {what} · {size(done)} of {size(total)}")
+            self._console.progress(f"Sending {what} · {format_bytes(done)} of {format_bytes(total)}")
 
     def note(self, text: str) -> None:
         self._console.label("note", text)

@@ -11,8 +11,8 @@ from gpuproof.backends.sagemaker.requests.common import Target, max_runtime
 from gpuproof.backends.sagemaker.requests.training import max_wait
 from gpuproof.backends.sagemaker.submission.aws_call import to_json
 from gpuproof.jobs.spec import TrainingJob
-from gpuproof.terminal.humanize import counted, size, usd
 from gpuproof.units import Duration
+from gpuproof.util.humanize import format_bytes, format_usd, pluralize
 
 
 def describe(plan: SageMakerPlan) -> list[tuple[str, str]]:
@@ -24,7 +24,7 @@ def describe(plan: SageMakerPlan) -> list[tuple[str, str]]:
         ("script", " ".join([job.entry_point, *script_arguments(order)])),
         (
             "code",
-            f"{counted(len(tree.files), 'file')}, {size(tree.total_bytes)} from {job.source_dir}",
+            f"{pluralize(len(tree.files), 'file')}, {format_bytes(tree.total_bytes)} from {job.source_dir}",
         ),
         ("image", f"{target.image.uri} ({target.image.because})"),
         ("instance", _instances(plan)),
@@ -73,7 +73,7 @@ def _instances(plan: SageMakerPlan) -> str:
 
 def _price(target: Target) -> str:
     price = target.candidate.price
-    return "" if price is None else f" at {usd(price.usd_per_hour)} an hour"
+    return "" if price is None else f" at {format_usd(price.usd_per_hour)} an hour"
 
 
 def _gpu(plan: SageMakerPlan) -> str:
@@ -94,7 +94,9 @@ def _inputs(plan: SageMakerPlan) -> list[tuple[str, str]]:
     for name, address in plan.addresses.inputs.items():
         folder = plan.cargo.folders.get(name)
         what = (
-            address if folder is None else f"{counted(len(folder.files), 'file')}, {size(folder.total_bytes)}"
+            address
+            if folder is None
+            else f"{pluralize(len(folder.files), 'file')}, {format_bytes(folder.total_bytes)}"
         )
         if folder is not None:
             what += f" from {folder.root}"
@@ -129,9 +131,9 @@ def _limit(plan: SageMakerPlan) -> str:
     first, dearest = plan.most_usd(plan.target), max(costs)
     text = f"stopped after {runtime}; at most "
     if first is None or dearest[0] > first:
-        dear = f"{usd(dearest[0])} on {dearest[1]}"
-        return text + (dear if first is None else f"{usd(first)} on {plan.target.name}, {dear}")
-    return f"{text}{usd(first)} on demand"
+        dear = f"{format_usd(dearest[0])} on {dearest[1]}"
+        return text + (dear if first is None else f"{format_usd(first)} on {plan.target.name}, {dear}")
+    return f"{text}{format_usd(first)} on demand"
 
 
 def _spot(job: TrainingJob) -> str:

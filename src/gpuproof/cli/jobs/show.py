@@ -25,9 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `gpuproof show` out."""
     import sys
 
+    from gpuproof.terminal.billing import billing_text
     from gpuproof.terminal.console import Console
     from gpuproof.terminal.follow import final_document, show_end, where_word
-    from gpuproof.terminal.humanize import billing, span
+    from gpuproof.util.humanize import format_clock
 
     found = found_run(arguments, arguments.run_name)
     record = found.record
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = Console(own=sys.stdout)
     console.label("run", f"{record.id} ({record.kind}, {record.place})")
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-    console.label("created", f"{created}, took {span(record.seconds(time.time()))}")
+    console.label("created", f"{created}, took {format_clock(record.seconds(time.time()))}")
     if command := record.document.get("command"):
         console.label("command", " ".join(command))
     if record.instance_type is not None:
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         said = record.document.get("status_message")
         console.label("status", f"{record.status} ({record.secondary_status}{f': {said}' if said else ''})")
-        if billed := billing(record):
+        if billed := billing_text(record):
             console.label("so far", billed)
         for note in record.notes:
             console.label("note", note)

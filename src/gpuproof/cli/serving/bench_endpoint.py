@@ -256,10 +256,10 @@ def _show(
     import sys
 
     from gpuproof.terminal.console import Console
-    from gpuproof.terminal.humanize import size
+    from gpuproof.util.humanize import format_bytes
 
     console = Console(own=sys.stdout)
-    console.label("target", f"{target.url}, {size(len(target.body or b''))} of {target.content_type}")
+    console.label("target", f"{target.url}, {format_bytes(len(target.body or b''))} of {target.content_type}")
     if found:
         console.label("highest", _highest(found, goal or 0.05))
         result = result or (found.trials[-1].result if found.trials else None)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuproof.util.file_watch import Changes
+from gpuproof.util.file_watch import FileWatch
 
 _LOOK_S = 0.25
 _SETTLE_S = 0.1
@@ -29,7 +29,7 @@ def reload_on_change(process: subprocess.Popen[bytes], places: Iterable[Path]) -
     while process.poll() is None:
         # A file is often replaced rather than written: its folder tells.
         beside = {place.parent for place in places if not place.is_dir()}
-        with Changes([*folders(places), *sorted(beside)]) as changes:
+        with FileWatch([*folders(places), *sorted(beside)]) as changes:
             while process.poll() is None:
                 changes.wait(_LOOK_S)
                 now = _stamp(places)

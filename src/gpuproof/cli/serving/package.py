@@ -109,7 +109,7 @@ def _server(arguments: argparse.Namespace) -> list[str]:
 
 
 def _say(arguments: argparse.Namespace, what: str, packed: PackResult, checked: ServeCheck | None) -> None:
-    from gpuproof.terminal.humanize import size
+    from gpuproof.util.humanize import format_bytes
 
     archive: Path = arguments.output
     if arguments.format == "json":
@@ -126,7 +126,7 @@ def _say(arguments: argparse.Namespace, what: str, packed: PackResult, checked: 
         print(json.dumps(told, indent=2))
         return
     print(
-        f"{archive}: {what}; {packed.files} files, {size(archive.stat().st_size)}, sha256 {packed.sha256[:12]}…"
+        f"{archive}: {what}; {packed.files} files, {format_bytes(archive.stat().st_size)}, sha256 {packed.sha256[:12]}…"
     )
     for note in packed.notes:
         print(f"  note: {note}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuproof.doctor.runner import LayerReport, Report, State
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import pluralize
 
 _MARKS = {
     State.WELL: ("ok", "32"),
@@ -75,7 +76,7 @@ def _in_short(layer: LayerReport) -> str:
     if layer.state is State.NOTHING:
         return "nothing to look at"
     asked = sum(outcome.asked for outcome in layer.outcomes)
-    return ", ".join(layer.facts) or ("broken" if layer.state is State.BROKEN else _counted(asked, "check"))
+    return ", ".join(layer.facts) or ("broken" if layer.state is State.BROKEN else pluralize(asked, "check"))
 
 
 def _finding(finding: Finding, painter: _Painter) -> Iterator[str]:
@@ -98,14 +99,10 @@ def _sum(report: Report, least: Severity) -> str:
     counts = dict.fromkeys(Severity, 0)
     for finding in report.findings:
         counts[finding.severity] += 1
-    words = [_counted(count, severity) for severity, count in counts.items() if count]
+    words = [pluralize(count, severity) for severity, count in counts.items() if count]
     hidden = sum(count for severity, count in counts.items() if severity.rank > least.rank)
     if not words:
         return "All is well."
     if report.exit_code() == ExitCode.UNDECIDED:
         return "Undecided: there is no GPU to look at."
     return ", ".join(words) + (f" ({hidden} not shown: --severity)" if hidden else "") + "."
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")

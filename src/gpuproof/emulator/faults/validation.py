@@ -13,6 +13,7 @@ from typing import Any, cast
 from botocore.loaders import Loader
 
 from gpuproof.emulator.service_model import service_model
+from gpuproof.util.humanize import join_words
 
 # As their endpoints are called, and as botocore calls them where that differs; EC2's model is by far the largest.
 _SERVICES = {
@@ -62,8 +63,4 @@ def _like(name: str, known: Iterable[str], kind: str) -> str:
 
 
 def _joined(models: list[str]) -> str:
-    return (
-        models[0]
-        if len(models) == 1
-        else f"{', '.join(models[:-1])} and {models[-1]}; service= names another"
-    )
+    return models[0] if len(models) == 1 else f"{join_words(models)}; service= names another"

@@ -10,7 +10,7 @@ from gpuproof.catalogue.builds import version_key
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
 from gpuproof.explain.patterns import data_table
-from gpuproof.util.humanize import size
+from gpuproof.util.humanize import format_bytes
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
 
@@ -86,11 +86,11 @@ def gpu_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
     if total is None:
         return None
     of = (
-        _gpu_list(context.gpus) + f" with {size(total)} each" if context.gpus else f"a GPU with {size(total)}"
+        _gpu_list(context.gpus) + f" with {format_bytes(total)} each" if context.gpus else f"a GPU with {format_bytes(total)}"
     )
     bigger = _bigger(context, total)
     more = (
-        f"Next type with more GPU memory: {bigger.name} ({bigger.gpu_model}, {size(bigger.gpu_memory)})."
+        f"Next type with more GPU memory: {bigger.name} ({bigger.gpu_model}, {format_bytes(bigger.gpu_memory)})."
         if bigger
         else ""
     )

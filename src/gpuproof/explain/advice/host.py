@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
 from gpuproof.explain.patterns import data_table
-from gpuproof.util.humanize import size
+from gpuproof.util.humanize import format_bytes
 
 
 def host_memory(_: Mapping[str, str], context: Context) -> Advice | None:
     """Total host memory."""
     return (
-        Advice(f"Host memory of {context.machine}: {size(context.host_memory)}.")
+        Advice(f"Host memory of {context.machine}: {format_bytes(context.host_memory)}.")
         if context.host_memory
         else None
     )
@@ -24,8 +24,8 @@ def shared_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
     if context.shared_memory is None:
         return None
     wanted = int(groups["wanted"]) if groups.get("wanted", "").isdigit() else None
-    requested = f"; {size(wanted)} were requested" if wanted else ""
-    return Advice(f"Size of /dev/shm on {context.machine}: {size(context.shared_memory)}{requested}.")
+    requested = f"; {format_bytes(wanted)} were requested" if wanted else ""
+    return Advice(f"Size of /dev/shm on {context.machine}: {format_bytes(context.shared_memory)}{requested}.")
 
 
 def open_files(_: Mapping[str, str], context: Context) -> Advice | None:

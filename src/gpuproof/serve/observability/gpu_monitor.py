@@ -10,6 +10,7 @@ from typing import Callable
 
 from gpuproof.gpu.nvml import GpuReading, Nvml, NvmlUnavailable
 from gpuproof.serve.observability.metrics import Labels, Line, family
+from gpuproof.util.humanize import gpu_list
 
 _EVERY_S = 1.0
 ENOUGH_REQUESTS = 20
@@ -54,9 +55,8 @@ def verdict(gpus: Sequence[Watched], answered: int) -> str | None:
     idle = [gpu.index for gpu in gpus if _unused(gpu)]
     if not idle:
         return None
-    words = "GPU " if len(idle) == 1 else "GPUs "
     return (
-        f"{words}{', '.join(map(str, idle))} did nothing in the first {answered} requests: no work was seen and no memory was "
+        f"{gpu_list(idle)} did nothing in the first {answered} requests: no work was seen and no memory was "
         "taken. The handler computes on the CPU; `model.to('cuda')` in model_fn and `data.to('cuda')` in input_fn are what "
         "is usually missing."
     )

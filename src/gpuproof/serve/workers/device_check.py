@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.serve.model.interface import Device, ModelPlacement
+from gpuproof.util.humanize import format_bytes
 
 MIB = 1024 * 1024
 _DEEPEST = 4
@@ -79,14 +80,14 @@ def judge(
         return ModelPlacement(
             False,
             f"The model is on the CPU, though there is a GPU ({device.name}): {place} left {names} there "
-            f"({_size(on_cpu)} of parameters). Before it returns the model, add:\n"
+            f"({format_bytes(on_cpu)} of parameters). Before it returns the model, add:\n"
             '    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))',
             grown,
         )
     if on_cpu:
         return ModelPlacement(
             True,
-            f"{_size(on_cpu)} of the model's parameters are on the CPU, {_size(on_gpu)} on the GPU ({place}).",
+            f"{format_bytes(on_cpu)} of the model's parameters are on the CPU, {format_bytes(on_gpu)} on the GPU ({place}).",
             grown,
         )
     if not parts and grown is not None and grown < MIB:
@@ -253,7 +254,3 @@ def _is_on_cpu(tensor: Any) -> bool:
         return kind == "cpu"
     # TensorFlow: /job:localhost/replica:0/task:0/device:GPU:0
     return "GPU" not in str(device).upper()
-
-
-def _size(count: int) -> str:
-    return f"{count / MIB:.1f} MiB" if count >= MIB else f"{count / 1024:.1f} KiB"

@@ -15,6 +15,7 @@ from gpuproof.backends.aws import CONNECTIONS, Aws, S3Object
 from gpuproof.backends.local.s3_inputs.cache import S3Cache
 from gpuproof.backends.local.s3_inputs.mapping import S3Prefix, lay_out
 from gpuproof.errors import GPUproofError
+from gpuproof.util.humanize import format_bytes
 
 _PART = 32 * 2**20
 _REPORT_SECONDS = 0.2
@@ -204,7 +205,9 @@ class _Writer:
 def _refuse_full_disk(source: S3Prefix, needed: int, root: Path) -> None:
     free = shutil.disk_usage(root).free
     if needed > free:
-        raise _no_room(f"{source} needs {_gib(needed)} more, and {root} has {_gib(free)} free", root)
+        raise _no_room(
+            f"{source} needs {format_bytes(needed)} more, and {root} has {format_bytes(free)} free", root
+        )
 
 
 def _disk_error(source: S3Prefix, root: Path, error: OSError) -> GPUproofError:
@@ -221,7 +224,3 @@ def _no_room(what: str, root: Path) -> GPUproofError:
         f"{what}. No run was made.",
         remedy=f"Make room ({root} may be removed while no run needs it), or set GPUPROOF_CACHE_DIR to another disk.",
     )
-
-
-def _gib(count: int) -> str:
-    return f"{count / 2**30:.2f} GiB"

@@ -10,6 +10,7 @@ from gpuproof.catalogue.model import Instance, JobKind, Price
 from gpuproof.catalogue.search import Request
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.util.humanize import join_words
 
 MOST_CANDIDATES = 4
 """Types that `resources` gives to try one after another: later ones cost much more than the first."""
@@ -131,7 +132,7 @@ def _note_on(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str
     accepted = catalogue.accepted_for(name)
     if accepted and kind not in accepted:
         raise InvalidJob(
-            f"{name} is no instance type for a {kind} job: SageMaker takes it for {_either(accepted)}.",
+            f"{name} is no instance type for a {kind} job: SageMaker takes it for {_usable_for(accepted)}.",
             remedy=instead_of(name, kind, catalogue, region) or "gpuproof gpus --place sagemaker",
         )
     instance = catalogue.instance(name)
@@ -180,7 +181,6 @@ def _asked(job: Job) -> str:
     return ", ".join(f"{key}: {value}" for key, value in parts.items() if value is not None)
 
 
-def _either(kinds: Sequence[JobKind]) -> str:
+def _usable_for(kinds: Sequence[JobKind]) -> str:
     names = {"endpoint": "endpoints", "transform": "batch transform", "notebook": "notebook instances"}
-    said = [names.get(kind, kind) for kind in kinds]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    return join_words([names.get(kind, kind) for kind in kinds])

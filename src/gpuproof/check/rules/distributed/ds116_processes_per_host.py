@@ -60,6 +60,7 @@ from gpuproof.check.knowledge.launchers import launchers, part
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Fix, Hits, Rule, lowered
 from gpuproof.findings import Severity
+from gpuproof.util.humanize import pluralize
 
 rule = Rule("DS116", "processes-per-host", Severity.WARNING)
 
@@ -72,7 +73,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     instance, number = project.instance(job.instance_type), written.number
     if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
         return
-    gpus = "1 GPU" if instance.gpu_count == 1 else f"{instance.gpu_count} GPUs"
+    gpus = pluralize(instance.gpu_count, "GPU")
     idle = instance.gpu_count - int(number)
     what = f"{idle} are idle" if idle > 0 else "several processes share one"
     edits = replace_text(written, str(number), str(instance.gpu_count))

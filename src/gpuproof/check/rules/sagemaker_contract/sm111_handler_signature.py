@@ -89,6 +89,7 @@ from gpuproof.check.project import Project
 from gpuproof.check.rule import Edit, Fix, Hits, Rule
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
+from gpuproof.util.humanize import pluralize
 
 rule = Rule("SM111", "handler-signature", Severity.ERROR, needs=("model_fn", "predict_fn", "output_fn"))
 
@@ -110,7 +111,7 @@ def check(module: Module, _: Project) -> Hits:
         call = f"{name}({', '.join(wanted)})"
         yield rule.hit(
             _head(module, function),
-            f"`{name}` takes {required} argument{'' if required == 1 else 's'}; SageMaker's toolkit calls "
+            f"`{name}` takes {pluralize(required, 'argument')}; SageMaker's toolkit calls "
             f"`{call}` with {len(wanted)}: a TypeError "
             + ("when the endpoint starts." if name == "model_fn" else "for each request."),
             remedy=f"Say def {call}.",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.catalogue.model import Instance
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.cloud.instance_identity import Place, read_place
 from gpuproof.doctor.checks.gpu_state.gpu_readings import REPLACEMENT
-from gpuproof.doctor.checks.host.host import inside_container, size
+from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes, join_words, pluralize
 
 _MEMORY_TOLERANCE = 0.9
 """NVML and EC2 differ by what the driver keeps; less than this share of the promise is another card, or a slice."""
@@ -163,9 +164,9 @@ def _compare(reading: Reading, promise: Instance) -> Iterator[Finding]:
             yield Finding(
                 "D703",
                 Severity.WARNING,
-                f"GPU {index} has {size(gpu.memory)} where {promise.name} promises {size(promise.gpu_memory)}: it is "
+                f"GPU {index} has {format_bytes(gpu.memory)} where {promise.name} promises {format_bytes(promise.gpu_memory)}: it is "
                 "cut up (MIG), shared, or another card.",
-                (f"NVML: {gpu.name}, {size(gpu.memory)}",),
+                (f"NVML: {gpu.name}, {format_bytes(gpu.memory)}",),
                 "nvidia-smi -L shows whether it is cut into instances.",
             )
 
@@ -182,7 +183,7 @@ def _count(reading: Reading, promise: Instance) -> Iterator[Finding]:
         yield Finding(
             "D701",
             Severity.NOTE,
-            f"{_gpus(found)} here, where {promise.name} has {promise.gpu_count}: this is another type.",
+            f"{pluralize(found, 'GPU')} here, where {promise.name} has {promise.gpu_count}: this is another type.",
             tuple(evidence),
         )
         return
@@ -218,15 +219,11 @@ def _why_fewer(reading: Reading, promise: Instance, found: int) -> tuple[str, st
 def _instead(reading: Reading) -> str | None:
     if not reading.instead:
         return None
-    return "Take " + _or([f"{name} ({reason.rstrip('.')})" for name, reason in reading.instead[:3]]) + "."
-
-
-def _or(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def _gpus(count: int) -> str:
-    return "1 GPU" if count == 1 else f"{count} GPUs"
+    return (
+        "Take "
+        + join_words([f"{name} ({reason.rstrip('.')})" for name, reason in reading.instead[:3]], "or")
+        + "."
+    )
 
 
 def _seen(machine: Machine, name: str | None, memory: int | None) -> Seen:

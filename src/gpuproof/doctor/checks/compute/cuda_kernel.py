@@ -12,9 +12,10 @@ from gpuproof.doctor.checks.compute.reading import ComputeReading, understand
 from gpuproof.doctor.checks.frameworks.reading import visible_gpus
 from gpuproof.doctor.checks.libraries.cuda_libraries import library_folders
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import counted, on_gpu
+from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.probe_process import Record
+from gpuproof.util.humanize import pluralize
 
 SECONDS = 120.0
 NVRTC = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
@@ -81,7 +82,7 @@ def say(reading: Reading) -> str | None:
     """`a CUDA kernel of our own right on 1 GPU`."""
     right = [kernel for kernel in reading.kernels if kernel.get("wrong") == 0]
     if right:
-        return f"a CUDA kernel of our own right on {counted(len(right), 'GPU')}"
+        return f"a CUDA kernel of our own right on {pluralize(len(right), 'GPU')}"
     return None if reading.compiler else "no NVRTC here to compile a kernel of our own"
 
 

@@ -11,9 +11,10 @@ from gpuproof.doctor.checks.frameworks.builds import NAMES
 from gpuproof.doctor.checks.frameworks.gpu_architectures import fit_of
 from gpuproof.doctor.checks.frameworks.reading import read_stack
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import counted, listed, on_gpu
+from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, FrameworkReading
+from gpuproof.util.humanize import format_bytes, join_words, pluralize
 
 SECONDS = 300.0
 PTX_SECONDS = 1800.0
@@ -55,7 +56,7 @@ def say(reading: ComputeReading) -> str | None:
     names, types, gpus = (
         list(dict.fromkeys(getattr(work, field) for work in right)) for field in ("name", "dtype", "gpu")
     )
-    return f"{reading.by}: {listed(names)} right in {listed(types)} on {counted(len(gpus), 'GPU')}"
+    return f"{reading.by}: {join_words(names)} right in {join_words(types)} on {pluralize(len(gpus), 'GPU')}"
 
 
 def broke_off(reading: ComputeReading) -> Finding:
@@ -145,7 +146,7 @@ def _growth(reading: ComputeReading) -> Iterator[Finding]:
     if error is not None:
         why = str(error)
     elif taken and total and taken > _MOST_TAKEN * total:
-        why = f"some small operations took {taken / 2**30:.1f} of {total / 2**30:.1f} GiB"
+        why = f"some small operations took {format_bytes(taken)} of {format_bytes(total)}"
     else:
         return
     yield Finding(

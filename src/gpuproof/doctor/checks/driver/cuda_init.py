@@ -9,10 +9,11 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.driver.nvml import HANGS, MISMATCH
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.stack_tables import table
-from gpuproof.doctor.text import START_WITH_GPUS, counted
+from gpuproof.doctor.text import START_WITH_GPUS
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import CudaReading, NvmlReading
 from gpuproof.gpu.driver import DriverFiles
+from gpuproof.util.humanize import pluralize
 
 NO_DEVICE = 100
 
@@ -53,7 +54,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D213",
             Severity.WARNING if cuda.devices else Severity.ERROR,
-            f"NVML lists {counted(len(nvml.gpus), 'GPU')}, but CUDA gives {len(cuda.devices) or 'none'}.",
+            f"NVML lists {pluralize(len(nvml.gpus), 'GPU')}, but CUDA gives {len(cuda.devices) or 'none'}.",
             (f"libcuda: {cuda.path or 'unknown'}",),
             "`nvidia-smi -q -d COMPUTE` shows whether one is in prohibited mode; look into `sudo dmesg | grep -i nvrm`.",
         )

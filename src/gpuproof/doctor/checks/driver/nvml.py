@@ -11,6 +11,7 @@ from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import NvmlReading
 from gpuproof.gpu.driver import DriverFiles
+from gpuproof.util.humanize import format_bytes
 
 NOT_LOADED = 9
 MISMATCH = 18
@@ -81,7 +82,7 @@ def say(reading: Reading) -> str | None:
     """`NVIDIA A10G, 22.5 GiB`, with a count where there are several."""
     kinds: dict[str, int] = {}
     for gpu in reading.nvml.gpus:
-        memory = f", {gpu.memory_total / 2**30:.1f} GiB" if gpu.memory_total else ""
+        memory = f", {format_bytes(gpu.memory_total)}" if gpu.memory_total else ""
         kind = f"{gpu.name or 'unknown GPU'}{memory}"
         kinds[kind] = kinds.get(kind, 0) + 1
     return "; ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in kinds.items()) or None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from gpuproof.catalogue import Gpu
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import counted, pci_model, pci_name
+from gpuproof.doctor.text import pci_model, pci_name
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.driver import PciGpu
+from gpuproof.util.humanize import pluralize
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,14 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             + (
                 f": {why}."
                 if why
-                else f", although it drives {counted(reading.listed, 'other GPU')}."
+                else f", although it drives {pluralize(reading.listed, 'other GPU')}."
                 if reading.listed
                 else ", and no other GPU either."
             ),
             (
                 f"{pci.address}: {pci.device_id}, driver {pci.driver or 'none'}",
                 f"module {reading.version or 'unknown'} ({reading.flavour or 'unknown'})",
-                f"NVML lists {counted(reading.listed, 'GPU')}",
+                f"NVML lists {pluralize(reading.listed, 'GPU')}",
             ),
             remedy,
             Location(device=f"PCI {pci.address} ({pci_name(pci)})"),

@@ -9,9 +9,9 @@ from gpuproof.doctor.checks.frameworks.build_vs_driver import too_old
 from gpuproof.doctor.checks.frameworks.builds import NAMES, InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack, severity_of
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import counted
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TORCH, FrameworkReading
+from gpuproof.util.humanize import pluralize
 
 _MOST_LINES = 6
 
@@ -31,7 +31,7 @@ def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
 def say(stack: FrameworkStack) -> str | None:
     """`PyTorch gives 1 GPU`."""
     given = [
-        f"{NAMES[build.framework]} gives {counted(len(build.said.devices), 'GPU')}"
+        f"{NAMES[build.framework]} gives {pluralize(len(build.said.devices), 'GPU')}"
         for build in stack.builds
         if build.said and build.works
     ]
@@ -62,7 +62,7 @@ def _look(build: InstalledBuild, said: FrameworkReading, stack: FrameworkStack) 
         yield Finding(
             "D417",
             Severity.WARNING,
-            f"{name} gives {counted(len(said.devices), 'GPU')}, although CUDA gives {stack.visible}.",
+            f"{name} gives {pluralize(len(said.devices), 'GPU')}, although CUDA gives {stack.visible}.",
             said.log[-_MOST_LINES:] or (f"devices: {', '.join(one.name for one in said.devices)}",),
             "Its log names the GPU that it leaves out and why.",
         )

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.gpu_state.gpu_readings import GpuState, read_gpus
-from gpuproof.doctor.checks.host.host import inside_container, size
+from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.aggregate import idle_memory
+from gpuproof.util.humanize import format_bytes
 
 _MUCH = 0.1
 """From this share of its memory on, a GPU that is in use is worth a warning."""
@@ -70,7 +71,7 @@ def evaluate(uses: tuple[Use, ...]) -> Iterator[Finding]:
             yield Finding(
                 "D636",
                 Severity.WARNING if _is_much(use) else Severity.NOTE,
-                f"{use.label} has {size(use.memory_used)} in use by processes that cannot be seen from here: another "
+                f"{use.label} has {format_bytes(use.memory_used)} in use by processes that cannot be seen from here: another "
                 "container's, another user's, or one that hangs.",
                 _figures(use),
                 "Look on the host: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
@@ -104,7 +105,7 @@ def _is_much(use: Use) -> bool:
 def _figures(use: Use) -> tuple[str, ...]:
     figures: list[str] = []
     if use.memory_used is not None and use.memory_total:
-        figures.append(f"memory: {size(use.memory_used)} of {size(use.memory_total)}")
+        figures.append(f"memory: {format_bytes(use.memory_used)} of {format_bytes(use.memory_total)}")
     if use.utilization is not None:
         figures.append(f"utilization: {use.utilization} %")
     return tuple(figures)
@@ -112,7 +113,7 @@ def _figures(use: Use) -> tuple[str, ...]:
 
 def _in_words(tenant: Tenant) -> str:
     who = ", ".join(part for part in (tenant.name, tenant.user and f"user {tenant.user}") if part)
-    memory = f": {size(tenant.memory)}" if tenant.memory is not None else ""
+    memory = f": {format_bytes(tenant.memory)}" if tenant.memory is not None else ""
     return f"pid {tenant.pid}" + (f" ({who})" if who else "") + memory
 
 

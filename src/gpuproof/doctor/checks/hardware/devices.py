@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.runner import NO_GPU
-from gpuproof.doctor.text import START_WITH_GPUS, counted, listed, pci_name
+from gpuproof.doctor.text import START_WITH_GPUS, pci_name
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.driver import DriverFiles
+from gpuproof.util.humanize import join_words, pluralize
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D104",
             Severity.ERROR,
-            f"This user may not open {listed(files.forbidden)}: CUDA finds no device.",
+            f"This user may not open {join_words(files.forbidden)}: CUDA finds no device.",
             tuple(f"{name}: no read and write permission" for name in files.forbidden),
             "Add the user to the group that owns them (`ls -l /dev/nvidia*` shows it; often video), and log in again.",
         )
@@ -58,7 +59,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D102",
             Severity.ERROR,
-            f"{counted(len(on_bus), 'NVIDIA GPU')} on the bus and the kernel module is loaded, but there is no "
+            f"{pluralize(len(on_bus), 'NVIDIA GPU')} on the bus and the kernel module is loaded, but there is no "
             f"/dev/nvidia0{': this container was started without GPUs' if files.container else ''}.",
             evidence,
             START_WITH_GPUS
@@ -69,7 +70,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D103",
             Severity.WARNING,
-            f"{counted(len(on_bus), 'NVIDIA GPU')} on the bus, but device files for {len(files.device_files)} only.",
+            f"{pluralize(len(on_bus), 'NVIDIA GPU')} on the bus, but device files for {len(files.device_files)} only.",
             evidence,
             "Look into `sudo dmesg | grep -i nvrm` for the GPU that the driver could not start.",
         )
@@ -81,7 +82,7 @@ def say(reading: Reading) -> str | None:
     if not names:
         return None
     kinds = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
-    return f"{listed(kinds)} on the bus"
+    return f"{join_words(kinds)} on the bus"
 
 
 def _no_gpu(files: DriverFiles) -> Finding:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
-from gpuproof.doctor.checks.host.host import count_list, host_cpus, host_memory, size
+from gpuproof.doctor.checks.host.host import count_list, host_cpus, host_memory
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes
 
 _FAR_BELOW = 0.5
 _CPUS_PER_GPU = 4
@@ -80,9 +81,9 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D677",
             Severity.WARNING,
-            f"This process may use {size(reading.memory_limit)} of the machine's {size(reading.memory)} of memory: "
+            f"This process may use {format_bytes(reading.memory_limit)} of the machine's {format_bytes(reading.memory)} of memory: "
             "beyond it the kernel kills loader workers or the job (exit code 137).",
-            (f"memory: {size(reading.memory)}", f"limit: {size(reading.memory_limit)}"),
+            (f"memory: {format_bytes(reading.memory)}", f"limit: {format_bytes(reading.memory_limit)}"),
             "docker run without --memory; Kubernetes: raise resources.limits.memory; Slurm: --mem.",
         )
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import host_memory, inside_container, size
+from gpuproof.doctor.checks.host.host import host_memory, inside_container
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes
 
 _SHM = "/dev/shm"  # noqa: S108 - looked at, never written
 _ENOUGH = 1 << 30
@@ -56,22 +57,22 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     host = "sudo mount -o remount,size=50% /dev/shm"
     remedy = container if reading.container or reading.total == 64 << 20 else host
     if reading.total < _ENOUGH:
-        has = f"has {size(reading.total)}" if reading.total else "is missing"
+        has = f"has {format_bytes(reading.total)}" if reading.total else "is missing"
         yield Finding(
             "D670",
             Severity.WARNING,
             f"{_SHM} {has}: PyTorch's DataLoader workers die with `Bus error` or `unable to write to file "
             "</torch_…>`, and NCCL fails between processes.",
-            (f"{_SHM}: {size(reading.total)}",),
+            (f"{_SHM}: {format_bytes(reading.total)}",),
             remedy,
         )
     elif reading.used is not None and reading.total - reading.used < _ENOUGH:
         yield Finding(
             "D670",
             Severity.WARNING,
-            f"{_SHM} has {size(reading.total - reading.used)} left of {size(reading.total)}: loader workers will "
+            f"{_SHM} has {format_bytes(reading.total - reading.used)} left of {format_bytes(reading.total)}: loader workers will "
             "soon find no room. Jobs that were killed leave their files there.",
-            (f"{_SHM}: {size(reading.used)} of {size(reading.total)} used",),
+            (f"{_SHM}: {format_bytes(reading.used)} of {format_bytes(reading.total)} used",),
             "ls -lh /dev/shm, and remove torch_* and nccl-* of jobs that no longer run.",
         )
 

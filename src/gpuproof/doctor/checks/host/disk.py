@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import size
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes
 
 _GIB = 1 << 30
 _LITTLE = 5 * _GIB
@@ -111,13 +111,13 @@ def _short(folder: Folder) -> Finding:
     if folder.files_left < _FEW_FILES:
         what = "has no inodes left"
     else:
-        what = f"has {size(folder.free)} left of {size(folder.total)}"
+        what = f"has {format_bytes(folder.free)} left of {format_bytes(folder.total)}"
     return Finding(
         "D673",
         Severity.ERROR if folder.free < _NEARLY_NOTHING // 4 or folder.files_left == 0 else Severity.WARNING,
         f"{folder.path}, for {_uses(folder)}, {what}: packages, model files and checkpoints end in `No space left on "
         "device`.",
-        (f"{folder.path}: {size(folder.free)} free of {size(folder.total)}",),
+        (f"{folder.path}: {format_bytes(folder.free)} free of {format_bytes(folder.total)}",),
         "Remove what is not needed (du -xh / | sort -h | tail), grow the volume, or move caches to a larger one with "
         "HF_HOME, TORCH_HOME and TMPDIR (on instances with local disks: /opt/dlami/nvme).",
     )
@@ -184,7 +184,11 @@ def _nearest(path: Path, root: Path) -> Path:
 
 def say(reading: Reading) -> str | None:
     """`80.0 GiB free on /`."""
-    return f"{size(reading.folders[0].free)} free on {reading.folders[0].path}" if reading.folders else None
+    return (
+        f"{format_bytes(reading.folders[0].free)} free on {reading.folders[0].path}"
+        if reading.folders
+        else None
+    )
 
 
 CHECK = Check("disk space", Layer.SURROUNDINGS, read, evaluate, say=say)

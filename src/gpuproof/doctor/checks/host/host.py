@@ -34,8 +34,3 @@ def count_list(text: str) -> int | None:
     """How many `0-3,8` names; `None` where it names none."""
     spans = re.findall(r"(\d+)(?:-(\d+))?", text)
     return sum(int(last or first) - int(first) + 1 for first, last in spans) or None
-
-
-def size(value: float) -> str:
-    """Bytes as `64 MiB` or `10.2 GiB`."""
-    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

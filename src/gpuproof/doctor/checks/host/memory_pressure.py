@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import meminfo, size
+from gpuproof.doctor.checks.host.host import meminfo
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes
 
 _THRASHING = 10.0
 """Percent of the time in which everything waited for memory."""
@@ -47,9 +48,9 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         return
     evidence = [f"all processes waited for memory {reading.stalled:g} % of the last 10 s"]
     if reading.available is not None:
-        evidence.append(f"memory available: {size(reading.available)}")
+        evidence.append(f"memory available: {format_bytes(reading.available)}")
     if reading.swap_used:
-        evidence.append(f"swap in use: {size(reading.swap_used)}")
+        evidence.append(f"swap in use: {format_bytes(reading.swap_used)}")
     yield Finding(
         "D678",
         Severity.WARNING,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
-from gpuproof.doctor.checks.host.host import size
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
+from gpuproof.util.humanize import format_bytes
 
 _FEW_FILES = 1024
 _MANY_GPUS = 4
@@ -72,9 +72,9 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D672",
             Severity.WARNING,
-            f"A process may lock {size(reading.locked)} of memory, and the EFA or InfiniBand adapter here needs its "
+            f"A process may lock {format_bytes(reading.locked)} of memory, and the EFA or InfiniBand adapter here needs its "
             "buffers locked: libfabric fails with `Cannot allocate memory`.",
-            (f"locked memory: {size(reading.locked)}",),
+            (f"locked memory: {format_bytes(reading.locked)}",),
             "ulimit -l unlimited; docker run --ulimit memlock=-1",
         )
 

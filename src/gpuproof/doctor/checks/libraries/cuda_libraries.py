@@ -13,10 +13,10 @@ from gpuproof.doctor.checks.frameworks.builds import NAMES, cpu_by_name, find_ro
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.stack_tables import table
-from gpuproof.doctor.text import listed
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import Library, read_libraries
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, Packages, cudnn_version
+from gpuproof.util.humanize import join_words
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _missing(need: Need, missing: Sequence[Library], asked: int, severity: Sever
     return Finding(
         "D302",
         severity,
-        f"{called} looks for {listed([one.name for one in missing])} and finds none: it will train on the CPU.",
+        f"{called} looks for {join_words([one.name for one in missing])} and finds none: it will train on the CPU.",
         evidence,
         f"pip install 'tensorflow[and-cuda]=={need.version}'",
     )
@@ -172,7 +172,7 @@ def _torch_without(need: Need, missing: Sequence[Library], severity: Severity) -
     return Finding(
         "D303",
         severity,
-        f"PyTorch {need.version} needs {listed(need.packages)}, and neither they nor {missing[0].name} are here: "
+        f"PyTorch {need.version} needs {join_words(need.packages)}, and neither they nor {missing[0].name} are here: "
         "`import torch` or the first use of a GPU fails.",
         tuple(f"{name}: not installed" for name in need.packages),
         f"pip install --force-reinstall 'torch=={need.version.partition('+')[0]}'",
