@@ -86,7 +86,9 @@ def gpu_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
     if total is None:
         return None
     of = (
-        _gpu_list(context.gpus) + f" with {format_bytes(total)} each" if context.gpus else f"a GPU with {format_bytes(total)}"
+        _gpu_list(context.gpus) + f" with {format_bytes(total)} each"
+        if context.gpus
+        else f"a GPU with {format_bytes(total)}"
     )
     bigger = _bigger(context, total)
     more = (
