@@ -1,9 +1,9 @@
-"""An endpoint is billed by the hour from the moment it is up until somebody deletes it, whether anybody calls it or not.
+"""An endpoint is billed by the hour from its creation until it is deleted, whether or not it receives requests.
 
-Notebooks that deploy a model, try it and end there are where forgotten endpoints come from. The rule speaks where one
-file deploys and asks for predictions, and about GPU endpoints (as a note) in scripts that only deploy. Serverless
-endpoints cost nothing when idle, asynchronous ones can scale to zero, and what Terraform and CloudFormation describe is
-meant to stay.
+Most forgotten endpoints come from notebooks that deploy a model, try it and end there. The rule reports files that
+both deploy and request predictions, and (as a note) scripts that only deploy to GPUs. Serverless endpoints cost
+nothing when idle, asynchronous ones can scale to zero, and endpoints in Terraform and CloudFormation are meant to
+stay.
 
 Bad:
 
@@ -39,7 +39,7 @@ Quiet: a serverless endpoint
     predictor = model.deploy(serverless_inference_config=ServerlessInferenceConfig())
     predictor.predict([1.0])
 
-Quiet: a script for production that deploys to a CPU
+Quiet: a production script that deploys to a CPU instance
 
     from sagemaker.pytorch import PyTorchModel
 
@@ -56,7 +56,7 @@ from gpuproof.findings import Severity
 
 rule = Rule("CO101", "endpoint-not-deleted", Severity.WARNING)
 
-_HOURS_A_MONTH = 730
+_HOURS_PER_MONTH = 730
 _DELETES = ("delete_endpoint", "delete_inference_component", "DeleteEndpoint")
 _MAY_DELETE = (
     "delete-endpoint",
@@ -92,17 +92,17 @@ def check(job: JobDefinition, project: Project) -> Hits:
             return
         severity = Severity.NOTE
     count = int(job.instance_count.number or 1)
-    hour = price * max(1, count)
+    hourly = price * max(1, count)
     yield rule.hit(
         job.where(job.instance_type),
-        f"The endpoint on `{name}` (${hour:.2f} an hour, ${hour * _HOURS_A_MONTH:,.0f} a month) is never deleted here.",
-        remedy="Call predictor.delete_endpoint() when you are done; in a script in a finally block.",
+        f"The endpoint on `{name}` (${hourly:.2f} an hour, ${hourly * _HOURS_PER_MONTH:,.0f} a month) is never deleted in this file.",
+        remedy="Call predictor.delete_endpoint() when done; in a script, in a finally block.",
         severity=severity if job.instance_type.is_known else Severity.NOTE,
     )
 
 
 def _is_created(job: JobDefinition, module: Module) -> bool:
-    """Whether the endpoint comes up in this file: by `deploy`, or by a configuration that `create_endpoint` takes."""
+    """Whether this file creates the endpoint: with `deploy`, or with a configuration passed to `create_endpoint`."""
     if job.source == "boto3":
         return bool(module.calls_of("create_endpoint"))
     return (
@@ -113,6 +113,6 @@ def _is_created(job: JobDefinition, module: Module) -> bool:
 
 
 def _may_delete(module: Module) -> bool:
-    """Whether something else may delete it: the shell, a helper, another notebook, or scaling to zero."""
+    """Whether something else may delete it: a shell command, a helper, another notebook, or scaling to zero."""
     text = module.unit.source + module.unit.raw
     return any(word in text for word in _MAY_DELETE)

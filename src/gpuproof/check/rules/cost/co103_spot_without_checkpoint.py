@@ -1,8 +1,8 @@
-"""Managed spot training takes the instance away when EC2 needs it, and then starts the script again from the beginning.
+"""Managed spot training interrupts the job when EC2 needs the instance, then restarts the script from the beginning.
 
-Without a checkpoint location nothing of the first attempt is left: a job that takes longer than the usual time between
-two interruptions may never end. SageMaker copies `/opt/ml/checkpoints` to `checkpoint_s3_uri` while the script runs, and
-back before it is started again. Short jobs lose little and are left alone.
+Without a checkpoint location all progress of the first attempt is lost: a job that takes longer than the usual time
+between two interruptions may never finish. SageMaker copies `/opt/ml/checkpoints` to `checkpoint_s3_uri` while the
+script runs, and back before it restarts. Short jobs lose little and are not reported.
 
 Bad:
 
@@ -22,7 +22,7 @@ Good:
         use_spot_instances=True, max_run=86400, max_wait=90000, checkpoint_s3_uri="s3://bucket/checkpoints",
     )
 
-Quiet: spot is switched off
+Quiet: spot is turned off
 
     from sagemaker.pytorch import PyTorch
 
@@ -74,11 +74,11 @@ def check(job: JobDefinition, project: Project) -> Hits:
         "checkpoint_s3_uri", "checkpoint_config", "CheckpointConfig"
     ):
         return
-    limit = _seconds(job)
+    limit = _time_limit(job)
     if limit is not None and limit <= _SHORT_SECONDS:
         return
     price = project.hourly_price(job.instance_type.text or "", "training") if job.instance_type.text else None
-    cost = f" and ${price:.2f} an hour of `{job.instance_type.text}` is paid again" if price else ""
+    cost = f" and ${price:.2f} an hour of `{job.instance_type.text}` is paid for again" if price else ""
     key = (
         "CheckpointConfig"
         if job.source == "boto3"
@@ -88,17 +88,17 @@ def check(job: JobDefinition, project: Project) -> Hits:
     )
     yield rule.hit(
         job.where(spot),
-        f"Spot without a checkpoint location: after an interruption training begins again from nothing{cost}.",
-        remedy=f"Pass {key}, save to /opt/ml/checkpoints, and load from there at the start.",
+        f"Spot training without a checkpoint location: after an interruption, training restarts from scratch{cost}.",
+        remedy=f"Pass {key}, save to /opt/ml/checkpoints, and load from there at startup.",
         severity=rule.severity if spot.is_known else lowered(rule.severity),
     )
 
 
-def _seconds(job: JobDefinition) -> float | None:
-    """The job's time limit in seconds, as far as it is written."""
+def _time_limit(job: JobDefinition) -> float | None:
+    """The job's time limit in seconds; None if it is not specified."""
     condition = job.argument("StoppingCondition")
-    written: tuple[Value, ...] = (
+    values: tuple[Value, ...] = (
         *(job.argument("max_run"), job.argument("train_max_run")),
         *(condition.at("MaxRuntimeInSeconds"), job.argument("max_runtime_in_seconds")),
     )
-    return next((value.number for value in written if value.number is not None), None)
+    return next((value.number for value in values if value.number is not None), None)

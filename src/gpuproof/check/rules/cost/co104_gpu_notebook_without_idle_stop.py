@@ -1,7 +1,7 @@
-"""A GPU notebook instance without a lifecycle configuration runs, and is billed, until somebody remembers to stop it.
+"""A GPU notebook instance without a lifecycle configuration runs, and is billed, until it is stopped by hand.
 
-Nights and weekends are three quarters of a week. A lifecycle configuration that stops an idle instance is a script that
-AWS publishes among its lifecycle samples.
+Nights and weekends make up three quarters of a week. AWS publishes a lifecycle configuration that stops idle
+instances among its lifecycle samples.
 
 Bad:
 
@@ -36,7 +36,7 @@ Quiet: no GPU
         NotebookInstanceName="lab", InstanceType="ml.t3.medium", RoleArn="r"
     )
 
-Quiet: the arguments may carry it
+Quiet: the arguments may contain it
 
     import boto3
 
@@ -65,7 +65,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     cost = f" (${price:.2f} an hour, ${price * 730:,.0f} a month)" if price else ""
     yield rule.hit(
         job.where(job.instance_type),
-        f"Nothing stops the notebook instance on `{name}`{cost} when it is idle.",
-        remedy="Give it a lifecycle configuration that stops an idle instance.",
+        f"The notebook instance on `{name}`{cost} is not stopped when it is idle.",
+        remedy="Add a lifecycle configuration that stops the instance when it is idle.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )

@@ -1,8 +1,9 @@
-"""The instance has a GPU, and what runs on it cannot use one.
+"""The instance has a GPU, but the job cannot use one.
 
-SageMaker's scikit-learn containers are built for CPUs alone: the SDK refuses a GPU type for `SKLearn` with "Unsupported
-processor: gpu". XGBoost trains on the CPU unless it is told `device="cuda"` or `tree_method="gpu_hist"`, and a script of
-pandas and scikit-learn leaves the GPU idle in any container, at several times the price of a CPU instance.
+SageMaker's scikit-learn containers are built for CPUs only: the SDK rejects a GPU type for `SKLearn` with
+"Unsupported processor: gpu". XGBoost trains on the CPU unless `device="cuda"` or `tree_method="gpu_hist"` is set, and
+a script that only uses pandas and scikit-learn leaves the GPU idle in any container, at several times the price of a
+CPU instance.
 
 Bad:
 
@@ -38,7 +39,7 @@ Quiet: XGBoost on the GPU
         hyperparameters={"tree_method": "gpu_hist"},
     )
 
-Quiet: cuDF works on the GPU
+Quiet: cuDF uses the GPU
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -114,13 +115,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_type),
         f"{what} does not use {gpus} of `{instance.name}`{cost}.",
-        remedy="Take a CPU instance, such as ml.m5.xlarge.",
+        remedy="Use a CPU instance such as ml.m5.xlarge.",
         severity=severity if job.instance_type.is_known else lowered(severity),
     )
 
 
 def _is_cpu_xgboost(job: JobDefinition) -> bool:
-    """Whether neither the hyperparameters nor the script can have asked for the GPU."""
+    """Whether neither the hyperparameters nor the script can enable the GPU."""
     if job.kind != "training" or job.hyperparameters.is_unknown or job.script is None:
         return False
     entries = job.hyperparameters.entries

@@ -1,9 +1,10 @@
-"""The instance has several GPUs, the script uses one, and nothing starts it once for each: the others are billed idle.
+"""The instance has several GPUs but the script uses one, and no launcher starts a process per GPU: the rest are
+billed idle.
 
-PyTorch and TensorFlow both use a single GPU unless the script, or whatever launches it, says otherwise. The finding
-needs the whole picture: what the job's instance has, whether the job's `distribution` starts several processes, and
-whether anything that the script imports from its own project spreads work over GPUs. It stays silent where the script
-imports a library that might (Accelerate, Lightning, the Hugging Face Trainer, Ray, or one that it does not know).
+PyTorch and TensorFlow both use a single GPU unless the script or its launcher says otherwise. The rule considers the
+job's instance, whether its `distribution` starts several processes, and whether anything that the script imports from
+its own project distributes work over GPUs. It does not report scripts that import a library that might do so
+(Accelerate, Lightning, the Hugging Face Trainer, Ray, or an unknown one).
 
 Bad:
 
@@ -24,7 +25,7 @@ Bad:
         loss = model(x.to(device)).sum()
         loss.backward()
 
-Good: one process for each GPU
+Good: one process per GPU
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -68,7 +69,7 @@ Quiet: MirroredStrategy uses every GPU
         model.compile()
     model.fit([])
 
-Quiet: the Trainer of transformers takes all GPUs that it finds
+Quiet: the Trainer of transformers uses all GPUs
 
     # file: launch.py
     from sagemaker.huggingface import HuggingFace
@@ -101,7 +102,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if not _launches_once(job) or not trains_by_hand(job.script):
         return
-    # A script that leaves even one GPU alone is PT101's to find.
+    # A script that uses no GPU at all is reported by PT101.
     if job.script.imports("torch") and not touches_device(job.script):
         return
     if distributes(job.script) or unseen_imports(job.script):
@@ -120,7 +121,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 
 def _launches_once(job: JobDefinition) -> bool:
-    """Whether certainly nothing but one process is started on each host."""
+    """Whether certainly only one process is started on each host."""
     if job.distribution.is_absent:
         return True
     return job.distribution.is_known and (job.distribution.value is None or not job.distribution.parts)
@@ -135,11 +136,11 @@ def _remedy(job: JobDefinition, project: Project, name: str) -> str:
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
     price = project.hourly_price(one, "training") if one else None
-    smaller = f"take {one}{f' (${price:.2f} an hour)' if price else ''}, or " if one else ""
+    smaller = f"use {one}{f' (${price:.2f} an hour)' if price else ''}, or " if one else ""
     launcher = (
         "train under tf.distribute.MirroredStrategy()"
         if job.script is not None and job.script.imports("tensorflow", "keras")
-        else 'start one process for each GPU with distribution={"torch_distributed": {"enabled": True}} and wrap the '
+        else 'start one process per GPU with distribution={"torch_distributed": {"enabled": True}} and wrap the '
         "model in DistributedDataParallel"
     )
     text = f"{smaller}{launcher}."

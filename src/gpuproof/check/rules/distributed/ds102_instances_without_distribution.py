@@ -1,8 +1,8 @@
-"""The job has several instances, and neither it nor its script makes them work together.
+"""The job has several instances, but neither the job nor its script connects them.
 
-Each host then runs the same training on its own, from start to end, and the models overwrite each other in S3: the time
-is that of one host, the bill that of all. The rule is silent where the data is split between the hosts
-(`ShardedByS3Key`), where the script asks for its hosts, and where a library may spread the work.
+Each host then runs the same training from start to end, and the models overwrite each other in S3: the job takes as
+long as on one host and costs as much as all of them. The rule does not report jobs that split their data between the
+hosts (`ShardedByS3Key`), scripts that read the list of hosts, and libraries that may distribute the work.
 
 Bad:
 
@@ -36,7 +36,7 @@ Good:
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
-Quiet: the script makes its own process group
+Quiet: the script creates its own process group
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -54,7 +54,7 @@ Quiet: the script makes its own process group
     for x in torch.utils.data.DataLoader([]):
         model(x.cuda()).sum().backward()
 
-Quiet: each host has its share of the data
+Quiet: each host gets a share of the data
 
     # file: launch.py
     from sagemaker.inputs import TrainingInput
@@ -83,9 +83,7 @@ from gpuproof.findings import Severity
 
 rule = Rule("DS102", "instances-without-distribution", Severity.ERROR, when="link")
 
-_KNOWS_ITS_HOSTS = re.compile(
-    r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resourceconfig|resourceConfig|current_host"
-)
+_READS_HOSTS = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resourceconfig|resourceConfig|current_host")
 
 
 @rule.job
@@ -95,17 +93,17 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
         return
-    if not trains_by_hand(script) or distributes(script) or mentions(script, _KNOWS_ITS_HOSTS):
+    if not trains_by_hand(script) or distributes(script) or mentions(script, _READS_HOSTS):
         return
     if unseen_imports(script) or (job.module is not None and job.module.mentions("ShardedByS3Key")):
         return
     name = job.instance_type.text
     price = project.hourly_price(name, "training") if name else None
-    cost = f", ${price * (count - 1):.2f} of ${price * count:.2f} an hour for nothing" if price else ""
+    cost = f", ${price * (count - 1):.2f} of ${price * count:.2f} an hour wasted" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
-        f"{count} instances each run all of `{job.script_title}` on their own: nothing makes them one training{cost}.",
-        remedy="Take instance_count=1, or start one process group over the hosts with distribution="
+        f"{count} instances each run all of `{job.script_title}` independently{cost}.",
+        remedy="Use instance_count=1, or start one process group across the hosts with distribution="
         + (
             '{"multi_worker_mirrored_strategy": {"enabled": True}} and MultiWorkerMirroredStrategy.'
             if script.imports("tensorflow", "keras")

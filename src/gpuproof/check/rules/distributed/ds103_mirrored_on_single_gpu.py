@@ -1,7 +1,7 @@
-"""`MirroredStrategy` on an instance with one GPU makes one replica: it changes nothing but the start.
+"""`MirroredStrategy` creates a single replica on an instance with one GPU, so it has no effect except a slower start.
 
-That is harmless, and often a sign that a larger instance was meant. The rule speaks where every job that runs the
-script has a single GPU.
+This is harmless, but may mean that a larger instance was intended. The rule reports scripts whose jobs all have a
+single GPU.
 
 Bad:
 
@@ -25,13 +25,13 @@ Good:
 
     strategy = tf.distribute.MirroredStrategy()
 
-Quiet: no job says where it runs
+Quiet: no job defines the instance
 
     import tensorflow as tf
 
     strategy = tf.distribute.MirroredStrategy()
 
-Quiet: only where there are several GPUs
+Quiet: only if there are several GPUs
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -66,7 +66,7 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`{jobs[0].instance_type.text}` has one GPU: MirroredStrategy makes one replica there "
+            f"`{jobs[0].instance_type.text}` has one GPU: MirroredStrategy creates a single replica "
             f"({jobs[0].title}).",
-            remedy="Drop the strategy, or take an instance with several GPUs.",
+            remedy="Remove the strategy, or use an instance with several GPUs.",
         )

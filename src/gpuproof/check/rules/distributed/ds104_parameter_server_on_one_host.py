@@ -1,9 +1,9 @@
-"""A parameter server on one host is not started: TensorFlow's container ignores the setting with a single instance.
+"""TensorFlow's container does not start a parameter server on a single instance: the setting is ignored.
 
-The training toolkit starts parameter servers only where it has more than one host. With one, `distribution` changes
-nothing about the training, and the SDK turns the debugger hook off on top. It does not make several GPUs of one host
-work together either; that is what `tf.distribute.MirroredStrategy` in the script is for.
-Source: sagemaker-tensorflow-training, `training.py`, which asks for more than one host.
+The training toolkit only starts parameter servers if there is more than one host. On one host, `distribution` does
+not change the training, and the SDK also turns the debugger hook off. It does not distribute work over several GPUs
+of one host either; for that, use `tf.distribute.MirroredStrategy` in the script.
+Source: sagemaker-tensorflow-training, `training.py`, which requires more than one host.
 
 Bad:
 
@@ -42,7 +42,7 @@ Quiet: turned off
         instance_count=1, instance_type="ml.g5.xlarge", distribution={"parameter_server": {"enabled": False}},
     )
 
-Quiet: how many hosts there are is decided elsewhere
+Quiet: the number of hosts is defined elsewhere
 
     import sys
     from sagemaker.tensorflow import TensorFlow
@@ -71,13 +71,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if launchers(job) != ("parameter_server",):
         return
     sure = job.instance_count.is_known
-    # A hyperparameter tuner or a later line may still raise the count where it is only a default.
+    # If the count is only a default, a hyperparameter tuner or a later line may still raise it.
     edit = drop_keyword(job.call, "distribution") if job.call is not None and sure else None
     gpus = project.gpus(job)
-    instead = " for its GPUs, train under tf.distribute.MirroredStrategy()" if gpus and gpus > 1 else ""
+    instead = " to use its GPUs, train under tf.distribute.MirroredStrategy()" if gpus and gpus > 1 else ""
     yield rule.hit(
         job.where(job.distribution),
-        "The container starts no parameter server on one instance: this `distribution` does nothing.",
+        "The container starts no parameter server on a single instance: this `distribution` has no effect.",
         remedy=f"Remove it{';' + instead if instead else ''}.",
         severity=rule.severity if sure else lowered(rule.severity),
         fix=Fix("Remove distribution", (edit,), safe=True) if edit is not None else None,

@@ -1,8 +1,8 @@
-"""SageMaker's data parallel library runs on a few instance types only, and the SDK does not refuse the others.
+"""SageMaker's data parallel library supports only a few instance types, and the SDK does not reject the others.
 
-The list is that of SDK 2.257.7 (`fw_utils.SM_DATAPARALLEL_SUPPORTED_INSTANCE_TYPES`). On another type the library fails
-when the script imports or starts it, after the instances have been started and are paid for. PyTorch's own launcher
-runs everywhere. A type that is newer than the list is a warning.
+The list is that of SDK 2.257.7 (`fw_utils.SM_DATAPARALLEL_SUPPORTED_INSTANCE_TYPES`). On another type the library
+fails when the script imports or starts it, after the instances have started and are billed. PyTorch's own launcher
+works on every type. A type newer than the list is a warning.
 
 Bad:
 
@@ -23,7 +23,7 @@ Good:
         instance_count=2, instance_type="ml.g4dn.12xlarge", distribution={"torch_distributed": {"enabled": True}},
     )
 
-Quiet: a type of the list
+Quiet: a type in the list
 
     from sagemaker.pytorch import PyTorch
 
@@ -66,7 +66,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if instance is None or instance.name in supported:
         return
     gpu = project.catalogue.gpu(instance.gpu_model) if instance.gpu_model else None
-    # Releases of the library after the SDK's list may serve later types of the P family.
+    # Later releases of the library may support newer types of the P family.
     is_newer = gpu is not None and (gpu.compute_capability or (0, 0)) >= (9, 0)
     sure = job.instance_type.is_known and not is_newer
     yield rule.hit(

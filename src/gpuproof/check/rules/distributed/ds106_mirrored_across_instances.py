@@ -1,7 +1,8 @@
-"""`MirroredStrategy` knows one host: on several, each trains a model of its own.
+"""`MirroredStrategy` works within one host: on several hosts, each trains its own model.
 
-It spreads a step over the GPUs of one machine. For several machines TensorFlow has `MultiWorkerMirroredStrategy`, which
-needs `TF_CONFIG`; SageMaker's SDK sets it with `distribution={"multi_worker_mirrored_strategy": {"enabled": True}}`.
+It distributes a step over the GPUs of one machine. For several machines TensorFlow has `MultiWorkerMirroredStrategy`,
+which requires `TF_CONFIG`; SageMaker's SDK sets it with `distribution={"multi_worker_mirrored_strategy": {"enabled":
+True}}`.
 Source: https://www.tensorflow.org/guide/distributed_training.
 
 Bad:
@@ -51,7 +52,7 @@ Quiet: one host
     with tf.distribute.MirroredStrategy().scope():
         model = tf.keras.Sequential()
 
-Quiet: the script chooses by the number of hosts
+Quiet: the script depends on the number of hosts
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -99,7 +100,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = job.instance_type.text
     price = project.hourly_price(name, "training") if name else None
-    cost = f", ${price * count:.2f} an hour in all" if price else ""
+    cost = f", ${price * count:.2f} an hour in total" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"MirroredStrategy in `{job.script_title}` works within one host: {count} instances train {count} models{cost}.",

@@ -1,8 +1,8 @@
-"""The processes form a group, and each of them reads the whole data set: an epoch takes as long as with one GPU.
+"""The processes form a group, but each of them reads the whole dataset: an epoch takes as long as with one GPU.
 
-`DataLoader(shuffle=True)` knows nothing of ranks. Without a `DistributedSampler`, or some other way to give each rank
-its share, every process goes through everything, and all but one of the GPUs repeat work. The rule is silent where
-anything in the script splits the data by rank.
+`DataLoader(shuffle=True)` is not aware of ranks. Without a `DistributedSampler`, or another way to give each rank its
+share, every process reads everything, and all GPUs but one repeat work. The rule does not report scripts in which
+anything splits the data by rank.
 
 Bad:
 
@@ -35,7 +35,7 @@ Good:
     for (x,) in loader:
         model(x.cuda()).sum().backward()
 
-Quiet: the data set itself takes every n-th sample
+Quiet: the dataset itself selects every n-th sample
 
     import torch
     import torch.distributed as dist
@@ -76,7 +76,7 @@ _SPLITS = re.compile(
     r"|split_dataset_by_node|range\([^)]*rank|\[\s*rank\s*::|StatefulDataLoader"
     r"|BatchSampler|rank\s*\*|seed\s*\+\s*\w*rank|\brpc\b|\bpipeline|tensor_parallel|DTensor"
 )
-"""Texts of which one anywhere means that the ranks may well see different data."""
+"""If any of these texts occurs, the ranks may read different data."""
 
 _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 
@@ -104,9 +104,9 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            "Every rank reads the whole data set: the process group is made, and this DataLoader has no "
+            "Every rank reads the whole dataset: the script creates a process group, but this DataLoader has no "
             "DistributedSampler.",
-            remedy="Say sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
+            remedy="Use sampler = DistributedSampler(dataset), DataLoader(dataset, sampler=sampler, ...) without "
             "shuffle=True, and sampler.set_epoch(epoch) before each epoch.",
         )
         return

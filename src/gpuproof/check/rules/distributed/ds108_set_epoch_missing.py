@@ -1,7 +1,7 @@
-"""A DistributedSampler shuffles by seed and epoch, and nobody tells it the epoch: each one has the same order.
+"""A DistributedSampler shuffles by seed and epoch; without `set_epoch` every epoch has the same order.
 
-Without `set_epoch(epoch)` the sampler stays at epoch 0, so every epoch goes through the data in one and the same order,
-and each rank sees the same share of it for ever.
+Without `set_epoch(epoch)` the sampler stays at epoch 0, so every epoch reads the data in the same order, and each
+rank always sees the same share.
 Source: https://docs.pytorch.org/docs/stable/data.html, `DistributedSampler`.
 
 Bad:
@@ -59,7 +59,7 @@ Quiet: this sampler does not shuffle
         for x in DataLoader(data, sampler=sampler):
             model(x).sum().backward()
 
-Quiet: one epoch has one order
+Quiet: a single epoch
 
     import torch
     from torch.utils.data import DataLoader, DistributedSampler
@@ -120,15 +120,15 @@ def check(module: Module, _: Project) -> Hits:
         edit = insert_line(module, loop.body[0], f"{name}.set_epoch({epoch})") if same and plain else None
         yield rule.hit(
             call.span,
-            "Nothing calls set_epoch(): every epoch goes through the data in the same order.",
-            remedy=f"Begin each epoch with {name if name else 'loader.sampler'}.set_epoch({epoch}).",
+            "set_epoch() is never called: every epoch reads the data in the same order.",
+            remedy=f"Start each epoch with {name if name else 'loader.sampler'}.set_epoch({epoch}).",
             fix=Fix(f"Call {name}.set_epoch({epoch})", (edit,)) if edit is not None else None,
         )
         return
 
 
 def _is_epochs(module: Module, loop: ast.For) -> bool:
-    """Whether a loop goes through epochs, more than one of them as far as anybody knows."""
+    """Whether a loop iterates over epochs, and not certainly over a single one."""
     target = module.text(loop.target).lower()
     call = module.call(loop.iter)
     if "epoch" not in target or call is None or call.method not in ("range", "trange"):

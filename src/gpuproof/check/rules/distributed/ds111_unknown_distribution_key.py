@@ -1,7 +1,7 @@
-"""The SDK does not know this key of `distribution`, drops it without a word, and starts nothing.
+"""The SDK silently ignores unknown keys of `distribution` and starts nothing.
 
-Tried with SDK 2.257.7: `{"pytorchfsdp": ...}` becomes an empty configuration. The job runs, one process on each host,
-and the other GPUs are billed and idle. FSDP, DDP and DeepSpeed all start with `torch_distributed`.
+Tested with SDK 2.257.7: `{"pytorchfsdp": ...}` becomes an empty configuration. The job runs with one process per
+host, and the other GPUs are billed idle. FSDP, DDP and DeepSpeed are all started with `torch_distributed`.
 
 Bad:
 
@@ -23,7 +23,7 @@ Good:
         distribution={"torch_distributed": {"enabled": True}},
     )
 
-Quiet: the mapping comes from elsewhere
+Quiet: the mapping is defined elsewhere
 
     import json
     from sagemaker.pytorch import PyTorch
@@ -33,7 +33,7 @@ Quiet: the mapping comes from elsewhere
         instance_count=1, instance_type="ml.p4d.24xlarge", distribution=json.load(open("distribution.json")),
     )
 
-Quiet: options of a known key
+Quiet: options of a valid key
 
     from sagemaker.pytorch import PyTorch
 
@@ -74,14 +74,14 @@ def check(job: JobDefinition, _: Project) -> Hits:
         better = close[0] if close else _LIKELY.get(str(job.framework), "torch_distributed")
         yield rule.hit(
             job.where(value, job.distribution),
-            f'The SDK drops the `distribution` key "{key}" silently: it starts nothing.',
-            remedy=f'Write {{"{better}": {{"enabled": True}}}}; {parts[-1]} knows {", ".join(known)}.',
+            f'The SDK silently ignores the `distribution` key "{key}" and starts nothing.',
+            remedy=f'Write {{"{better}": {{"enabled": True}}}}; valid keys of {parts[-1]}: {", ".join(known)}.',
         )
 
 
 @cache
 def _keys() -> dict[tuple[str, str], tuple[str, ...]]:
-    """The keys that each class of the SDK knows, by package and class."""
+    """The valid keys of each SDK class, by package and class."""
     path = Path(__file__).parents[2] / "data" / "distribution.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))

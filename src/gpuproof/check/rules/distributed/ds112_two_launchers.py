@@ -1,7 +1,7 @@
-"""Two launchers are turned on, and the SDK takes the first that it looks for: `pytorchddp` before `torch_distributed`.
+"""Two launchers are enabled, but the SDK only uses one: `pytorchddp` takes precedence over `torch_distributed`.
 
-The other one's settings have no effect, which nothing tells.
-Source: SDK 2.257.7, `PyTorch._pytorch_distribution_configuration`, which asks for one key after the other.
+The settings of the other launcher are silently ignored.
+Source: SDK 2.257.7, `PyTorch._pytorch_distribution_configuration`, which checks one key after the other.
 
 Bad:
 
@@ -32,7 +32,7 @@ Quiet: one of them is off
         distribution={"pytorchddp": {"enabled": False}, "torch_distributed": {"enabled": True}},
     )
 
-Quiet: the model parallel library starts with MPI
+Quiet: the model parallel library is started by MPI
 
     from sagemaker.pytorch import PyTorch
 
@@ -59,6 +59,6 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     yield rule.hit(
         job.where(job.distribution),
-        "`pytorchddp` and `torch_distributed` are both turned on: the SDK uses `pytorchddp` and ignores the other.",
-        remedy="Keep torch_distributed alone, which starts torchrun.",
+        "`pytorchddp` and `torch_distributed` are both enabled: the SDK uses `pytorchddp` and ignores the other.",
+        remedy="Keep only torch_distributed, which starts torchrun.",
     )

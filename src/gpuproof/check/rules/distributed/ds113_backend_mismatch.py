@@ -1,7 +1,7 @@
-"""The backend does not suit the job's hardware: gloo carries GPU gradients through the host, nccl needs GPUs.
+"""The backend does not match the job's hardware: Gloo copies GPU gradients through the host, NCCL requires GPUs.
 
-PyTorch's advice is NCCL for GPUs and Gloo for CPUs. On GPUs, Gloo copies every gradient to the host and back, and many
-GPUs wait for the network; on a CPU instance NCCL fails at the start.
+PyTorch recommends NCCL for GPUs and Gloo for CPUs. On GPUs, Gloo copies every gradient to the host and back; on a CPU
+instance, NCCL fails at the start.
 Source: https://docs.pytorch.org/docs/stable/distributed.html, "Which backend to use?".
 
 Bad:
@@ -61,7 +61,7 @@ Quiet: Gloo on CPUs
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
 
-Quiet: Gloo for what lies on the host, beside NCCL
+Quiet: Gloo for host tensors in addition to NCCL
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -99,16 +99,16 @@ def check(module: Module, project: Project) -> Hits:
     name = jobs[0].instance_type.text
     if backend.text == "gloo" and all(gpus) and module.mentions("cuda"):
         other = "nccl"
-        message = f"gloo carries the gradients of `{name}`'s GPUs through the host's memory"
+        message = f"gloo copies the gradients of `{name}`'s GPUs through host memory"
     elif backend.text == "nccl" and not any(gpus):
         other = "gloo"
-        message = f"nccl needs GPUs, and `{name}` has none"
+        message = f"nccl requires GPUs, but `{name}` has none"
     else:
         return
     edits = replace_text(backend, str(backend.text), other)
     yield rule.hit(
         starts[0].span,
         f"{message} ({jobs[0].title}).",
-        remedy=f'Say init_process_group("{other}").',
+        remedy=f'Use init_process_group("{other}").',
         fix=Fix(f"Use {other}", edits, safe=True) if edits else None,
     )

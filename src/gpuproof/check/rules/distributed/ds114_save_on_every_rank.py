@@ -1,8 +1,9 @@
-"""Every process writes the same file: they overwrite each other, and a reader may find it half written.
+"""Every process writes the same file: they overwrite each other, and a reader may find it incomplete.
 
 With several processes on one host, `torch.save` to one path runs in each of them at the same time. DDP keeps the
-copies equal, so one of them is enough. The rule follows the calls within the file, and speaks only where nothing on the
-way asks for a rank; where one process runs on each host, every host has a disk of its own, and it is silent.
+model copies equal, so saving one of them is sufficient. The rule follows the calls within the file and only reports a
+save if nothing on the way checks the rank. It does not report jobs with one process per host, as every host has its
+own disk.
 
 Bad:
 
@@ -31,7 +32,7 @@ Good:
     if dist.get_rank() == 0:
         torch.save(model.module.state_dict(), "/opt/ml/model/model.pth")
 
-Quiet: each rank has a file of its own
+Quiet: each rank has its own file
 
     import os
     import torch
@@ -43,7 +44,7 @@ Quiet: each rank has a file of its own
     model = DistributedDataParallel(torch.nn.Linear(8, 1).to(local_rank))
     torch.save(model.state_dict(), f"/opt/ml/checkpoints/model-{local_rank}.pth")
 
-Quiet: the caller asks for the rank
+Quiet: the caller checks the rank
 
     import os
     import torch
@@ -111,8 +112,8 @@ def check(module: Module, project: Project) -> Hits:
         if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
             yield rule.hit(
                 call.span,
-                "Every rank writes this file: nothing on the way here asks for the rank.",
-                remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it where others read the file.",
+                "Every rank writes this file: nothing on the way here checks the rank.",
+                remedy="Put it under if dist.get_rank() == 0:, and dist.barrier() after it if other ranks read the file.",
             )
 
 

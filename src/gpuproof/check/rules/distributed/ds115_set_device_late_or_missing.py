@@ -1,8 +1,9 @@
-"""The model goes to plain `cuda`, which is GPU 0, in every process of the host: one GPU does all the work.
+"""Every process of the host moves its model to plain `cuda`, which is GPU 0: one GPU does all the work.
 
-`"cuda"` means the current device, which is 0 until `torch.cuda.set_device(local_rank)` says otherwise. If that comes
-after the model was moved, or never, all processes share the first GPU: its memory runs out, or NCCL reports "Duplicate
-GPU detected". The rule is silent where one process runs on each host, or where anything names a device by its index.
+`"cuda"` is the current device, which is 0 until `torch.cuda.set_device(local_rank)` changes it. If the model is moved
+before that call, or without it, all processes share the first GPU: its memory runs out, or NCCL reports "Duplicate
+GPU detected". The rule does not report jobs with one process per host, and scripts that refer to a device by its
+index.
 
 Bad: too late
 
@@ -104,14 +105,14 @@ def check(module: Module, project: Project) -> Hits:
                 line = module.unit.place(late.node.lineno, 1)[1]
                 yield rule.hit(
                     move.span,
-                    f"The model is on GPU 0 in every process: torch.cuda.set_device() comes only at line {line}.",
+                    f"The model is on GPU 0 in every process: torch.cuda.set_device() is only called in line {line}.",
                     remedy='Call torch.cuda.set_device(local_rank) before anything is moved to "cuda".',
                 )
                 return
         elif not settings and not mentions(module, _INDEXED):
             yield rule.hit(
                 move.span,
-                "The model is on GPU 0 in every process: nothing calls torch.cuda.set_device().",
+                "The model is on GPU 0 in every process: torch.cuda.set_device() is never called.",
                 remedy='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is moved to "cuda".',
             )
             return
@@ -137,7 +138,7 @@ def _is_plain_cuda(module: Module, node: ast.expr | None) -> bool:
 
 
 def _comes_after(module: Module, late: Call, early: Call) -> bool:
-    """Whether the one certainly runs after the other: in one block, or after the block that the other is in."""
+    """Whether `late` certainly runs after `early`: in the same block, or after the block of `early`."""
     statement = module.tree.statement(late.node)
     block = _block(module, statement)
     before = block[: block.index(statement)] if statement in block else []

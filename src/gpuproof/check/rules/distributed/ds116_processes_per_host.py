@@ -1,7 +1,7 @@
-"""MPI starts another number of processes on each host than it has GPUs.
+"""The number of MPI processes per host differs from the number of GPUs.
 
-Fewer leave GPUs idle and billed; more put two processes on one GPU, which share its memory, and NCCL refuses a GPU that
-it sees twice. One process for each GPU is what Horovod and SageMaker's libraries expect.
+Fewer processes leave GPUs idle and billed; more processes share a GPU and its memory, and NCCL rejects a GPU that is
+used twice. Horovod and SageMaker's libraries expect one process per GPU.
 
 Bad:
 
@@ -33,7 +33,7 @@ Good:
         distribution={"mpi": {"enabled": True, "processes_per_host": 4}},
     )
 
-Quiet: ranks on CPUs may be as many as one likes
+Quiet: any number of ranks on CPUs
 
     from sagemaker.tensorflow import TensorFlow
 
@@ -69,19 +69,21 @@ rule = Rule("DS116", "processes-per-host", Severity.WARNING)
 def check(job: JobDefinition, project: Project) -> Hits:
     if job.source != "sagemaker-v2" or "mpi" not in (launchers(job) or ()):
         return
-    written = part(job, "mpi", "processes_per_host")
-    instance, number = project.instance(job.instance_type), written.number
+    setting = part(job, "mpi", "processes_per_host")
+    instance, number = project.instance(job.instance_type), setting.number
     if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
         return
     gpus = pluralize(instance.gpu_count, "GPU")
     idle = instance.gpu_count - int(number)
-    what = f"{idle} are idle" if idle > 0 else "several processes share one"
-    edits = replace_text(written, str(number), str(instance.gpu_count))
-    sure = written.is_known and job.instance_type.is_known
+    what = f"{idle} are idle" if idle > 0 else "several processes share a GPU"
+    edits = replace_text(setting, str(number), str(instance.gpu_count))
+    sure = setting.is_known and job.instance_type.is_known
     yield rule.hit(
-        job.where(written, job.distribution),
+        job.where(setting, job.distribution),
         f"MPI starts {number} processes on each `{instance.name}`, which has {gpus}: {what}.",
         remedy=f'Write "processes_per_host": {instance.gpu_count}.',
         severity=rule.severity if sure else lowered(rule.severity),
-        fix=Fix(f"Start {instance.gpu_count}", edits, safe=True) if edits and sure else None,
+        fix=Fix(f"Start {instance.gpu_count} processes per host", edits, safe=True)
+        if edits and sure
+        else None,
     )

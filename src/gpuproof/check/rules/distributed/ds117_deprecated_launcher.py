@@ -1,7 +1,9 @@
-"""`torch.distributed.launch` is deprecated, and torchrun does not pass `--local_rank`: it sets LOCAL_RANK.
+"""`torch.distributed.launch` is deprecated, and its successor torchrun sets LOCAL_RANK instead of passing
+`--local_rank`.
 
-torchrun came with PyTorch 1.10. A script that only knows the argument has rank 0 in every process under torchrun, and
-so does each process on a host take GPU 0; since 2.0 the old launcher writes `--local-rank`, which such a script refuses.
+torchrun was introduced in PyTorch 1.10. Under torchrun, a script that only reads the argument has local rank 0 in
+every process, so all processes of a host use GPU 0. Since 2.0 the old launcher passes `--local-rank`, which such a
+script rejects.
 Source: https://docs.pytorch.org/docs/stable/elastic/run.html, "Transitioning from torch.distributed.launch".
 
 Bad:
@@ -30,7 +32,7 @@ Good:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl")
 
-Quiet: both ways
+Quiet: both are supported
 
     import argparse
     import os
@@ -81,7 +83,7 @@ def check(module: Module, project: Project) -> Hits:
             yield rule.hit(
                 call.span,
                 "torch.distributed.launch is deprecated.",
-                remedy="Start torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
+                remedy="Use torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
             )
     if module.mentions("LOCAL_RANK") or not group_starts(module) or leaves_it_to_a_library(module):
         return
@@ -90,8 +92,8 @@ def check(module: Module, project: Project) -> Hits:
         if flags & {"--local_rank", "--local-rank"}:
             yield rule.hit(
                 call.span,
-                "torchrun does not pass this argument: under it, every process has the default as its local rank.",
-                remedy='Read int(os.environ["LOCAL_RANK"]).',
+                "torchrun does not pass this argument: every process gets the default as its local rank.",
+                remedy='Use int(os.environ["LOCAL_RANK"]).',
             )
 
 

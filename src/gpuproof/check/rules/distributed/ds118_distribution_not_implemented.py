@@ -1,8 +1,8 @@
-"""The job turns on a way to distribute, and its script has nothing that takes part in it.
+"""The job enables distributed training, but its script does not take part in it.
 
-`distribution` starts processes and sets variables such as `TF_CONFIG` or `RANK`; it does not change a script. A plain
-Keras `fit()` beside a parameter server, or a PyTorch loop without DistributedDataParallel under torchrun, trains one
-model in each process, all the same and none the wiser.
+`distribution` starts processes and sets variables such as `TF_CONFIG` or `RANK`; it does not change the script. A
+plain Keras `fit()` with a parameter server, or a PyTorch loop without DistributedDataParallel under torchrun, trains
+an independent copy of the model in each process.
 
 Bad:
 
@@ -56,7 +56,7 @@ Good:
         model.compile(loss="mse")
     model.fit([], [])
 
-Quiet: estimators of TensorFlow 1 do use the parameter server
+Quiet: TensorFlow 1 estimators use the parameter server
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -72,7 +72,7 @@ Quiet: estimators of TensorFlow 1 do use the parameter server
     model.fit([], [])
     tf.estimator.train_and_evaluate(model, None, None)
 
-Quiet: Accelerate takes part in what torchrun starts
+Quiet: Accelerate uses the processes that torchrun starts
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -136,7 +136,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     )
     yield rule.hit(
         job.where(job.distribution),
-        f"`{kind}` starts processes on {where}, and `{job.script_title}` has nothing that joins them: each trains its "
+        f"`{kind}` starts processes on {where}, but `{job.script_title}` does not connect them: each trains its "
         "own copy.",
         remedy=f"Use {instead}, or one instance with one GPU and no `distribution`.",
     )

@@ -1,8 +1,8 @@
-"""The processes form a group, and nothing ever exchanges gradients: each trains a model of its own.
+"""The processes form a group but never exchange gradients: each trains its own model.
 
-`init_process_group` only lets the processes talk. Unless the model is wrapped in DistributedDataParallel or FSDP, or
-the script reduces gradients by hand, the copies drift apart, and what is saved is what one of them learned from its
-share. `DataParallel` does not help: it works within one process.
+`init_process_group` only enables communication. Unless the model is wrapped in DistributedDataParallel or FSDP, or
+the script reduces gradients by hand, the copies diverge, and the saved model has only learned from the data of one
+process. `DataParallel` does not help: it works within one process.
 
 Bad:
 
@@ -73,7 +73,7 @@ _SHARES = re.compile(
     r"|pipelin|LocalSGD|isend|irecv|dist\.send|dist\.recv|\.gather\(|Distributed\w*Optimizer|parameter_server|_spawn"
     r"|Parallel\w*\(model|hook|process_group\s*="
 )
-"""Texts of which one anywhere means that the ranks may exchange what they learn."""
+"""If any of these texts occurs, the ranks may exchange gradients or weights."""
 
 
 @rule.module
@@ -92,7 +92,7 @@ def check(module: Module, _: Project) -> Hits:
         return
     yield rule.hit(
         starts[0].span,
-        "The process group is made, and no gradient ever passes through it: each process trains a model of its own.",
+        "The process group is created, but no gradient passes through it: each process trains its own model.",
         remedy="Wrap the model once it is on its device: model = DistributedDataParallel(model, "
         "device_ids=[local_rank]).",
     )

@@ -1,8 +1,8 @@
-"""The file does not parse, so the job ends at its first line, after the instance has started and is paid for.
+"""The file does not parse, so the job fails at its first line, after the instance has started and is billed.
 
-A notebook's cells are read one by one, and one broken cell does not keep the others from being checked. Lines that
-IPython alone understands (`%`, `!`, `?`) are no error in a notebook; templates that are not Python yet are left alone.
-A `gpuproof.yaml` is read as `gpuproof run` reads it.
+The cells of a notebook are parsed one by one; a broken cell does not stop the others from being checked. Lines that
+only IPython understands (`%`, `!`, `?`) are not errors in a notebook, and templates that are not Python yet are
+skipped. `gpuproof.yaml` is validated as by `gpuproof run`.
 
 Bad:
 
@@ -14,7 +14,7 @@ Bad: Python 2
 
     print "loss", loss  # <-
 
-Bad: a job description that nothing can run
+Bad: an invalid job description
 
     # file: gpuproof.yaml
     entry_point: train.py
@@ -35,7 +35,7 @@ Quiet: magics in a notebook
     files = !ls
     import torch
 
-Quiet: a template that Cookiecutter fills in
+Quiet: a Cookiecutter template
 
     from {{ cookiecutter.package }} import train
 """
@@ -56,7 +56,9 @@ def check(unit: Unit, project: Project) -> Hits:
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)
     elif unit.kind == "gpuproof":
-        from gpuproof.check.jobs.gpuproof_yaml import problems  # pydantic: only where a gpuproof.yaml is
+        from gpuproof.check.jobs.gpuproof_yaml import (
+            problems,  # imports pydantic, only needed for a gpuproof.yaml
+        )
 
         for line, message in problems(unit):
             yield rule.hit(unit.span(line), f"{message[0].upper()}{message[1:]}.")

@@ -1,8 +1,8 @@
-"""Something that was to be filled in is still there: `...` where a value belongs, or a bucket called `your-bucket`.
+"""A placeholder was not replaced: `...` instead of a value, or a bucket named `your-bucket`.
 
-`...` is an object like any other, so that Python passes it on: `compile(...)` fails inside Keras, `fit(...)` inside the
-SDK, and a model that is `...` at its first call. A placeholder in a name or an address is refused by AWS later, after
-the upload. The first is an error; the second is a note, as an example may mean to keep it.
+`...` is a valid Python object, so the error comes late: `compile(...)` fails inside Keras, `fit(...)` inside the SDK,
+and a model that is `...` at its first call. AWS rejects a placeholder in a name or address later still, after the
+upload. The first kind is an error; the second is a note, because an example may keep it on purpose.
 
 Bad:
 
@@ -44,7 +44,7 @@ Quiet: a slice, a type, and a required field
 
     first = torch.ones(2, 3)[..., 0]
 
-Quiet: a body that is left open
+Quiet: a function body that is left open
 
     import torch
     from typing import Protocol
@@ -52,7 +52,7 @@ Quiet: a body that is left open
     class Encoder(Protocol):
         def encode(self, x: torch.Tensor) -> torch.Tensor: ...
 
-Quiet: help for the user
+Quiet: a help text
 
     import argparse
     import boto3
@@ -88,14 +88,14 @@ def check(module: Module, _: Project) -> Hits:
     for node, text in (*_open_calls(module), *_open_names(module)):
         yield rule.hit(
             module.span(node),
-            f"`{text}` is still a placeholder: `...` is passed on as it is, and fails later.",
-            remedy="Put the real value there.",
+            f"`{text}` is still a placeholder: `...` is passed on unchanged and fails later.",
+            remedy="Replace it with the real value.",
         )
-    for node, text in _texts(module):
+    for node, text in _placeholder_texts(module):
         yield rule.hit(
             module.span(node),
             f"`{text}` is still a placeholder.",
-            remedy="Put your own value there.",
+            remedy="Replace it with your own value.",
             severity=Severity.NOTE,
         )
 
@@ -127,7 +127,7 @@ def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
             yield node, module.text(node)
 
 
-def _texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
+def _placeholder_texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
     for node in module.nodes(ast.Constant):
         text = node.value
         if not isinstance(text, str) or len(text) > 200 or "\n" in text or is_only_said(module, node):

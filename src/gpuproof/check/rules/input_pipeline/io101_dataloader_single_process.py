@@ -1,8 +1,8 @@
-"""A DataLoader without `num_workers` reads, decodes and augments in the training process itself: the GPU waits.
+"""A DataLoader without `num_workers` reads, decodes and augments data in the training process, while the GPU waits.
 
-PyTorch's default is 0 worker processes, and its performance tuning guide begins with this. With workers the next
-batches are made while the GPU computes. The rule looks at loaders over datasets that read or decode files, in scripts
-that use a GPU, and stays silent about tensors in memory, where workers only cost.
+PyTorch's default is 0 worker processes, and its performance tuning guide lists this first. With workers, the next
+batches are prepared while the GPU computes. The rule reports loaders over datasets that read or decode files, in
+scripts that use a GPU. It does not report tensors in memory, for which workers only add overhead.
 
 Bad:
 
@@ -40,7 +40,7 @@ Quiet: tensors in memory
     for (x,) in DataLoader(TensorDataset(torch.ones(8, 4)), batch_size=2):
         model(x.cuda()).sum().backward()
 
-Quiet: the number of workers may come with the arguments
+Quiet: the arguments may contain the number of workers
 
     import torch
     from torch.utils.data import DataLoader
@@ -86,14 +86,14 @@ def check(module: Module, project: Project) -> Hits:
             text = f"num_workers={count}, persistent_workers=True"
         yield rule.hit(
             call.span,
-            f"`DataLoader` without num_workers: the training process itself makes each batch while the GPU waits{where}.",
+            f"`DataLoader` without num_workers: the training process prepares each batch itself while the GPU waits{where}.",
             remedy=f"Pass {text}.",
             fix=Fix(f"Pass num_workers={count}", (add_keyword(call, text),)),
         )
 
 
 def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
-    """Whether a dataset certainly works for each item: reads or decodes files, or transforms."""
+    """Whether a dataset certainly does work for each item: reads or decodes files, or transforms."""
     if depth > 6 or node is None:
         return False
     if isinstance(node, ast.Name):

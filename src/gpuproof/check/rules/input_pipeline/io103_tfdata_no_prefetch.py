@@ -1,8 +1,8 @@
-"""Without `prefetch` the GPU waits while the CPU makes the next batch, and the CPU waits while the GPU computes.
+"""Without `prefetch` the GPU waits while the CPU prepares the next batch, and the CPU waits while the GPU computes.
 
-`prefetch(tf.data.AUTOTUNE)` at the end of a pipeline lets both work at once; TensorFlow's guide to tf.data performance
-puts it first. `fit` adds none. The rule follows a pipeline from its source to `fit`, and is silent where any part of
-the way is out of sight.
+`prefetch(tf.data.AUTOTUNE)` at the end of a pipeline overlaps the two; TensorFlow's guide to tf.data performance
+lists it first. `fit` does not add it. The rule follows a pipeline from its source to `fit`, and does not report
+pipelines of which any part is defined elsewhere.
 
 Bad:
 
@@ -38,7 +38,7 @@ Quiet: image_dataset_from_directory prefetches itself
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(dataset)
 
-Quiet: a dataset that is handed to a caller
+Quiet: a dataset that is returned to the caller
 
     import tensorflow as tf
 
@@ -86,7 +86,7 @@ def check(module: Module, project: Project) -> Hits:
             fix = Fix("Append .prefetch", edits, safe=True)
         yield rule.hit(
             module.span(dataset),
-            f"`{module.text(dataset)[:60]}` reaches fit without prefetch: the GPU waits for each batch to be made.",
+            f"`{module.text(dataset)[:60]}` is passed to fit without prefetch: the GPU waits while each batch is prepared.",
             remedy="Append .prefetch(tf.data.AUTOTUNE) to the pipeline.",
             fix=fix,
         )

@@ -1,7 +1,8 @@
-"""`Dataset.map` runs its function on one element at a time unless it is told otherwise: one CPU core feeds the GPU.
+"""By default `Dataset.map` processes one element at a time: a single CPU core feeds the GPU.
 
-`num_parallel_calls=tf.data.AUTOTUNE` uses the instance's other cores. The order of the elements stays (`deterministic`
-is on by default). Decoding and augmenting images is where it counts; a map that only picks fields is left alone.
+`num_parallel_calls=tf.data.AUTOTUNE` uses the other cores of the instance. The order of the elements is preserved
+(`deterministic` is on by default). This matters most for decoding and augmenting images; a map that only selects
+fields is not reported.
 
 Bad:
 
@@ -30,7 +31,7 @@ Good:
 
     dataset = tf.data.Dataset.list_files("*.jpg").map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
-Quiet: a dataset of Hugging Face
+Quiet: a Hugging Face dataset
 
     import tensorflow as tf
     from datasets import load_dataset
@@ -78,14 +79,14 @@ def check(module: Module, project: Project) -> Hits:
             fix = Fix("Pass num_parallel_calls", (edit,), safe=True)
         yield rule.hit(
             call.span,
-            f"`map({module.text(call.node.args[0])[:40] if call.node.args else '…'})` works on one element at a time, on one core.",
+            f"`map({module.text(call.node.args[0])[:40] if call.node.args else '…'})` processes one element at a time on one core.",
             remedy="Pass num_parallel_calls=tf.data.AUTOTUNE.",
             fix=fix,
         )
 
 
 def _computes(call: Call) -> bool:
-    """Whether the mapped function calls anything; True where it is out of sight."""
+    """Whether the mapped function calls anything; True if it is defined elsewhere."""
     function: ast.AST | None = call.expression("map_func", 0)
     if isinstance(function, ast.Name):
         function = call.module.functions.get(function.id)

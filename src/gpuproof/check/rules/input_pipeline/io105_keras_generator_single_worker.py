@@ -1,7 +1,8 @@
-"""A Keras generator with one worker decodes and augments every image on one CPU core, and the GPU waits for it.
+"""A Keras generator with one worker decodes and augments every image on one CPU core, while the GPU waits.
 
-`ImageDataGenerator` and `Sequence` run in Python; `fit` gives them a single thread unless `workers` says more (Keras 2)
-or the dataset object itself does (`PyDataset(workers=...)`, Keras 3). A tf.data pipeline does the same without Python.
+`ImageDataGenerator` and `Sequence` run in Python; `fit` uses a single thread for them unless `workers` is set (Keras
+2), or the dataset object sets it (`PyDataset(workers=...)`, Keras 3). A tf.data pipeline does the same without
+Python.
 
 Bad:
 
@@ -29,7 +30,7 @@ Quiet: several workers
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(train, epochs=3, workers=8, use_multiprocessing=True)
 
-Quiet: the dataset says it itself
+Quiet: the dataset sets it
 
     import tensorflow as tf
 
@@ -74,14 +75,14 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`{what}` runs in one thread: one CPU core makes the batches, and the GPU waits.",
+            f"`{what}` runs in one thread: one CPU core prepares the batches while the GPU waits.",
             remedy="Read with tf.data (image_dataset_from_directory, map(num_parallel_calls=...), prefetch), or pass "
             "workers=8 to fit (Keras 2) or to the PyDataset (Keras 3).",
         )
 
 
 def _generator(module: Module, made: Call) -> str | None:
-    """What makes the batches in one thread; None where it is something else or has workers of its own."""
+    """The generator that runs in one thread; None if it is something else or has its own workers."""
     if made.method in _FLOWS and made.receiver is not None:
         source = module.call(made.receiver)
         if source is not None and source.method == "ImageDataGenerator":

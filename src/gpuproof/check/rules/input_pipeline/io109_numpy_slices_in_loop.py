@@ -1,7 +1,7 @@
-"""Batches that are cut from a NumPy array inside the training loop are copied to the GPU while it has nothing to do.
+"""Batches sliced from a NumPy array inside the training loop are copied to the GPU while it is idle.
 
-Each step then waits for the slice, the conversion and the copy. A `tf.data` pipeline or a `DataLoader` makes the next
-batch while this one is being computed. For toy data it does not matter.
+Each step then waits for the slice, the conversion and the copy. A `tf.data` pipeline or a `DataLoader` prepares the
+next batch during the current step. For small data it does not matter.
 
 Bad:
 
@@ -23,7 +23,7 @@ Good:
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.fit(dataset)
 
-Quiet: nothing is trained in the loop
+Quiet: the loop does not train
 
     import numpy as np
     import tensorflow as tf
@@ -32,7 +32,7 @@ Quiet: nothing is trained in the loop
     for start in range(0, 100, 10):
         print(values[start : start + 10])
 
-Quiet: the tensor is on the GPU already
+Quiet: the tensor is already on the GPU
 
     import torch
 
@@ -67,8 +67,8 @@ def check(module: Module, project: Project) -> Hits:
         if cut:
             yield rule.hit(
                 module.span(cut[0]),
-                f"`{module.text(cut[0])}` is cut and copied in every step, while the GPU waits.",
-                remedy="Feed it through tf.data.Dataset.from_tensor_slices(...).batch(...).prefetch(...) or a DataLoader.",
+                f"`{module.text(cut[0])}` is sliced and copied in every step while the GPU waits.",
+                remedy="Use tf.data.Dataset.from_tensor_slices(...).batch(...).prefetch(...) or a DataLoader.",
             )
 
 

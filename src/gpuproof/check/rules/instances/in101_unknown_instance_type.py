@@ -1,8 +1,8 @@
-"""The instance type does not exist: the request is refused when it is made, and a pipeline fails at that step.
+"""The instance type does not exist, so the request is rejected; a pipeline fails at that step.
 
-Sizes are not the same in each family: G5 has 2xlarge and 4xlarge, but no 3xlarge. SageMaker also lacks many types that
-EC2 has. What is compared are the dated lists that come with GPUproof and the installed botocore's service model; a
-family that neither knows may simply be newer than both, and is only a warning.
+Families differ in their sizes: G5 has 2xlarge and 4xlarge, but no 3xlarge. SageMaker also lacks many EC2 types. The
+rule compares names with the dated lists that GPUproof includes and with the service model of the installed botocore;
+a family missing from both may be newer than both, and is only a warning.
 
 Bad:
 
@@ -24,7 +24,7 @@ Good:
 
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.4xlarge")
 
-Quiet: local mode and types from outside
+Quiet: local mode, and types defined elsewhere
 
     import sys
     from sagemaker.pytorch import PyTorch
@@ -32,7 +32,7 @@ Quiet: local mode and types from outside
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local_gpu")
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type=sys.argv[1])
 
-Quiet: a place to fill in
+Quiet: a placeholder
 
     from sagemaker.pytorch import PyTorch
 
@@ -73,7 +73,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 def check_resource(resource: Resource, project: Project) -> Hits:
     value = ec2_type(resource)
     name = value.text if value is not None else None
-    # An EC2 family that nobody here knows is newer, or older, than the data.
+    # An unknown EC2 family may be newer or older than the data.
     if value is None or name is None or not _EC2.fullmatch(name) or not _siblings(name, project):
         return
     if project.catalogue.instance(name) is None:
@@ -91,25 +91,25 @@ def _hit(name: str, value: Value, span: Span, project: Project) -> Hit:
     date = max((one.as_of for one in project.catalogue.tables.gpu_instances.values()), default="")
     edits = replace_text(value, name, close[0]) if close else ()
     if name.startswith("ml.") and project.catalogue.instance(name.removeprefix("ml.")) is not None:
-        what = f"`{name}`: EC2 has this type, SageMaker has not"
+        what = f"`{name}` exists on EC2 but not on SageMaker"
     else:
         what = f"`{name}` is not an instance type"
     listed = ", ".join(siblings[:8])
     return rule.hit(
         span,
-        f"{what} (lists of {date}): the request will be refused.",
+        f"{what} (lists of {date}): the request will be rejected.",
         remedy=f"Did you mean {close[0]}? This family has {listed}." if close else _remedy(listed),
         severity=rule.severity if sure else lowered(rule.severity),
-        fix=Fix(f"Take {close[0]}", edits) if edits and close else None,
+        fix=Fix(f"Use {close[0]}", edits) if edits and close else None,
     )
 
 
 def _remedy(listed: str) -> str:
-    return f"This family has {listed}." if listed else "See `gpuproof gpus` for types that exist."
+    return f"This family has {listed}." if listed else "Run `gpuproof gpus` to list existing types."
 
 
 def _siblings(name: str, project: Project) -> list[str]:
-    """Types of the same family that exist, by size as people write it."""
+    """Existing types of the same family, ordered by size."""
     prefix = "ml." if name.startswith("ml.") else ""
     family = name.removeprefix("ml.").partition(".")[0] + "."
     names = (prefix + family + size for size in _SIZES)

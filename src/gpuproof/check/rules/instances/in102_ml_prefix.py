@@ -1,7 +1,7 @@
-"""SageMaker's instance types begin with `ml.`, EC2's do not; either service refuses the other's names.
+"""Names of SageMaker instance types start with `ml.`, those of EC2 do not; each service rejects the other's names.
 
-The SDK raises ValueError for `p3.2xlarge` before anything starts; boto3 sends the request and the service answers with
-a validation error.
+The SDK raises ValueError for `p3.2xlarge` before anything starts; boto3 sends the request, and the service responds
+with a validation error.
 
 Bad:
 
@@ -36,7 +36,7 @@ Quiet: local mode
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local")
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="local_gpu")
 
-Quiet: EC2's own
+Quiet: an EC2 type on EC2
 
     # file: main.tf
     resource "aws_instance" "trainer" {
@@ -65,7 +65,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         edits = replace_text(job.instance_type, name, f"ml.{name}")
         yield rule.hit(
             job.where(job.instance_type),
-            f"`{name}` is EC2's name; SageMaker's types start with `ml.`, and this request is refused.",
+            f"`{name}` is an EC2 name; names of SageMaker types start with `ml.`, so the request is rejected.",
             remedy=f'Write "ml.{name}".',
             severity=rule.severity if job.instance_type.certainty == "known" else lowered(rule.severity),
             fix=Fix(f"Write ml.{name}", edits, safe=True) if edits else None,
@@ -84,7 +84,7 @@ def check_resource(resource: Resource, project: Project) -> Hits:
     edits = replace_text(value, name, plain)
     yield rule.hit(
         value.span or resource.span,
-        f"`{name}` is SageMaker's name; EC2 calls it `{plain}` and refuses this one.",
+        f"`{name}` is a SageMaker name, which EC2 rejects; its EC2 name is `{plain}`.",
         remedy=f'Write "{plain}".',
         fix=Fix(f"Write {plain}", edits, safe=True) if edits else None,
     )

@@ -1,8 +1,8 @@
-"""SageMaker has a list of instance types for each of its services, and they differ.
+"""Each SageMaker service accepts its own list of instance types.
 
-`ml.t3.medium` runs notebooks and processing jobs, but no endpoint; `ml.p4d.24xlarge` trains, but does not run a batch
-transform everywhere. The request is refused when it is made, which for a pipeline may be hours after it was started.
-The lists are those of the installed botocore's service model.
+`ml.t3.medium` is valid for notebooks and processing jobs but not for endpoints; `ml.p4d.24xlarge` is valid for
+training but not for batch transform everywhere. The request is rejected when it is sent, which in a pipeline may be
+hours after its start. The lists are those in the service model of the installed botocore.
 
 Bad:
 
@@ -29,7 +29,7 @@ Good:
     model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", entry_point="inference.py")
     model.deploy(initial_instance_count=1, instance_type="ml.m5.large")
 
-Quiet: a type that nobody knows is another rule's finding, and a type from outside is nobody's
+Quiet: unknown types (see IN101), and types defined elsewhere
 
     import sys
     from sagemaker.pytorch import PyTorch
@@ -60,7 +60,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         accepted = project.catalogue.accepted_for(name)
         if not accepted or job.kind in accepted:
             continue
-        others = ", ".join(_WORDS[kind] for kind in accepted if kind in _WORDS) or "Studio and HyperPod alone"
+        others = ", ".join(_WORDS[kind] for kind in accepted if kind in _WORDS) or "only Studio and HyperPod"
         yield rule.hit(
             job.where(job.instance_type),
             f"`{name}` cannot run {_WORDS[job.kind]}: SageMaker accepts it for {others}.",
@@ -70,15 +70,15 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 
 def _remedy(job: JobDefinition, name: str, project: Project) -> str | None:
-    wanted = project.instance(name)
-    if wanted is None:
+    instance = project.instance(name)
+    if instance is None:
         return None
-    if wanted.gpu_count:
+    if instance.gpu_count:
         nearest = project.catalogue.replacements(name, job.kind)
-        return f"Take {nearest[0].instance.name}: {nearest[0].reason}" if nearest else None
+        return f"Use {nearest[0].instance.name}: {nearest[0].reason}" if nearest else None
     family = "m5" if not name.startswith("ml.c") else "c5"
     size = name.rpartition(".")[2]
     for candidate in (f"ml.{family}.{size}", f"ml.{family}.large"):
         if job.kind in project.catalogue.accepted_for(candidate):
-            return f"Take {candidate}."
+            return f"Use {candidate}."
     return None

@@ -1,9 +1,8 @@
-"""The image or the script asks for a GPU, and the instance has none.
+"""The image or the script requires a GPU, but the instance has none.
 
-A script that says `.cuda()` without asking first fails at that line: "Torch not compiled with CUDA enabled" or "Found
-no NVIDIA driver on your system". A `-gpu-` image on a CPU instance runs, at many times the time: what was meant to be
-trained on a GPU trains on a few cores, and nothing says so. Scripts that ask `torch.cuda.is_available()` are portable
-and left alone.
+A script that calls `.cuda()` unconditionally fails at that line: "Torch not compiled with CUDA enabled" or "Found no
+NVIDIA driver on your system". A `-gpu-` image on a CPU instance does run, but silently trains on a few cores and
+takes many times as long. Scripts that check `torch.cuda.is_available()` are portable and not reported.
 
 Bad: the image
 
@@ -40,7 +39,7 @@ Good:
 
     model = torch.nn.Linear(8, 1).cuda()
 
-Bad: within what the script always calls
+Bad: in a function that the script always calls
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -56,7 +55,7 @@ Bad: within what the script always calls
     if __name__ == "__main__":
         main()
 
-Quiet: the script takes what is there
+Quiet: the script uses whatever device exists
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -68,7 +67,7 @@ Quiet: the script takes what is there
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = torch.nn.Linear(8, 1).to(device)
 
-Quiet: only if somebody asks for it
+Quiet: only on request
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -97,7 +96,16 @@ from gpuproof.findings import Severity
 
 rule = Rule("IN104", "cpu-instance-for-gpu-work", Severity.ERROR, when="link")
 
-_ASKS = ("is_available", "device_count", "use_cuda", "no_cuda", "use_gpu", "SM_NUM_GPUS", "num_gpus", "mock")
+_CHECKS = (
+    "is_available",
+    "device_count",
+    "use_cuda",
+    "no_cuda",
+    "use_gpu",
+    "SM_NUM_GPUS",
+    "num_gpus",
+    "mock",
+)
 
 
 @rule.job
@@ -108,34 +116,34 @@ def check(job: JobDefinition, project: Project) -> Hits:
     image = image_name(job.image)
     if image is not None and image.device == "gpu" and is_aws_container(image, project):
         what = (
-            f"`{instance.name}` has no GPU, and the image is built for one ({image.repository}:{image.tag})"
+            f"`{instance.name}` has no GPU, but the image is built for one ({image.repository}:{image.tag})"
         )
     elif job.script is not None and (line := _needs_cuda(job.script)):
-        what = f"`{instance.name}` has no GPU, and `{job.script_title}` needs one at its line {line}"
+        what = f"`{instance.name}` has no GPU, but `{job.script_title}` requires one in line {line}"
     else:
         return
     found = project.catalogue.replacements(instance.name, job.kind)
     yield rule.hit(
         job.where(job.instance_type),
         f"{what}.",
-        remedy=f"Take {found[0].instance.name}: {found[0].reason}" if found else None,
+        remedy=f"Use {found[0].instance.name}: {found[0].reason}" if found else None,
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
 
 
 def _needs_cuda(script: Module) -> int | None:
-    """The line that fails without a GPU, whatever happens before it; None where anything asks or guards."""
-    if not script.imports("torch") or any(one.mentions(*_ASKS) for one in local_modules(script)):
+    """The line that always fails without a GPU; None if the script checks for one."""
+    if not script.imports("torch") or any(one.mentions(*_CHECKS) for one in local_modules(script)):
         return None
     for call in script.calls_of("cuda", "to", "device"):
         if call.method == "cuda":
-            wanted = not call.node.args and not call.keywords and call.receiver is not None
+            uses_cuda = not call.node.args and not call.keywords and call.receiver is not None
         else:
             is_device = call.name == "torch.device" or (call.method == "to" and call.receiver is not None)
             value = call.argument("device", 0)
-            wanted = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
+            uses_cuda = is_device and value.is_known and (value.text or "").partition(":")[0] == "cuda"
             if call.method == "device":
                 continue
-        if wanted and always_runs(script, call.node):
+        if uses_cuda and always_runs(script, call.node):
             return script.unit.place(call.node.lineno, 1)[1]
     return None

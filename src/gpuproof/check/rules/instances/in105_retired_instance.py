@@ -1,8 +1,8 @@
-"""The instance type can no longer be had, or AWS has announced its end.
+"""The instance type is no longer available, or AWS has announced its end.
 
-P2, P3, G2, G3 and G4ad have left EC2's API; SageMaker's service model still lists some of them, so that nothing refuses
-the request before it fails for want of capacity. Current frameworks and drivers have left these GPUs behind as well.
-Dates and states are those of the catalogue (`gpuproof gpus`).
+P2, P3, G2, G3 and G4ad have been removed from EC2's API. SageMaker's service model still lists some of them, so the
+request is accepted and then fails for lack of capacity. Current frameworks and drivers no longer support these GPUs
+either. Dates and states are those of the catalogue (`gpuproof gpus`).
 
 Bad:
 
@@ -24,13 +24,13 @@ Good:
 
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: an older GPU that can still be had
+Quiet: an older GPU that is still available
 
     from sagemaker.pytorch import PyTorch
 
     PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g4dn.xlarge")
 
-Quiet: a type that is mentioned, not asked for
+Quiet: a type that is only mentioned
 
     # replaces ml.p3.2xlarge
     RETIRED = ["ml.p2.xlarge", "ml.p3.2xlarge"]
@@ -68,9 +68,9 @@ def check_resource(resource: Resource, project: Project) -> Hits:
 def _hit(instance: Instance, value: Value, span: Span, project: Project, use: JobKind | None) -> Hit:
     gpu = f" ({instance.gpu_model})" if instance.gpu_model else ""
     if instance.status == "legacy":
-        state, severity = "is announced to end", Severity.WARNING
+        state, severity = "is scheduled to be retired", Severity.WARNING
     elif instance.gone_by is not None:
-        state, severity = f"is retired: it left EC2's API by {instance.gone_by}", rule.severity
+        state, severity = f"is retired: removed from EC2's API by {instance.gone_by}", rule.severity
     else:
         state, severity = "is retired", rule.severity
     if instance.retires_on is not None:
@@ -81,8 +81,8 @@ def _hit(instance: Instance, value: Value, span: Span, project: Project, use: Jo
     return rule.hit(
         span,
         f"`{instance.name}`{gpu} {state}.",
-        remedy=f"Take {new}: {found[0].reason}" if found else None,
+        remedy=f"Use {new}: {found[0].reason}" if found else None,
         evidence=(instance.note,) if instance.note else (),
         severity=severity if value.certainty == "known" else lowered(severity),
-        fix=Fix(f"Take {new}", edits) if edits else None,
+        fix=Fix(f"Use {new}", edits) if edits else None,
     )

@@ -1,8 +1,8 @@
-"""The instance type is not offered in the region where the job is asked for.
+"""The instance type is not offered in the job's region.
 
-GPU types differ a lot between regions; the request is refused, or waits for capacity that will never come. The lists are
-EC2's, by region, with their date. SageMaker offers no more than EC2 does. Where the region is not written, nothing is
-said.
+The availability of GPU types differs between regions; the request is rejected, or waits for capacity that never
+becomes available. The lists are EC2's, by region and with their date; SageMaker offers at most the same types. The
+rule does not report jobs without an explicit region.
 
 Bad:
 
@@ -24,7 +24,7 @@ Good:
         ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 
-Quiet: nobody says where
+Quiet: no region
 
     import boto3
 
@@ -33,7 +33,7 @@ Quiet: nobody says where
         ResourceConfig={"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 
-Quiet: CPU types are in no list here
+Quiet: the lists only contain GPU types
 
     import boto3
 
@@ -64,9 +64,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     found = catalogue.replacements(instance.name, job.kind, region)
     there = ", ".join(dict.fromkeys(one.region for one in catalogue.offerings(instance.name)))
-    instead = f"Take {found[0].instance.name}, which {region} has, or a" if found else "Take a"
+    instead = f"Use {found[0].instance.name}, which {region} offers, or a" if found else "Use a"
     yield rule.hit(
         job.where(job.instance_type),
         f"`{instance.name}` is not offered in {region}.",
-        remedy=f"{instead} region that has this type: {there}." if there else None,
+        remedy=f"{instead} region that offers this type: {there}." if there else None,
     )

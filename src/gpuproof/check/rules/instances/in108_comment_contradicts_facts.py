@@ -1,8 +1,8 @@
-"""The comment beside an instance type promises several GPUs, and the type has one.
+"""The comment next to an instance type mentions several GPUs, but the type has one.
 
-`ml.p3.2xlarge` has one V100, `ml.g5.8xlarge` one A10G: a larger size often means more CPUs and memory only. Whoever
-reads the comment believes that the job is spread over GPUs. The rule reads only a comment on the same line as the type,
-and only words that leave no doubt.
+`ml.p3.2xlarge` has one V100 and `ml.g5.8xlarge` one A10G: a larger size often only means more CPUs and memory. The
+comment suggests that the job uses several GPUs. The rule only reads comments on the same line as the type, and only
+unambiguous words.
 
 Bad:
 
@@ -68,7 +68,7 @@ _OTHER = re.compile(
     r"\b(for|if|to|change|use|or|not|no|need|instead|supports?|only|can|was|than)\b|\bml\.|\d+xlarge|\?",
     re.IGNORECASE,
 )
-"""Words with which a comment may speak about another type, or about what could be."""
+"""Words in comments that may refer to another type or a hypothetical one."""
 
 
 @rule.job
@@ -86,6 +86,6 @@ def check(job: JobDefinition, project: Project) -> Hits:
         gpus = "one GPU" if instance.gpu_count == 1 else f"{instance.gpu_count} GPUs"
         yield rule.hit(
             span,
-            f'The comment says "{claim}", and `{instance.name}` has {gpus} ({instance.gpu_model}).',
-            remedy="Correct the comment, or the type.",
+            f'The comment says "{claim}", but `{instance.name}` has {gpus} ({instance.gpu_model}).',
+            remedy="Correct the comment or the type.",
         )

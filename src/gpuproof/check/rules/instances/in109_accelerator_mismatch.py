@@ -1,7 +1,8 @@
-"""The image is built for another kind of chip than the instance has: the container does not start, or finds no device.
+"""The image is built for another accelerator or processor than the instance has: the container fails or finds no
+device.
 
-AWS has images of their own for Inferentia and Trainium (`-neuronx`), and for Graviton (`-arm64`, `-graviton`). CUDA
-images do nothing on Neuron devices, and an x86 image does not run on an ARM host at all.
+AWS has separate images for Inferentia and Trainium (`-neuronx`) and for Graviton (`-arm64`, `-graviton`). CUDA images
+do not use Neuron devices, and x86 images do not run on ARM hosts.
 
 Bad:
 
@@ -20,7 +21,7 @@ Good:
     model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", image_uri=IMAGE)
     model.deploy(initial_instance_count=1, instance_type="ml.inf2.xlarge")
 
-Quiet: an image of one's own may be anything
+Quiet: a custom image
 
     from sagemaker.pytorch import PyTorchModel
 
@@ -28,7 +29,7 @@ Quiet: an image of one's own may be anything
     model = PyTorchModel(model_data="s3://bucket/model.tar.gz", role="role", image_uri=IMAGE)
     model.deploy(initial_instance_count=1, instance_type="ml.inf2.xlarge")
 
-Quiet: the SDK takes the image that suits
+Quiet: the SDK selects the matching image
 
     from sagemaker.pytorch import PyTorchModel
 
@@ -75,6 +76,6 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_type),
         f"The image `{image.repository}:{image.tag}` is built for {made}; `{instance.name}` is {has}.",
-        remedy=f"Take AWS's {wanted} image for this instance, or an instance for this image.",
+        remedy=f"Use AWS's {wanted} image for this instance, or an instance for this image.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
