@@ -1,0 +1,99 @@
+"""Writes `docs/cli.md`: every command and option, from the parsers themselves.
+
+python tools/build_cli_docs.py          # write it
+python tools/build_cli_docs.py --check  # exit 1 if it is not current
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+HEAD = """# CLI reference
+
+Written by `tools/build_cli_docs.py` from the command line's own parsers. `gpuproof COMMAND --help` prints the same.
+
+| exit code | meaning |
+|---|---|
+| 0 | success: no findings; the GPU was used, or none was requested |
+| 1 | findings, or a failed job |
+| 2 | wrong usage, or an invalid job description |
+| 3 | undecided: no credentials, no GPU to examine, facts missing |
+| 4 | the job ran but did not use the GPU that it asked for |
+| 5 | AWS refused: quota, capacity, permission |
+| 130 | interrupted |
+"""
+
+
+def main() -> int:
+    """Write, or with --check compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it is not current")
+    check = parser.parse_args().check
+    text = page()
+    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{'not current' if check else 'written'}: docs/cli.md")
+    if not check:
+        PAGE.write_text(text, encoding="utf-8")
+    return int(check)
+
+
+def page() -> str:
+    """The whole page, the same on every version of Python."""
+    from gpuproof.cli.main import VERBS as COMMANDS
+
+    root = argparse.ArgumentParser(prog="gpuproof")
+    commands = root.add_subparsers()
+    for command in COMMANDS.values():
+        import_module(f"gpuproof.cli.{command.module}").add_parser(commands)
+    sections = [
+        line for name, parser in commands.choices.items() for line in section(f"gpuproof {name}", parser)
+    ]
+    return "\n".join([HEAD, *sections]).rstrip() + "\n"
+
+
+def section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """A command's heading, description and tables, and those of its own commands."""
+    yield f"## {name}\n"
+    yield f"{(parser.description or '').strip()}\n"
+    # argparse has no public list of a parser's arguments.
+    for group in parser._action_groups:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        actions = [one for one in group._group_actions if one.help != argparse.SUPPRESS]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        children = [one for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        rows = [row(one) for one in actions if one not in children and one.dest != "help"]
+        if rows:
+            title = {"positional arguments": "argument", "options": "option"}.get(
+                group.title or "", group.title
+            )
+            yield from (f"| {title} | |", "|---|---|", *rows, "")
+        for child in children:
+            for child_name, child_parser in child.choices.items():
+                yield from section(f"{name} {child_name}", child_parser)
+    if parser.epilog:
+        yield f"```text\n{parser.epilog.strip()}\n```\n"
+
+
+def row(action: argparse.Action) -> str:
+    """One argument as a row: how it is written, and its help."""
+    value = metavar(action)
+    names = list(action.option_strings) or [value]
+    takes_value = action.option_strings and action.nargs != 0
+    written = ", ".join(f"`{name}{f' {value}' if takes_value else ''}`" for name in names)
+    return f"| {written} | {(action.help or '').replace('|', chr(92) + '|')} |"
+
+
+def metavar(action: argparse.Action) -> str:
+    """The name of an argument's value."""
+    if isinstance(action.metavar, str):
+        return action.metavar
+    choices: Iterable[object] | None = action.choices
+    return "{" + ",".join(map(str, choices)) + "}" if choices else action.dest.upper()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
