@@ -1,8 +1,8 @@
-"""SageMaker's SDK has no image for this framework version with this Python, and raises ValueError.
+"""SageMaker's SDK has no image for this combination of framework version and Python version, and raises ValueError.
 
-Every framework version has an image for one or two Python versions. The SDK looks the pair up in a table before it asks
-AWS for anything. What is compared is the table of SDK 2.257.7; a version that is newer than the newest there is only a
-warning, since a later SDK may know it.
+Every framework version has images for one or two Python versions. The SDK looks the combination up in a table before
+it calls AWS. The rule uses the table of SDK 2.257.7; a version newer than the newest one there is only a warning,
+because a later SDK may have it.
 
 Bad: the image is for another Python
 
@@ -31,7 +31,7 @@ Good:
         framework_version="2.11", py_version="py39",
     )
 
-Quiet: an image of one's own decides
+Quiet: a custom image
 
     from sagemaker.pytorch import PyTorch
 
@@ -40,7 +40,7 @@ Quiet: an image of one's own decides
         image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", framework_version="9.9", py_version="py310",
     )
 
-Quiet: the version comes from outside
+Quiet: the version is defined elsewhere
 
     import sys
     from sagemaker.pytorch import PyTorch
@@ -67,7 +67,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     version = job.framework_version
     scope = {"training": "training", "endpoint": "inference", "transform": "inference"}.get(job.kind)
-    # An endpoint of an estimator repeats its estimator's version; a processor takes training images of another class.
+    # An estimator's endpoint repeats the version of the estimator; processors use training images of another class.
     is_repeated = job.model is not None and job.model.kind == "training"
     if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
         return
@@ -79,16 +79,16 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if row is None:
         yield _no_version(job, versions, scope)
         return
-    asked = job.py_version
-    if asked.is_sure and asked.text and row.py_versions and asked.text not in row.py_versions:
+    python = job.py_version
+    if python.is_sure and python.text and row.py_versions and python.text not in row.py_versions:
         right = row.py_versions[-1]
-        edits = replace_text(asked, asked.text, right)
+        edits = replace_text(python, python.text, right)
         yield rule.hit(
-            job.where(asked, version),
-            f"There is no {_NAMES[job.framework]} {version.text} {scope} image for {asked.text}: it is built for "
+            job.where(python, version),
+            f"There is no {_NAMES[job.framework]} {version.text} {scope} image for {python.text}: it is built for "
             f"{' or '.join(row.py_versions)}, and the SDK raises ValueError.",
             remedy=f'Write py_version="{right}".',
-            severity=rule.severity if version.is_known and asked.is_known else lowered(rule.severity),
+            severity=rule.severity if version.is_known and python.is_known else lowered(rule.severity),
             fix=Fix(f"Write {right}", edits) if edits else None,
         )
 
@@ -104,8 +104,8 @@ def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str
     name = _NAMES[str(job.framework)]
     return rule.hit(
         job.where(job.framework_version),
-        f"SageMaker's SDK (2.257.7) has no {name} {text} {scope} image: it raises ValueError.",
-        remedy=f"The nearest are {listed}.",
+        f"SageMaker's SDK (2.257.7) has no {name} {text} {scope} image and raises ValueError.",
+        remedy=f"The closest versions are {listed}.",
         severity=rule.severity if sure else lowered(rule.severity),
     )
 

@@ -1,7 +1,7 @@
-"""AWS's Deep Learning Containers have no tag `latest`, and an address without a tag means just that one.
+"""AWS's Deep Learning Containers have no tag `latest`, which is what an image URI without a tag refers to.
 
-The job fails while it starts: the image does not exist. Every tag of these repositories says the version, the device
-and the Python version.
+The job fails at the start because the image does not exist. Every tag in these repositories contains the version, the
+device and the Python version.
 
 Bad:
 
@@ -30,14 +30,14 @@ Good:
     IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
     Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: one's own repository may well have a latest
+Quiet: a custom repository may have the tag `latest`
 
     from sagemaker.estimator import Estimator
 
     IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/pytorch-training"
     Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: the tag comes from outside
+Quiet: the tag is defined elsewhere
 
     import sys
     from sagemaker.estimator import Estimator
@@ -65,7 +65,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         or not is_aws_container(image, project)
     ):
         return
-    what = "has no tag, which means `latest`" if not image.tag else "asks for the tag `latest`"
+    what = "has no tag, which means `latest`" if not image.tag else "uses the tag `latest`"
     framework = "torch" if image.framework == "torch" else "tensorflow"
     name = job.instance_type.text or "ml.g5.xlarge"
     use = "endpoint" if image.scope == "inference" else "training"
@@ -73,9 +73,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     is_same = found is not None and image.framework is not None
     yield rule.hit(
         job.where(job.image),
-        f"`{image.repository}` {what}: AWS's repository has no such tag, and the job cannot start.",
-        remedy=f"Write a tag, such as {found.row.repository}:{found.row.tag}."
+        f"`{image.repository}` {what}: AWS's repository has no such tag, so the job cannot start.",
+        remedy=f"Use a tag such as {found.row.repository}:{found.row.tag}."
         if found is not None and is_same
-        else "Write a tag that AWS publishes, or let sagemaker.image_uris.retrieve() find it.",
+        else "Use a tag that AWS publishes, or sagemaker.image_uris.retrieve().",
         severity=rule.severity if job.image.certainty != "default" else lowered(rule.severity),
     )

@@ -1,7 +1,7 @@
-"""The image is built for CPUs, and the instance is paid for its GPUs, which nothing in the image can use.
+"""The image is built for CPUs, but the instance has GPUs, which the image cannot use.
 
-AWS's tags say `-cpu-` or `-gpu-`. The CPU images carry frameworks without CUDA: `torch.cuda.is_available()` is False,
-and the job trains on the host's few cores at a GPU's price.
+AWS's tags contain `-cpu-` or `-gpu-`. The CPU images have frameworks without CUDA: `torch.cuda.is_available()` is
+False, and the job trains on the host's few CPU cores at the price of a GPU.
 
 Bad:
 
@@ -17,14 +17,14 @@ Good:
     IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-gpu-py311-cu121-ubuntu20.04-sagemaker"
     Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: a CPU image on a CPU
+Quiet: a CPU image on a CPU instance
 
     from sagemaker.estimator import Estimator
 
     IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-cpu-py311-ubuntu20.04-sagemaker"
     Estimator(image_uri=IMAGE, role="role", instance_count=1, instance_type="ml.m5.xlarge")
 
-Quiet: the SDK takes the image that suits the instance
+Quiet: the SDK selects the image for the instance
 
     from sagemaker.pytorch import PyTorch
 
@@ -54,11 +54,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     price = project.hourly_price(instance.name, job.kind)
     cost = f" at ${price:.2f} an hour" if price else ""
-    gpus = (
-        f"{instance.gpu_count} {instance.gpu_model}"
-        if instance.gpu_count > 1
-        else f"one {instance.gpu_model}"
-    )
+    gpus = f"{instance.gpu_count} {instance.gpu_model}" if instance.gpu_count > 1 else f"{instance.gpu_model}"
     region = image.region or project.region
     better = (
         project.catalogue.image(image.framework, image.version, job.kind, instance.name, region)
@@ -68,12 +64,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
     edits = replace_text(job.image, image.text, better.uri) if better and image.text else ()
     yield rule.hit(
         job.where(job.image),
-        f"The image is a CPU build (`{image.tag}`), and `{instance.name}` has {gpus}{cost} that it cannot use.",
-        remedy=f"Take {better.uri}, or a CPU instance."
-        if better
-        else "Take the -gpu- tag, or a CPU instance.",
+        f"The image is a CPU build (`{image.tag}`) and cannot use the {gpus} of `{instance.name}`{cost}.",
+        remedy=f"Use {better.uri}, or a CPU instance." if better else "Use the -gpu- tag, or a CPU instance.",
         severity=rule.severity
         if job.instance_type.is_known and job.image.certainty != "default"
         else lowered(rule.severity),
-        fix=Fix(f"Take {better.row.tag}", edits) if edits and better else None,
+        fix=Fix(f"Use {better.row.tag}", edits) if edits and better else None,
     )

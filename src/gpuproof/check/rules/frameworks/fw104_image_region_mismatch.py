@@ -1,7 +1,7 @@
-"""SageMaker takes AWS's images from the registry of its own region; an address in another region fails the job.
+"""SageMaker pulls AWS's images from the registry of its own region; an image URI of another region fails the job.
 
-The job fails when it pulls the image. `sagemaker.image_uris.retrieve` always takes the region of the session, so that
-the two cannot differ.
+The job fails when it pulls the image. `sagemaker.image_uris.retrieve` always uses the region of the session, so the
+two always match.
 
 Bad:
 
@@ -29,7 +29,7 @@ Good:
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 
-Quiet: nobody says where the job runs
+Quiet: the job's region is unknown
 
     import boto3
 
@@ -42,7 +42,7 @@ Quiet: nobody says where the job runs
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 
-Quiet: the address follows the region
+Quiet: the URI contains the job's region
 
     import boto3
 
@@ -87,9 +87,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     edits = replace_text(job.image, old, f"{account}.dkr.ecr.{region}.") if own else ()
     yield rule.hit(
         job.where(job.image),
-        f"The image is in {image.region}, the job in {region}: SageMaker does not pull from another region.",
-        remedy=f"Write {account}.dkr.ecr.{region}..., or let sagemaker.image_uris.retrieve() find the address."
+        f"The image is in {image.region} but the job is in {region}: SageMaker does not pull images from another region.",
+        remedy=f"Write {account}.dkr.ecr.{region}..., or use sagemaker.image_uris.retrieve()."
         if own
-        else f"Copy the image to {region} (ECR replication does it), and name that copy.",
-        fix=Fix(f"Take the registry of {region}", edits) if edits else None,
+        else f"Copy the image to {region} (for example with ECR replication), and use that copy.",
+        fix=Fix(f"Use the registry of {region}", edits) if edits else None,
     )

@@ -1,10 +1,9 @@
-"""The framework's build carries no kernels that run on this GPU: the first operation fails, or runs on the CPU.
+"""The framework build has no kernels for this GPU: the first operation fails, or runs on the CPU.
 
-PyTorch says "no kernel image is available for execution on the device"; TensorFlow compiles for minutes, or fails.
-A binary runs on GPUs of the compute capability that it was built for, on later minor ones of the same major one, and
-through PTX on later ones; CUDA 12 left Kepler behind and CUDA 13 left Maxwell, Pascal and Volta. What each build
-carries and what AWS's images are built with are the catalogue's (`gpuproof gpus`); where it does not know, the rule says
-nothing.
+PyTorch reports "no kernel image is available for execution on the device"; TensorFlow compiles for minutes, or fails.
+A binary runs on GPUs of the compute capability that it was built for and on later minor versions of the same major
+one; PTX also runs on later GPUs. CUDA 12 dropped Kepler, and CUDA 13 dropped Maxwell, Pascal and Volta. The catalogue
+(`gpuproof gpus`) lists what each build and AWS's images contain; the rule does not report builds missing from it.
 
 Bad: CUDA 13 and a V100
 
@@ -15,7 +14,7 @@ Bad: CUDA 13 and a V100
         image_uri="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker",
     )
 
-Bad: the wheel that requirements.txt puts in the image's place is built with CUDA 10.2
+Bad: requirements.txt installs a wheel that is built with CUDA 10.2
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -38,7 +37,7 @@ Good:
         framework_version="2.3", py_version="py311",
     )
 
-Quiet: the build carries PTX, which the driver compiles
+Quiet: the build contains PTX, which the driver compiles
 
     from sagemaker.tensorflow import TensorFlow
 
@@ -47,7 +46,7 @@ Quiet: the build carries PTX, which the driver compiles
         framework_version="2.11", py_version="py39",
     )
 
-Quiet: nobody knows what an image of one's own carries
+Quiet: the content of a custom image is unknown
 
     from sagemaker.estimator import Estimator
 
@@ -82,18 +81,18 @@ def check(job: JobDefinition, project: Project) -> Hits:
     yield rule.hit(
         job.where(job.instance_type),
         f"`{instance.name}` has {gpu.name} ({'.'.join(map(str, gpu.compute_capability))}): {reason}",
-        remedy=f"Take a build that carries this GPU{newer}.",
+        remedy=f"Use a build that supports this GPU{newer}.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )
 
 
 def _installed(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
-    """Why the wheel that the script's own requirements.txt installs does not run; the toolkit installs it at start."""
+    """Why the wheel in the script's requirements.txt, which the toolkit installs at startup, does not run."""
     if job.script is None or job.kind != "training":
         return None
     requirements = project.file(job.script.unit.absolute.parent / "requirements.txt")
-    beside = (job.script.unit.absolute.parent / "requirements.txt").is_file()
-    pin = project.pins(job.script.unit).get("torch", "") if beside or requirements is not None else ""
+    exists = (job.script.unit.absolute.parent / "requirements.txt").is_file()
+    pin = project.pins(job.script.unit).get("torch", "") if exists or requirements is not None else ""
     if not pin.startswith("=="):
         return None
     support = project.catalogue.runs_on(f"torch{pin}", gpu)
@@ -106,7 +105,7 @@ def _in_image(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
     if cuda is None:
         return None
     if gpu.cuda_last is not None and version_key(cuda) > version_key(gpu.cuda_last):
-        return f"the image of {framework} {version} has CUDA {cuda}, and CUDA {gpu.cuda_last} was the last for it."
+        return f"the image of {framework} {version} has CUDA {cuda}, but CUDA {gpu.cuda_last} was the last to support it."
     build = project.catalogue.build(f"{framework}=={version}+cu{cuda.replace('.', '')}")
     if build is None or build.cuda != cuda or build.evidence != "read":
         return None

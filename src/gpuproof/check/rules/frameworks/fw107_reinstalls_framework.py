@@ -1,8 +1,8 @@
-"""requirements.txt puts another build of the framework in the place of the one that AWS's image came with.
+"""requirements.txt replaces the framework build of AWS's image with another one.
 
-SageMaker installs `requirements.txt` beside the script before it starts it. A pin of another `torch` or `tensorflow`
-downloads some gigabytes at every start and replaces a build that was tested with the image's CUDA, NCCL and EFA;
-`+cpu` hides the GPU altogether, and `tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
+SageMaker installs the `requirements.txt` next to the script before it starts it. A pin of another `torch` or
+`tensorflow` downloads several gigabytes at every start and replaces a build that was tested with the image's CUDA,
+NCCL and EFA; `+cpu` disables the GPU, and `tensorflow-gpu` no longer installs (removed from PyPI in December 2022).
 
 Bad:
 
@@ -33,7 +33,7 @@ Good:
     # file: src/requirements.txt
     pandas
 
-Quiet: the same version is already there
+Quiet: the same version is already installed
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -93,22 +93,22 @@ def check(requirement: Requirement, project: Project) -> Hits:
     if (
         not jobs
         or not (pinned or requirement.name == "tensorflow-gpu")
-        or _is_there(jobs[0], requirement.name, pinned)
+        or _is_installed(jobs[0], requirement.name, pinned)
     ):
         return
     if requirement.name == "tensorflow-gpu":
-        what = "`tensorflow-gpu` no longer installs from PyPI, and the image has TensorFlow for its GPU"
+        what = "`tensorflow-gpu` can no longer be installed from PyPI, and the image already has TensorFlow with GPU support"
     elif pinned.endswith("+cpu"):
         what = f"`{requirement.name}=={pinned}` is a build without CUDA: the GPU stays idle"
     else:
-        what = f"`{requirement.name}=={pinned}` replaces the build that the image came with"
-    place = requirement.span
-    at = Span(unit, place.line, 1, place.line, 1)
+        what = f"`{requirement.name}=={pinned}` replaces the build of the image"
+    line = requirement.span.line
+    start = Span(unit, line, 1, line, 1)
     yield rule.hit(
         requirement.span,
         f"{what} ({jobs[0].title}).",
-        remedy="Remove the line; choose the version with framework_version.",
-        fix=Fix("Comment it out", (Edit(at, "# "),), safe=True),
+        remedy="Remove the line; select the version with framework_version.",
+        fix=Fix("Comment it out", (Edit(start, "# "),), safe=True),
     )
 
 
@@ -121,8 +121,8 @@ def _is_aws(job: JobDefinition, framework: str, project: Project) -> bool:
     return image is not None and is_aws_container(image, project)
 
 
-def _is_there(job: JobDefinition, name: str, pinned: str) -> bool:
-    """Whether pip finds the pin met: by the version that the job itself asks for, as far as it says."""
+def _is_installed(job: JobDefinition, name: str, pinned: str) -> bool:
+    """Whether the image already has the pinned version, as far as the job specifies its version."""
     image = image_name(job.image)
     version = image.version if image is not None else job.framework_version.text
     if name == "tensorflow-gpu" or pinned.endswith("+cpu"):

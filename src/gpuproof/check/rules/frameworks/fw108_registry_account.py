@@ -1,7 +1,8 @@
-"""AWS keeps its containers in one account for most regions, and in others for the rest; this one is the wrong one.
+"""The image URI contains the wrong AWS account: AWS's containers are in one account for most regions, in others for
+the rest.
 
-The address names a registry that does not have the image: the job fails when it pulls. The accounts are the
-catalogue's, read from SageMaker's SDK.
+The URI refers to a registry that does not have the image, so the job fails when it pulls the image. The accounts are
+those of the catalogue, read from SageMaker's SDK.
 
 Bad:
 
@@ -30,7 +31,7 @@ Good:
         role="role", instance_count=1, instance_type="ml.g5.xlarge",
     )
 
-Quiet: a copy in one's own registry
+Quiet: a copy in a custom registry
 
     from sagemaker.estimator import Estimator
 
@@ -39,7 +40,7 @@ Quiet: a copy in one's own registry
         role="role", instance_count=1, instance_type="ml.g5.xlarge",
     )
 
-Quiet: a region that the list does not have
+Quiet: a region that is not in the list
 
     from sagemaker.estimator import Estimator
 
@@ -70,7 +71,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     edits = replace_text(job.image, image.account, registry.account)
     yield rule.hit(
         job.where(job.image),
-        f"AWS's containers for {image.region} are in account {registry.account}, not in {image.account}.",
+        f"AWS's containers for {image.region} are in account {registry.account}, not {image.account}.",
         remedy=f"Write {registry.account}.dkr.ecr.{image.region}.{registry.dns_suffix}/{image.repository}.",
         severity=rule.severity if job.image.certainty != "default" else lowered(rule.severity),
         fix=Fix(f"Write {registry.account}", edits, safe=True) if edits else None,

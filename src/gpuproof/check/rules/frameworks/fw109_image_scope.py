@@ -1,7 +1,7 @@
-"""A training image does not serve, and an inference image does not train: each has its own toolkit and start command.
+"""Training images cannot serve and inference images cannot train: each has its own toolkit and start command.
 
-AWS names them apart: `pytorch-training` and `pytorch-inference`. With the wrong one the endpoint never answers its
-health check, or the training job ends at once without having run the script.
+AWS uses different names, `pytorch-training` and `pytorch-inference`. With the wrong image, the endpoint never
+responds to its health check, or the training job ends immediately without running the script.
 
 Bad:
 
@@ -34,7 +34,7 @@ Good:
         role="role", instance_count=1, instance_type="ml.g5.xlarge",
     )
 
-Quiet: what one's own image can do is one's own affair
+Quiet: a custom image
 
     from sagemaker.estimator import Estimator
 
@@ -43,7 +43,7 @@ Quiet: what one's own image can do is one's own affair
         role="role", instance_count=1, instance_type="ml.g5.xlarge",
     )
 
-Quiet: a processing job runs a command in either
+Quiet: a processing job can use both
 
     from sagemaker.processing import ScriptProcessor
 
@@ -107,6 +107,6 @@ def _hits(value: Value, span: Span, wanted: str, project: Project) -> Iterator[H
     yield rule.hit(
         span,
         f"`{image.repository}` cannot {does}: it is AWS's {image.scope} image.",
-        remedy=f"Take {right}, in a version that AWS has for it.",
-        fix=Fix(f"Take {right}", edits, safe=False) if edits else None,
+        remedy=f"Use {right}, in a version for which AWS publishes it.",
+        fix=Fix(f"Use {right}", edits, safe=False) if edits else None,
     )

@@ -1,7 +1,8 @@
-"""Without an image, the SDK needs the framework's version and Python's, and raises ValueError if one is missing.
+"""Without an image, the SDK requires the framework version and the Python version, and raises ValueError without
+them.
 
-Which classes need what is read from SDK 2.257.7. It fails on the machine that starts the job, before anything is paid
-for, but only once that line is reached.
+The requirements of each class are read from SDK 2.257.7. The call fails on the machine that starts the job, before
+anything is billed, but only when that line is reached.
 
 Bad:
 
@@ -20,7 +21,7 @@ Good:
         py_version="py311",
     )
 
-Quiet: an image says it all
+Quiet: an image
 
     from sagemaker.pytorch import PyTorch
 
@@ -29,7 +30,7 @@ Quiet: an image says it all
         image_uri="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
     )
 
-Quiet: they may be among the rest
+Quiet: **options may contain them
 
     import json
     from sagemaker.pytorch import PyTorch
@@ -81,13 +82,13 @@ def check(module: Module, project: Project) -> Hits:
         if missing:
             yield rule.hit(
                 call.span,
-                f"{call.method}(...) needs {' and '.join(missing)}, or image_uri: the SDK raises ValueError.",
+                f"{call.method}(...) requires {' and '.join(missing)}, or image_uri: the SDK raises ValueError.",
                 remedy=f"Pass {', '.join(name.partition(' or ')[0] + '=...' for name in missing)}.",
             )
 
 
 def _class(call: Call) -> tuple[str, str]:
-    """Package and class: (`pytorch`, `PyTorch`) of `sagemaker.pytorch.estimator.PyTorch`."""
+    """Package and class: (`pytorch`, `PyTorch`) for `sagemaker.pytorch.estimator.PyTorch`."""
     parts = (call.name or "").split(".")
     return (parts[1], parts[-1]) if len(parts) > 2 and parts[0] == "sagemaker" else ("", "")
 

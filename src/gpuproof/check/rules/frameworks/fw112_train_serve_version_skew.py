@@ -1,7 +1,8 @@
-"""The model is trained with one version of the framework and served with another.
+"""The model is trained with one framework version and served with another.
 
-Pickled models, operators and defaults change between versions: what was saved by a newer one may not load in an older
-one, or give other answers. The rule compares a model object that serves an estimator's own `model_data`.
+Pickled models, operators and defaults change between versions: a model saved by a newer version may not load in an
+older one, or may return different results. The rule compares a model object that serves an estimator's own
+`model_data`.
 
 Bad:
 
@@ -23,7 +24,7 @@ Good:
         framework_version="2.3", py_version="py311",
     )
 
-Quiet: nobody knows what trained it
+Quiet: the training version is unknown
 
     from sagemaker.pytorch import PyTorch, PyTorchModel
 
@@ -76,6 +77,6 @@ def check(module: Module, _: Project) -> Hits:
         if version_key(before.text)[:2] != version_key(after.text)[:2]:
             yield rule.hit(
                 model.where(after),
-                f"Trained with {before.text}, served with {after.text}.",
+                f"Trained with {before.text} but served with {after.text}.",
                 remedy=f'Serve with {keyword}="{before.text}", or train with {after.text}.',
             )

@@ -1,9 +1,9 @@
-"""A PyTorch model and its batches stay on the CPU unless the script moves them, whatever the instance has.
+"""A PyTorch model and its batches stay on the CPU unless the script moves them, even on a GPU instance.
 
-Nothing warns: the loss falls, only slowly, and the GPU is billed all the while. TensorFlow takes the GPU by itself,
-PyTorch does not. The rule looks for a training loop (`backward()` in a loop over a DataLoader, and an optimizer's
-`step()`) in a script in which nothing at all names a device. It is an error where the linked job's instance has GPUs.
-It is silent where the job runs on a CPU, and where the script imports a library that may move things for it.
+There is no warning: the loss decreases, only slowly, while the GPU is billed. TensorFlow uses the GPU automatically,
+PyTorch does not. The rule reports training loops (`backward()` in a loop over a DataLoader, and an optimizer's
+`step()`) in scripts that never name a device. It is an error if the linked job's instance has GPUs. Jobs on CPU
+instances are not reported, nor are scripts that import a library that may move the model and data.
 
 Bad:
 
@@ -102,13 +102,13 @@ def check(module: Module, project: Project) -> Hits:
         price = project.hourly_price(str(name), "training")
         cost = f" at ${price:.2f} an hour" if price else ""
         whole = "the GPU stays" if gpus == 1 else f"all {gpus} GPUs stay"
-        message = f"Nothing moves the model or the batches to a device: {whole} idle on `{name}`{cost} ({job.title})."
+        message = f"The model and the batches are never moved to a device: {whole} idle on `{name}`{cost} ({job.title})."
     else:
-        message = "Nothing moves the model or the batches to a device: this trains on the CPU, whatever GPU is there."
+        message = "The model and the batches are never moved to a device: this trains on the CPU even if there is a GPU."
     yield rule.hit(
         steps[0].span,
         message,
-        remedy='Say device = torch.device("cuda") once, model.to(device) before the optimizer is made, and move each '
+        remedy='Use device = torch.device("cuda"), call model.to(device) before creating the optimizer, and move each '
         "batch: x, y = x.to(device), y.to(device).",
         severity=Severity.ERROR if gpus else Severity.WARNING,
     )

@@ -1,8 +1,8 @@
-"""The model is on the GPU and its input is not, or the reverse: the first step fails, and only where there is a GPU.
+"""The model is on the GPU but its input is not, or vice versa: the first step fails, and only on a GPU instance.
 
-"Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same", or "Expected all tensors to
-be on the same device". On a laptop both are on the CPU and the script runs, so that the mistake costs a started
-instance each time. The rule follows a model and its batches to where they meet.
+The error is "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same", or
+"Expected all tensors to be on the same device". On a laptop both are on the CPU and the script runs, so the error
+only occurs on a running instance that is billed. The rule follows a model and its batches to the call that uses both.
 
 Bad:
 
@@ -112,7 +112,7 @@ def _hit(module: Module, call: Call, model: Tagged) -> Hit:
     on, off = (name, batch) if model.device == "gpu" else (batch, name)
     return rule.hit(
         call.span,
-        f"`{on}` is moved to the GPU and `{off}` is not: RuntimeError on a GPU instance.",
+        f"`{on}` is moved to the GPU but `{off}` is not: RuntimeError on a GPU instance.",
         remedy=f"Write {name}({batch}.to(device))."
         if off == batch
         else f"Call {name}.to(device) once, before the loop.",

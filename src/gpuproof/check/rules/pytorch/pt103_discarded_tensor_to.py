@@ -1,7 +1,7 @@
-"""`tensor.to(device)` gives a moved copy and leaves the tensor where it is; only modules move in place.
+"""`tensor.to(device)` returns a moved copy and does not change the tensor; only modules are moved in place.
 
-Called for its effect alone, it copies the data to the GPU and throws the copy away. The model then meets an input on the
-CPU: RuntimeError on a GPU instance, and silence on a laptop.
+Without an assignment, the data is copied to the GPU and the copy is discarded. The model then receives an input on
+the CPU: a RuntimeError on a GPU instance, and no error on a laptop.
 
 Bad:
 
@@ -30,14 +30,14 @@ Good:
     for x, y in DataLoader([]):
         x = x.to(device)
 
-Quiet: a module moves in place
+Quiet: a module is moved in place
 
     import torch
 
     model = torch.nn.Linear(4, 2)
     model.to("cuda")
 
-Quiet: a batch that may be of a class of its own
+Quiet: a batch that may be a custom class
 
     import torch
     from transformers import AutoTokenizer
@@ -77,7 +77,7 @@ def check(module: Module, _: Project) -> Hits:
         name, text = call.receiver.id, module.text(call.node)
         yield rule.hit(
             call.span,
-            f"The result of `{text}` is thrown away: `{name}` stays where it is.",
+            f"The result of `{text}` is discarded: `{name}` is not moved.",
             remedy=f"Write {name} = {text}.",
             fix=Fix("Keep the result", (replace_node(module, call.node, f"{name} = {text}"),), safe=True),
         )

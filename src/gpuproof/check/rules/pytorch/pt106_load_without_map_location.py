@@ -1,9 +1,9 @@
-"""A checkpoint remembers the device of each of its tensors, and `torch.load` puts them back there.
+"""A checkpoint stores the device of each tensor, and `torch.load` restores tensors to that device.
 
-One that was saved while the model was on a GPU cannot be opened on a CPU endpoint: "Attempting to deserialize object
-on a CUDA device but torch.cuda.is_available() is False". The endpoint then fails its first health check, minutes after
-it was asked for. `map_location` says where the tensors shall go. The rule looks at inference handlers alone, and is
-silent where every linked endpoint has a GPU.
+A checkpoint saved while the model was on a GPU cannot be loaded on a CPU endpoint: "Attempting to deserialize object
+on a CUDA device but torch.cuda.is_available() is False". The endpoint then fails its first health check, minutes
+after its creation. `map_location` sets the device to load to. The rule only checks inference handlers, and does not
+report them if every linked endpoint has a GPU.
 
 Bad:
 
@@ -54,7 +54,7 @@ Quiet: the same file saves the checkpoint from the CPU
         model.load_state_dict(torch.load(model_dir + "/model.pth"))
         return model
 
-Quiet: the arguments may carry it
+Quiet: the arguments may contain it
 
     import torch
 
@@ -103,7 +103,7 @@ def check(module: Module, project: Project) -> Hits:
         where = f" ({endpoints[0].title})" if endpoints else ""
         yield rule.hit(
             call.span,
-            f"`torch.load` without map_location: a checkpoint saved on a GPU does not open on a CPU endpoint{where}.",
+            f"`torch.load` without map_location: a checkpoint saved on a GPU does not load on a CPU endpoint{where}.",
             remedy=f"Pass map_location={target}.",
             fix=Fix(
                 f"Pass map_location={target}",
@@ -114,7 +114,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _loads_no_model(call: Call) -> bool:
-    """Whether a vocabulary or a configuration is loaded: small, and of no device."""
+    """Whether a vocabulary or a configuration is loaded, which is small and has no device."""
     statement = call.module.tree.statement(call.node)
     target = ""
     if isinstance(statement, ast.Assign) and statement.value is call.node:

@@ -1,7 +1,7 @@
-"""`CUDA_VISIBLE_DEVICES` set to nothing or to -1 hides every GPU from the process: all of it runs on the CPU.
+"""`CUDA_VISIBLE_DEVICES` set to an empty text or -1 hides every GPU from the process, which then runs on the CPU.
 
 CUDA reads the variable when it is first used. The line is often left over from an experiment on a laptop; on a GPU
-instance the GPU is billed and idle, and no framework warns.
+instance the GPU is billed but idle, and no framework warns.
 
 Bad:
 
@@ -19,7 +19,7 @@ Good:
     os.environ["CUDA_VISIBLE_DEVICES"] = "0"
     model = torch.nn.Linear(4, 2).cuda()
 
-Quiet: only if somebody asks for the CPU
+Quiet: only if the user requests the CPU
 
     import argparse
     import os
@@ -70,13 +70,13 @@ def check(module: Module, project: Project) -> Hits:
         hides = value.is_known and value.text is not None and value.text.strip() in ("", "-1")
         if module.resolve(target.slice).text != "CUDA_VISIBLE_DEVICES" or not hides:
             continue
-        # In a branch or a function somebody chose it.
+        # In a branch or function it is intended.
         if module.enclosing(node, ast.If, ast.Try, ast.FunctionDef, ast.With) is not None:
             continue
         job = project.worst_job(module)
         linked = job is not None and bool(project.gpus(job))
         where = (
-            f": `{job.instance_type.text}` is billed for it ({job.title})"
+            f": `{job.instance_type.text}` is billed but idle ({job.title})"
             if job is not None and linked
             else ""
         )

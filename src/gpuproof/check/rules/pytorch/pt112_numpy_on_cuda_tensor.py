@@ -1,7 +1,8 @@
-"""NumPy cannot see GPU memory: `.numpy()` on a tensor that lies there raises a TypeError.
+"""NumPy cannot access GPU memory: `.numpy()` on a GPU tensor raises a TypeError.
 
-"can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first." On a CPU
-the line works, so that it is found on the first GPU. The rule fires where the move is in sight of the call.
+"can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first." The line
+works on a CPU, so the error first occurs on a GPU instance. The rule reports calls for which the file shows the move
+to the GPU.
 
 Bad:
 
@@ -100,14 +101,14 @@ def check(module: Module, project: Project) -> Hits:
         text = ".cpu()" if detached else ".detach().cpu()"
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)}`: the tensor is on the GPU, and NumPy cannot read it there (TypeError).",
+            f"`{module.text(call.node)}`: the tensor is on the GPU, where NumPy cannot read it (TypeError).",
             remedy=f"Write {text}.numpy().",
             fix=Fix(f"Insert {text}", wrap(module, call.receiver, "", text)[1:], safe=True),
         )
 
 
 def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:
-    """Whether an expression is certainly a tensor on a GPU, where there is one."""
+    """Whether an expression is certainly a tensor on a GPU, if there is one."""
     if depth > 8 or node is None:
         return False
     if isinstance(node, ast.Subscript):
@@ -140,10 +141,10 @@ def _is_moved_model(module: Module, function: ast.expr) -> bool:
         return False
     tagged = module.tagged(function)
     if tagged.tag is Tag.MODULE:
-        # `.to(device)` of a device that is chosen as "cpu" is no move.
+        # `.to(device)` with a device that is "cpu" does not move it.
         moves = [one for one in module.calls_of("to", "cuda") if one.receiver is not None]
         return tagged.device == "gpu" and any(moves_to_gpu(one) for one in moves)
-    # A model that a serving toolkit hands over, moved by the function that uses it.
+    # A model that a serving toolkit passes in, moved by the function that uses it.
     around = module.function_of(function)
     return (
         around is not None and function.id in ("model", "net") and function.id in moved_names(module, around)

@@ -1,8 +1,8 @@
-"""The endpoint has a GPU, and the handler that serves it never names a device: every request runs on the CPU.
+"""The endpoint has a GPU, but its handler never names a device: every request runs on the CPU.
 
-`from_pretrained` and `torch.load(map_location="cpu")` give a model in host memory. SageMaker's own `predict_fn` moves
-model and data to the GPU, but a script that brings its own `predict_fn` or `transform_fn` replaces it. The rule needs the
-deployed job, and is silent about libraries that choose a device themselves.
+`from_pretrained` and `torch.load(map_location="cpu")` return a model in host memory. SageMaker's own `predict_fn`
+moves model and data to the GPU, but a script with its own `predict_fn` or `transform_fn` replaces it. The rule
+requires a linked endpoint, and does not report libraries that select a device themselves.
 
 Bad:
 
@@ -89,7 +89,7 @@ _STAYS_PUT = frozenset(
         "evaluate",
     }
 )
-"""Libraries that leave a model in host memory unless they are told otherwise."""
+"""Libraries that leave a model in host memory by default."""
 _CHOOSES = ("pipeline(", "pipelines", "SentenceTransformer", "device_map", "Trainer", "ORTModel", "onnx")
 
 
@@ -121,7 +121,7 @@ def check(module: Module, project: Project) -> Hits:
     yield rule.hit(
         module.span(own),
         f"`{own.name}` and model_fn never name a device: {idle}{cost} ({job.title}).",
-        remedy='Say device = torch.device("cuda" if torch.cuda.is_available() else "cpu"), return model.to(device) from '
+        remedy='Use device = torch.device("cuda" if torch.cuda.is_available() else "cpu"), return model.to(device) from '
         f"model_fn, and move the input in {own.name}.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )

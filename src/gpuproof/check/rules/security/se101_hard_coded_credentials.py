@@ -1,8 +1,8 @@
-"""An AWS access key stands in the source: whoever reads the file, or its history, can use the account.
+"""The source contains an AWS access key: anyone who can read the file, or its history, can use the account.
 
-Bots look through public repositories for such keys within minutes, and start GPU instances with what they find.
-SageMaker jobs and EC2 instances have a role and need no key; on your own machine a profile or single sign-on keeps the
-key out of the code. A key that was ever committed must be deactivated: deleting the line does not take it back.
+Bots scan public repositories for such keys within minutes and start GPU instances with them. SageMaker jobs and EC2
+instances have a role and need no key; on your own machine, a profile or single sign-on keeps the key out of the code.
+A key that was ever committed must be deactivated: deleting the line does not revoke it.
 
 Bad:
 
@@ -16,19 +16,19 @@ Good:
 
     session = boto3.Session(profile_name="research")
 
-Quiet: the key of AWS's own documentation
+Quiet: the example key of AWS's documentation
 
     import boto3
 
     session = boto3.Session(aws_access_key_id="AKIAIOSFODNN7EXAMPLE")
 
-Quiet: nothing there yet
+Quiet: empty values
 
     import boto3
 
     session = boto3.Session(aws_access_key_id="", aws_secret_access_key="")
 
-Quiet: letters that happen to be in the middle of others
+Quiet: the same letters inside a longer text
 
     digest = "XXAKIAGPUPROOFDOCS2345YY"
 """
@@ -56,8 +56,8 @@ def check(unit: Unit, _: Project) -> Hits:
     for span, text, what in _keys(unit):
         yield rule.hit(
             span,
-            f"An AWS {what} is in the source (`{text[:4]}…{text[-2:]}`): whoever reads the file can use the account.",
-            remedy="Deactivate the key in IAM now, then use the job's role, or a profile: boto3.Session(profile_name=...).",
+            f"The source contains an AWS {what} (`{text[:4]}…{text[-2:]}`): anyone who can read the file can use the account.",
+            remedy="Deactivate the key in IAM now, then use the job's role or a profile: boto3.Session(profile_name=...).",
         )
 
 

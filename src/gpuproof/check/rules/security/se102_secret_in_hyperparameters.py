@@ -1,7 +1,8 @@
-"""Hyperparameters and environment variables of a job are no place for secrets: DescribeTrainingJob shows them to all.
+"""Hyperparameters and environment variables of a job must not contain secrets: DescribeTrainingJob returns them.
 
-They also appear in the console, in CloudTrail, and in the job's log. SageMaker's API reference asks not to put security
-sensitive information there. Secrets Manager keeps it, and the job's role reads it inside the script.
+They also appear in the console, in CloudTrail and in the job's log. SageMaker's API reference warns against putting
+security-sensitive information there. Store secrets in Secrets Manager and read them in the script with the job's
+role.
 
 Bad:
 
@@ -30,7 +31,7 @@ Quiet: a placeholder
         environment={"HF_TOKEN": "<your token>"},
     )
 
-Quiet: tokens of another kind
+Quiet: other kinds of tokens
 
     from sagemaker.huggingface import HuggingFace
 
@@ -39,7 +40,7 @@ Quiet: tokens of another kind
         hyperparameters={"max_new_tokens": "2048", "pad_token": "[PAD]<|end|>"},
     )
 
-Quiet: somebody is asked for it
+Quiet: the user is prompted for it
 
     from sagemaker.huggingface import HuggingFace
 
@@ -67,7 +68,7 @@ _NAME = re.compile(
 _NO_SECRET_NAME = re.compile(
     r"(pad|eos|bos|unk|sep|cls|mask|special|start|end|stop|image|trigger|instance|placeholder)_?token$"
 )
-_LOOKS = re.compile(
+_SECRET_FORMAT = re.compile(
     r"^(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|(AKIA|ASIA)[A-Z2-7]{16})$"
 )
 
@@ -80,15 +81,15 @@ def check(job: JobDefinition, _: Project) -> Hits:
             if text is None or not value.is_known or is_no_secret(text):
                 continue
             named = _NAME.search(name.replace("-", "_")) and not _NO_SECRET_NAME.search(name.lower())
-            if not _LOOKS.match(text) and not (named and _is_dense(text)):
+            if not _SECRET_FORMAT.match(text) and not (named and _is_dense(text)):
                 continue
             yield rule.hit(
                 job.where(value, mapping),
-                f"`{name}` looks like a secret in {place}: anyone who may describe the job reads it ({job.title}).",
-                remedy="Revoke it, keep the new one in AWS Secrets Manager, and read it in the script with the job's role.",
+                f"`{name}` in {place} looks like a secret: anyone who may describe the job can read it ({job.title}).",
+                remedy="Revoke it, store the new one in AWS Secrets Manager, and read it in the script with the job's role.",
             )
 
 
 def _is_dense(text: str) -> bool:
-    """Whether a text could be a secret: long, in one word, and no path or address."""
+    """Whether a text could be a secret: a single long word, not a path or address."""
     return len(text) >= 8 and not re.search(r"[\s/\[\]]|^(true|false|none|auto)$", text, re.IGNORECASE)

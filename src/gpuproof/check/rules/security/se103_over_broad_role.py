@@ -1,8 +1,8 @@
-"""The role that jobs run with may do everything in the account: so may every library that a training script imports.
+"""The role of the jobs has all permissions in the account, and so has every library that a training script imports.
 
-A SageMaker job reads data, pulls an image, writes a model and logs. With AdministratorAccess, or with `Action: "*"` on
-`Resource: "*"`, a compromised package or notebook has the whole account. Checkov has the like as CKV2_AWS_68. Managed
-policies of SageMaker's own are left alone.
+A SageMaker job reads data, pulls an image, and writes a model and logs. With AdministratorAccess, or `Action: "*"` on
+`Resource: "*"`, a compromised package or notebook controls the whole account. Checkov has a similar check,
+CKV2_AWS_68. SageMaker's own managed policies are not reported.
 
 Bad:
 
@@ -45,7 +45,7 @@ Good:
           ManagedPolicyArns:
             - arn:aws:iam::aws:policy/AmazonSageMakerFullAccess
 
-Quiet: a role that has nothing to do with SageMaker
+Quiet: a role that SageMaker does not use
 
     # file: template.yaml
     AWSTemplateFormatVersion: "2010-09-09"
@@ -135,6 +135,6 @@ def _is_star(value: Value) -> bool:
 def _hit(span: Span, role: str, what: str) -> Hit:
     return rule.hit(
         span,
-        f"{role} is a role that SageMaker runs jobs with, and has {what}.",
-        remedy="Give it what the job needs: its buckets, its images, its logs.",
+        f"SageMaker runs jobs with {role}, which has {what}.",
+        remedy="Grant only what the job needs: its buckets, its images, its logs.",
     )

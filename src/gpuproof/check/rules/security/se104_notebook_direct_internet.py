@@ -1,7 +1,7 @@
-"""A notebook instance reaches the internet directly, past your VPC: that is the default where nobody says otherwise.
+"""The notebook instance has direct internet access that bypasses your VPC; this is the default.
 
-Data can then leave by any library that a cell imports, and no security group or endpoint policy of yours sees it. With
-`DirectInternetAccess` disabled and a subnet, traffic goes through the VPC. Checkov has the same as CKV_AWS_122.
+Any library that a cell imports can then send data out, unseen by your security groups and endpoint policies. With
+`DirectInternetAccess` disabled and a subnet, traffic goes through the VPC. Checkov has the same check, CKV_AWS_122.
 
 Bad:
 
@@ -32,7 +32,7 @@ Good:
       direct_internet_access = "Disabled"
     }
 
-Quiet: a variable says it
+Quiet: a variable defines it
 
     # file: main.tf
     resource "aws_sagemaker_notebook_instance" "lab" {
@@ -42,7 +42,7 @@ Quiet: a variable says it
       direct_internet_access = var.internet
     }
 
-Quiet: the arguments may carry it
+Quiet: the arguments may contain it
 
     import boto3
 
@@ -89,6 +89,6 @@ def _hit(span: Span, key: str, what: str, value: Value) -> Hit:
     why = "by default" if value.is_absent else f"by its `{key}`"
     return rule.hit(
         span,
-        f"{what} has direct internet access {why}: data can leave without passing your VPC.",
-        remedy=f'Say {key} "Disabled", with a subnet and a security group.',
+        f"{what} has direct internet access {why}: data can leave without passing through your VPC.",
+        remedy=f'Set {key} to "Disabled", with a subnet and a security group.',
     )

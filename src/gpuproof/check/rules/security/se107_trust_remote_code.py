@@ -1,7 +1,7 @@
-"""`trust_remote_code=True` runs Python from a model's repository on the Hub, with the job's role and data.
+"""`trust_remote_code=True` runs Python code from the model's repository on the Hub with the job's role and data.
 
-Whoever can push to that repository can change what runs, from one start of the job to the next. A pinned
-`revision=` makes it the code that somebody has read.
+Anyone who can push to that repository can change the code from one start of the job to the next. A pinned `revision=`
+guarantees that the reviewed code runs.
 
 Bad:
 
@@ -15,19 +15,19 @@ Good:
 
     model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=True, revision="8f1c2d3e4b5a")
 
-Quiet: nobody's code is trusted
+Quiet: remote code is not trusted
 
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=False)
 
-Quiet: a folder of one's own
+Quiet: a local folder
 
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained("/opt/ml/model", trust_remote_code=True)
 
-Quiet: whoever starts it decides
+Quiet: an argument of the script decides
 
     import argparse
     from transformers import AutoModelForCausalLM
@@ -61,7 +61,7 @@ def check(module: Module, _: Project) -> Hits:
         name = call.argument("pretrained_model_name_or_path", 1 if call.method == "pipeline" else 0)
         if call.method == "pipeline" and name.is_absent:
             name = call.argument("model")
-        # A name that is out of sight may well be a folder.
+        # An unknown name may be a local folder.
         if (
             not name.is_sure
             or name.text is None
@@ -71,6 +71,6 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"trust_remote_code=True runs whatever code `{name.text}` has on the Hub when the job starts.",
-            remedy="Read it, and pin it with revision=<commit>.",
+            f"trust_remote_code=True runs the code that `{name.text}` has on the Hub at the time the job starts.",
+            remedy="Review the code and pin it with revision=<commit>.",
         )

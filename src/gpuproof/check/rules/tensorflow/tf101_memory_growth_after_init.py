@@ -1,8 +1,8 @@
-"""Memory growth can only be chosen before TensorFlow opens the GPU: after that it is a RuntimeError.
+"""Memory growth must be set before TensorFlow initializes the GPU; afterwards it raises a RuntimeError.
 
-"Physical devices cannot be modified after being initialized" (TensorFlow's `context.py`). The first op, a distribution
-strategy, or a mere `list_logical_devices` opens it. The rule compares the order of what one file does at its top level,
-and in functions that it calls there.
+"Physical devices cannot be modified after being initialized" (TensorFlow's `context.py`). The first op, a
+distribution strategy, or even `list_logical_devices` initializes it. The rule compares the order of calls at the top
+level of a file, and in functions called there.
 
 Bad:
 
@@ -41,7 +41,7 @@ Quiet: the op is in a function that runs later
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
 
-Quiet: another way in
+Quiet: another entry point
 
     import tensorflow as tf
 
@@ -102,15 +102,15 @@ def check(module: Module, project: Project) -> Hits:
         guarded = module.enclosing(call.node, ast.Try) is not None
         yield rule.hit(
             call.span,
-            f"`{module.text(first.node.func)}` in line {line} has opened the GPU by then: "
-            + ("memory growth is not set, and nobody is told." if guarded else "RuntimeError."),
+            f"`{module.text(first.node.func)}` in line {line} has already initialized the GPU: "
+            + ("memory growth is silently not set." if guarded else "RuntimeError."),
             remedy="Set memory growth right after `import tensorflow`.",
             severity=lowered(rule.severity) if guarded else rule.severity,
         )
 
 
 def _where_it_runs(module: Module, call: Call) -> ast.AST | None:
-    """The node of the file's top level at which a call runs: itself, or the one call of the function around it."""
+    """The top-level node at which a call runs: the call itself, or the only call of its function."""
     function = module.function_of(call.node)
     if function is None:
         return call.node

@@ -1,8 +1,9 @@
-"""A name of TensorFlow 1 that TensorFlow 2 does not have: AttributeError, after the instance was started.
+"""The script uses a TensorFlow 1 name that TensorFlow 2 does not have: AttributeError, after the instance has
+started.
 
-`tf.Session`, `tf.ConfigProto` and `tf.placeholder` are found under `tf.compat.v1` alone. What is absent was read from the
-installed package. It is an error where the job or the project pins TensorFlow 2, a warning where nothing is pinned, and
-nothing where TensorFlow 1 is, or where the script asks which one it has.
+`tf.Session`, `tf.ConfigProto` and `tf.placeholder` only exist under `tf.compat.v1`. The list of removed names was
+read from the installed package. It is an error if the job or the project pins TensorFlow 2, and a warning if nothing
+is pinned. TensorFlow 1 projects and scripts that check the version are not reported.
 
 Bad:
 
@@ -27,7 +28,7 @@ Quiet: the compatibility names
 
     session = tf.Session(config=tf.ConfigProto())
 
-Quiet: TensorFlow 1 is what the job runs
+Quiet: the job runs TensorFlow 1
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -41,7 +42,7 @@ Quiet: TensorFlow 1 is what the job runs
 
     session = tf.Session()
 
-Quiet: a script that is plainly of TensorFlow 1
+Quiet: a TensorFlow 1 script
 
     import tensorflow as tf
     from tensorflow.contrib import slim
@@ -72,7 +73,7 @@ def check(module: Module, project: Project) -> Hits:
         "tf.__version__", "compat.v1", "tf.VERSION"
     ):
         return
-    verdict: str | None = None
+    pinned: str | None = None
     for node in module.nodes(ast.Attribute):
         if node.attr not in _last_parts():
             continue
@@ -81,16 +82,16 @@ def check(module: Module, project: Project) -> Hits:
             continue
         if module.enclosing(node, ast.Try, ast.If) is not None:
             continue
-        verdict = verdict or tensorflow_is_at_least(module, project, "2.0")
-        if verdict == "no":
+        pinned = pinned or tensorflow_is_at_least(module, project, "2.0")
+        if pinned == "no":
             return
         yield rule.hit(
             module.span(node),
             f"`{module.text(node)}` was removed in TensorFlow 2: AttributeError.",
-            remedy=f"Use {_removed()[name]}; for old code as it is, tf.compat.v1.{name}.",
-            severity=rule.severity if verdict == "yes" else lowered(rule.severity),
+            remedy=f"Use {_removed()[name]}; for unchanged old code, tf.compat.v1.{name}.",
+            severity=rule.severity if pinned == "yes" else lowered(rule.severity),
         )
-        # One is enough: whoever ports the file will run tf_upgrade_v2 over all of it.
+        # One finding is sufficient: the whole file has to be ported, for example with tf_upgrade_v2.
         return
 
 

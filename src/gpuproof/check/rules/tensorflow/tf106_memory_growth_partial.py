@@ -1,7 +1,7 @@
-"""Memory growth for the first GPU alone is refused on an instance with several.
+"""Memory growth that is only set for the first GPU fails on an instance with several GPUs.
 
-"Memory growth cannot differ between GPU devices" (TensorFlow's `context.py`): a ValueError at the first op, on the larger
-instance that was meant to make things faster. The setting must be made for each visible GPU.
+"Memory growth cannot differ between GPU devices" (TensorFlow's `context.py`) is a ValueError at the first op, on the
+larger instance that was meant to be faster. Memory growth must be set for each visible GPU.
 
 Bad:
 
@@ -88,7 +88,7 @@ def check(module: Module, project: Project) -> Hits:
         fix = Fix("Set it for each GPU", (replace_node(module, statement, loop),), safe="\n" not in text)
     yield rule.hit(
         call.span,
-        f"Memory growth for one GPU alone is a ValueError where there are several{where}.",
+        f"Memory growth for only one GPU raises a ValueError if there are several{where}.",
         remedy="Set it for each GPU of list_physical_devices('GPU').",
         severity=rule.severity if gpus else lowered(rule.severity),
         fix=fix,

@@ -1,7 +1,7 @@
-"""A method or keyword that Keras has taken out: the script stops at that line, after the GPU was started.
+"""A method or parameter that Keras has removed: the script fails at that line, after the GPU instance has started.
 
-TensorFlow 2.16 and later come with Keras 3, which has no `fit_generator`, no `fit(workers=...)`, and no `lr=`. It is an
-error where the job or the project pins such a TensorFlow, and a warning where nothing is pinned.
+TensorFlow 2.16 and later install Keras 3, which has no `fit_generator`, no `fit(workers=...)` and no `lr=`. It is an
+error if the job or the project pins such a TensorFlow, and a warning if nothing is pinned.
 
 Bad:
 

@@ -1,7 +1,7 @@
-"""Keras 3 saves to a file whose name ends in `.keras` or `.h5`, and to nothing else: a folder is a ValueError.
+"""Keras 3 only saves to a file whose name ends in `.keras` or `.h5`: a folder raises a ValueError.
 
-"Invalid filepath extension for saving." TensorFlow 2.16 and later come with Keras 3. The training is over when it
-happens, and nothing of it is kept. `model.export` writes the SavedModel that TensorFlow Serving and SageMaker expect.
+"Invalid filepath extension for saving." TensorFlow 2.16 and later install Keras 3. The error occurs after the
+training, and the model is lost. `model.export` writes the SavedModel that TensorFlow Serving and SageMaker require.
 
 Bad:
 
@@ -43,7 +43,7 @@ Quiet: an older TensorFlow
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.save("/opt/ml/model/1")
 
-Quiet: nobody says which TensorFlow
+Quiet: the TensorFlow version is unknown
 
     import tensorflow as tf
 
@@ -85,8 +85,8 @@ def check(module: Module, project: Project) -> Hits:
             fix = Fix("Export a SavedModel", (Edit(name, "export"),), safe=path.certainty == "known")
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)[:60]}`: Keras 3 (TensorFlow 2.16 and later) saves to .keras or .h5 only (ValueError).",
-            remedy="Call export to serve the model, or save to a name that ends in .keras.",
+            f"`{module.text(call.node)[:60]}`: Keras 3 (TensorFlow 2.16 and later) only saves to .keras or .h5 (ValueError).",
+            remedy="To serve the model, call export; otherwise save to a name that ends in .keras.",
             severity=lowered(rule.severity) if path.certainty == "default" else rule.severity,
             fix=fix,
         )

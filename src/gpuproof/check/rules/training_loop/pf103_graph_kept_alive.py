@@ -1,8 +1,8 @@
-"""Adding a loss to a running total keeps the loss's whole history with it, step after step.
+"""Adding a loss to a running total keeps the graph of every step in memory.
 
 `total += loss` makes the total a tensor that requires gradients: autograd's graph grows with every batch until the
-epoch ends or the GPU's memory does, often hours into a run. A number is what is wanted: `loss.item()`, or
-`loss.detach()`, which does not wait for the GPU. PyTorch's FAQ has it under "My model reports cuda runtime error(2)".
+epoch ends or GPU memory is full, often hours into a run. Use a number instead: `loss.item()`, or `loss.detach()`,
+which does not wait for the GPU. PyTorch's FAQ describes this under "My model reports cuda runtime error(2)".
 
 Bad:
 
@@ -40,7 +40,7 @@ Good:
         loss.backward()
         running_loss += loss.item() * x.size(0)
 
-Quiet: the sum is what backward runs on
+Quiet: backward runs on the sum
 
     import torch
 
@@ -52,7 +52,7 @@ Quiet: the sum is what backward runs on
             total += loss
         total.backward()
 
-Quiet: no gradients there
+Quiet: without gradients
 
     import torch
 
@@ -94,18 +94,18 @@ def check(module: Module, _: Project) -> Hits:
         if total in differentiated or in_with(module, statement, ("no_grad", "inference_mode")):
             continue
         loss = _loss(module, statement, backwards, loops[0])
-        if loss is None or _starts_anew(module, total, loops[0]):
+        if loss is None or _is_reset(module, total, loops[0]):
             continue
         yield rule.hit(
             module.span(statement),
-            f"`{module.text(statement)}` keeps the graph of every step alive: GPU memory grows until it is full.",
-            remedy=f"Add {loss.id}.detach(), and call .item() on the total once, at the end.",
+            f"`{module.text(statement)}` keeps the graph of every step in memory: GPU memory grows until it is full.",
+            remedy=f"Add {loss.id}.detach(), and call .item() on the total once at the end.",
             fix=Fix("Add .detach()", (replace_node(module, loss, f"{loss.id}.detach()"),), safe=True),
         )
 
 
 def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop: ast.AST) -> ast.Name | None:
-    """The name of a tensor with a graph in what is added; None where there is none for certain."""
+    """The added name that is certainly a tensor with a graph; None otherwise."""
     names = [statement.value]
     if isinstance(statement.value, ast.BinOp):
         names = [statement.value.left, statement.value.right]
@@ -116,7 +116,7 @@ def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop:
         if not any(isinstance(one.receiver, ast.Name) and one.receiver.id == node.id for one in inside):
             continue
         values = [one.value for one in module.reaching(node)]
-        # `loss = loss.item()` before, or something that nobody knows.
+        # Excludes an earlier `loss = loss.item()` and unknown values.
         if values and all(value is not None and not _is_number(module, value) for value in values):
             return node
     return None
@@ -127,8 +127,8 @@ def _is_number(module: Module, value: ast.expr) -> bool:
     return any(word in text for word in (".item()", ".detach()", "float(", ".data", "no_grad", ".numpy()"))
 
 
-def _starts_anew(module: Module, total: str, loop: ast.AST) -> bool:
-    """Whether the loop's own body gives the total a new value: then it cannot grow."""
+def _is_reset(module: Module, total: str, loop: ast.AST) -> bool:
+    """Whether the body of the loop assigns a new value to the total, so that it cannot grow."""
     return any(
         module.text(target) == total
         for node in module.nodes(ast.Assign)

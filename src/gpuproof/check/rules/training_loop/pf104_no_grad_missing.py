@@ -1,8 +1,8 @@
-"""Evaluation with autograd on keeps every layer's activations for a backward pass that never comes.
+"""Evaluation with autograd enabled keeps every layer's activations for a backward pass that never happens.
 
-That takes several times the GPU memory and some of the time; a validation batch that fits under
-`torch.inference_mode()` may not fit without. `model.eval()` does not switch autograd off. The rule looks at functions
-that put a model into evaluation mode, or that a serving toolkit calls, and run it.
+This takes several times the GPU memory and some time; a validation batch that fits under `torch.inference_mode()` may
+not fit without it. `model.eval()` does not disable autograd. The rule checks functions that put a model into
+evaluation mode, or that a serving toolkit calls, and that run the model.
 
 Bad:
 
@@ -38,7 +38,7 @@ Good:
                 hits += (model(x).argmax(1) == y).sum().item()
         return hits
 
-Quiet: the caller switches it off
+Quiet: the caller disables it
 
     import torch
 
@@ -49,7 +49,7 @@ Quiet: the caller switches it off
     with torch.no_grad():
         test(torch.nn.Linear(1, 1), [])
 
-Quiet: generate() has no gradients anyway
+Quiet: generate() runs without gradients
 
     import torch
 
@@ -57,7 +57,7 @@ Quiet: generate() has no gradients anyway
         model.eval()
         return model.generate(data)
 
-Quiet: gradients of the input are wanted
+Quiet: gradients of the input are needed
 
     import torch
 
@@ -101,14 +101,14 @@ def check(module: Module, _: Project) -> Hits:
             continue
         yield rule.hit(
             run.span,
-            f"`{module.text(run.node)[:50]}` in `{function.name}` runs with autograd on: activations stay in GPU memory "
-            "for a backward pass that never comes.",
+            f"`{module.text(run.node)[:50]}` in `{function.name}` runs with autograd enabled: activations stay in GPU memory "
+            "for a backward pass that never happens.",
             remedy="Put it under `with torch.inference_mode():`.",
         )
 
 
 def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
-    """The first call of a model that the function has put into evaluation mode or that a toolkit hands over."""
+    """The first call of a model that the function put into evaluation mode or received from a toolkit."""
     calls = [one for one in module.calls if module.function_of(one.node) is function]
     evaluated = {
         module.text(one.receiver) for one in calls if one.method == "eval" and one.receiver is not None
@@ -123,7 +123,7 @@ def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call |
 
 
 def _loads_module(module: Module) -> bool:
-    """Whether the handler's model is certainly a `torch.nn.Module`, and no pipeline that takes care itself."""
+    """Whether the handler's model is certainly a `torch.nn.Module` and not a pipeline that disables autograd itself."""
     load = module.functions.get("model_fn")
     if load is None or module.imports(*_WITHOUT) or module.mentions("pipeline(", "SentenceTransformer"):
         return False
@@ -132,7 +132,7 @@ def _loads_module(module: Module) -> bool:
 
 
 def _is_called_without(module: Module, function: FunctionNode) -> bool:
-    """Whether somebody calls the function where autograd is off, or decorates it."""
+    """Whether the function is decorated, or called where autograd is disabled."""
     if function.decorator_list:
         return True
     for other in local_modules(module):

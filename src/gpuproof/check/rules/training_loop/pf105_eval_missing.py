@@ -1,8 +1,8 @@
-"""A model that nobody puts into evaluation mode goes on dropping units and shifting its batch statistics.
+"""A model that is never put into evaluation mode keeps applying dropout and updating its batch statistics.
 
-Predictions then change from call to call with dropout, and depend on the rest of the batch with batch normalisation;
-validation scores are wrong without a warning. The rule fires where the model certainly has such layers, and nothing in
-the script or in its own modules calls `.eval()`.
+With dropout, predictions then change from call to call; with batch normalization, they depend on the rest of the
+batch. Validation scores are wrong without a warning. The rule reports models that certainly have such layers, if
+neither the script nor its own modules call `.eval()`.
 
 Bad:
 
@@ -47,7 +47,7 @@ Good:
 
     test(Net(), [])
 
-Quiet: nothing in the model behaves differently
+Quiet: no layer depends on the mode
 
     import torch
 
@@ -65,7 +65,7 @@ Quiet: nothing in the model behaves differently
 
     test(Net(), [])
 
-Quiet: from_pretrained gives a model in evaluation mode
+Quiet: from_pretrained returns a model in evaluation mode
 
     import torch
     from transformers import AutoModel
@@ -113,8 +113,8 @@ def check(module: Module, _: Project) -> Hits:
         if run is not None:
             yield rule.hit(
                 run.span,
-                f"`{module.text(run.node.func)}` is never put into evaluation mode: dropout and batch normalisation go on "
-                f"as in training, and what `{function.name}` gives is wrong.",
+                f"`{module.text(run.node.func)}` is never put into evaluation mode: dropout and batch normalization stay "
+                f"in training mode, and the results of `{function.name}` are wrong.",
                 remedy=f"Call {module.text(run.node.func)}.eval() first, and .train() before the next epoch.",
             )
 

@@ -1,7 +1,7 @@
-"""`backward()` adds to the gradients that are there: without `zero_grad()` each step goes by the sum of all before it.
+"""`backward()` adds to the existing gradients: without `zero_grad()`, each step uses the sum of all previous steps.
 
-Training then runs, diverges or settles at something worse, and nothing warns. The rule looks at training loops that are
-all in sight, in which neither the optimizer nor the model is ever cleared.
+Training then diverges or converges to something worse, without a warning. The rule checks training loops that are
+completely visible and in which neither the optimizer's nor the model's gradients are cleared.
 
 Bad:
 
@@ -28,7 +28,7 @@ Good:
         loss.backward()
         optimizer.step()
 
-Quiet: the model is cleared
+Quiet: the model's gradients are cleared
 
     import torch
     from torch.utils.data import DataLoader
@@ -79,20 +79,20 @@ def check(module: Module, _: Project) -> Hits:
             module.calls_of("backward"), loops[0]
         ):
             continue
-        if _is_handed_on(module, receiver.id):
+        if _is_passed_on(module, receiver.id):
             continue
         yield rule.hit(
             call.span,
-            f"Nothing clears the gradients before `{module.text(call.node)}`: each step adds to all steps before it.",
+            f"The gradients are never cleared before `{module.text(call.node)}`: they add up over all steps.",
             remedy=f"Call {receiver.id}.zero_grad(set_to_none=True) before backward().",
         )
 
 
-def _is_handed_on(module: Module, name: str) -> bool:
-    """Whether the optimizer goes to a function that is out of sight, which may clear it."""
+def _is_passed_on(module: Module, name: str) -> bool:
+    """Whether the optimizer is passed to an unknown function, which may clear its gradients."""
     for call in module.calls:
         given = [*call.node.args, *call.keywords.values()]
-        handed = any(isinstance(one, ast.Name) and one.id == name for one in given)
-        if handed and module.own_function(call) is None and "lr_scheduler" not in (call.name or ""):
+        passed = any(isinstance(one, ast.Name) and one.id == name for one in given)
+        if passed and module.own_function(call) is None and "lr_scheduler" not in (call.name or ""):
             return True
     return False

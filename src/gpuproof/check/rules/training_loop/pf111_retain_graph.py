@@ -1,7 +1,7 @@
-"""`backward(retain_graph=True)` keeps the step's activations after the gradients are there: memory that nobody needs.
+"""`backward(retain_graph=True)` keeps the step's activations after the gradients are computed, which wastes memory.
 
-It is meant for a second backward pass through the same graph. In an ordinary training loop there is none, and the flag
-often hides the real fault: a hidden state that was not detached, whose graph then grows from step to step.
+The flag is meant for a second backward pass through the same graph. An ordinary training loop has none, and the flag
+often hides the actual bug: a hidden state that was not detached, whose graph then grows with every step.
 
 Bad:
 
@@ -67,7 +67,7 @@ def check(module: Module, _: Project) -> Hits:
         flag, loops = call.argument("retain_graph"), module.loops_around(call.node)
         if call.receiver is None or not flag.is_known or flag.flag is not True or not loops:
             continue
-        # One other backward in the file may be the second pass, whatever function it is in.
+        # Another backward in the file, in any function, may be the second pass.
         if len(module.calls_of("backward")) > 1 or module.enclosing(call.node, ast.ClassDef) is not None:
             continue
         if len(loops) > 1 and not _is_over_batches(loops[0]):
@@ -75,13 +75,13 @@ def check(module: Module, _: Project) -> Hits:
         edit = drop_keyword(call, "retain_graph")
         yield rule.hit(
             call.span,
-            f"`{module.text(call.node)}` keeps each step's graph, and there is no second backward pass that needs it.",
-            remedy="Drop retain_graph, and detach() what is carried from one step to the next.",
-            fix=Fix("Drop retain_graph", (edit,)) if edit is not None else None,
+            f"`{module.text(call.node)}` keeps each step's graph although no second backward pass uses it.",
+            remedy="Remove retain_graph, and detach() state that is carried from one step to the next.",
+            fix=Fix("Remove retain_graph", (edit,)) if edit is not None else None,
         )
 
 
 def _is_over_batches(loop: ast.AST) -> bool:
-    """Whether a loop goes through something like a loader: several losses of one step are a loop as well."""
+    """Whether a loop iterates over something like a loader, and not over several losses of one step."""
     iterated = getattr(loop, "iter", None)
     return iterated is not None and "load" in ast.dump(iterated).lower()

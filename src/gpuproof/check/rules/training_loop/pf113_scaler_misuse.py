@@ -1,8 +1,9 @@
-"""A gradient scaler that is not updated, or gradients that are clipped while they are still scaled.
+"""A gradient scaler that is never updated, or gradients that are clipped before they are unscaled.
 
-`GradScaler` multiplies the loss so that float16 gradients do not vanish. Without `update()` the factor never changes and
-the next `step` is refused; without `unscale_` the clipping compares scaled gradients, some 65536 times too large, with
-the limit, so that nearly every step is cut to nothing. See PyTorch's automatic mixed precision examples.
+`GradScaler` multiplies the loss so that float16 gradients do not underflow. Without `update()` the factor never
+changes and the next `step` is rejected; without `unscale_` the limit is compared with scaled gradients, about 65536
+times too large, so that nearly every step is clipped to almost nothing. See PyTorch's automatic mixed precision
+examples.
 
 Bad: never updated
 
@@ -42,7 +43,7 @@ Good:
         scaler.step(optimizer)
         scaler.update()
 
-Quiet: a scaler of scikit-learn
+Quiet: a scikit-learn scaler
 
     import torch
     from sklearn.preprocessing import StandardScaler
@@ -93,7 +94,7 @@ def check(module: Module, _: Project) -> Hits:
         yield rule.hit(
             steps[0].span,
             f"`{module.text(steps[0].node)}` without {module.text(steps[0].node.func).partition('.')[0]}.update(): the "
-            "scale never changes, and the next step is refused.",
+            "scale never changes, and the next step is rejected.",
             remedy="Call update() after each step.",
         )
     if module.calls_of("unscale_") or module.mentions("unscale"):
@@ -108,7 +109,7 @@ def check(module: Module, _: Project) -> Hits:
         if scales and any(_block(module, one) == block for one in steps):
             yield rule.hit(
                 clip.span,
-                f"`{clip.method}` works on gradients that are still scaled: the limit means something else at each step.",
+                f"`{clip.method}` clips gradients that are still scaled: the limit has another meaning at each step.",
                 remedy="Call scaler.unscale_(optimizer) before clipping.",
             )
 
@@ -119,7 +120,7 @@ def _is_scaler(module: Module, call: Call) -> bool:
 
 
 def _block(module: Module, call: Call) -> int:
-    """The list of statements that the statement of a call is in."""
+    """Identifies the block of statements that contains a call."""
     statement = module.tree.statement(call.node)
     parent = module.parent(statement) if statement is not None else None
     for field in ("body", "orelse", "finalbody"):

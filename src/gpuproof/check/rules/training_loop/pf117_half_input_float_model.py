@@ -1,7 +1,7 @@
-"""The input is turned into half precision, the model is not: the first layer refuses to multiply the two.
+"""The input is converted to half precision but the model is not: the first layer rejects the mixed types.
 
-"Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same", or "mat1 and mat2 must
-have the same dtype". Either both are halved, or, for training, neither is and the step runs under autocast.
+"Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same", or "mat1 and mat2
+must have the same dtype". Convert both or, for training, neither and run the step under autocast.
 
 Bad:
 
@@ -19,7 +19,7 @@ Good:
     x = torch.ones(1, 4).cuda()
     model(x.half())
 
-Quiet: autocast takes care of it
+Quiet: autocast converts both
 
     import torch
 
@@ -28,7 +28,7 @@ Quiet: autocast takes care of it
     with torch.autocast("cuda"):
         model(x.half())
 
-Quiet: the model is halved elsewhere, perhaps
+Quiet: the model may be converted elsewhere
 
     import torch
     from models import build
@@ -77,5 +77,5 @@ def check(module: Module, _: Project) -> Hits:
             yield rule.hit(
                 call.span,
                 f"`{module.text(half[0].node)}` is float16 and `{call.node.func.id}` is float32: the types do not match.",
-                remedy=f"Halve both ({call.node.func.id}.half()), or neither and run under torch.autocast.",
+                remedy=f"Convert both ({call.node.func.id}.half()), or neither and run under torch.autocast.",
             )

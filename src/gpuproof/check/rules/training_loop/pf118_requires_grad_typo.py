@@ -1,7 +1,7 @@
-"""`require_grad` is no attribute of a tensor: Python takes the assignment silently, and nothing is frozen.
+"""`require_grad` is not an attribute of a tensor: Python accepts the assignment silently, and nothing is frozen.
 
-What was meant is `requires_grad`. The parameters go on being trained, their gradients and optimizer states take GPU
-memory all the same, and the fine-tuning that was to touch the last layer alone changes the whole network.
+The attribute is `requires_grad`. The parameters are still trained, their gradients and optimizer states still take
+GPU memory, and fine-tuning that should only change the last layer changes the whole network.
 
 Bad:
 
@@ -27,7 +27,7 @@ Good:
     for parameter in model.parameters():
         parameter.requires_grad = False
 
-Quiet: an attribute of its own class, which reads it again
+Quiet: an attribute of a custom class, which also reads it
 
     import torch
 
@@ -75,7 +75,7 @@ def check(module: Module, _: Project) -> Hits:
         )
         yield rule.hit(
             whole,
-            f"`{node.attr}` is no attribute of a parameter: `{module.text(node)} = …` changes nothing, and nothing is frozen.",
+            f"`{node.attr}` is not an attribute of a parameter: `{module.text(node)} = …` has no effect, and nothing is frozen.",
             remedy="Write requires_grad.",
             fix=Fix("Write requires_grad", (Edit(name, "requires_grad"),), safe=True),
         )
