@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from gpuproof.explain.explanation import Explanation
 from gpuproof.explain.report import Report
+from gpuproof.terminal.style import wrap
 
 LabelledText = tuple[str, str]
 """A label and its text of one or several lines."""
@@ -94,4 +94,4 @@ def _wrap(text: str, width: int) -> str:
 def _wrap_line(part: str, width: int) -> list[str]:
     if _COMMAND.match(part) and ". " not in part and "; " not in part:
         return [part]
-    return textwrap.wrap(part, width, break_long_words=False, break_on_hyphens=False)
+    return wrap(part, width)

@@ -7,8 +7,7 @@ import sys
 from typing import BinaryIO, TextIO
 
 from gpuproof.settings import colour, interactive
-
-_LABEL_WIDTH = 11
+from gpuproof.terminal.style import Style
 
 
 class Console:
@@ -41,11 +40,8 @@ class Console:
 
     def label(self, label: str, text: str) -> None:
         """A line with a label before it; further lines of the text are indented as far."""
-        first, *rest = text.splitlines() or [""]
-        bold = (f"\x1b[2m{label:<{_LABEL_WIDTH}}\x1b[0m") if self.colour else f"{label:<{_LABEL_WIDTH}}"
-        self.say(f"{bold}{first}")
-        for line in rest:
-            self.say(" " * _LABEL_WIDTH + line)
+        for line in Style(self.colour).labelled(label, text.splitlines()):
+            self.say(line)
 
     def write(self, content: bytes) -> None:
         """Some of the script's output, byte for byte."""

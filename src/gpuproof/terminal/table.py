@@ -3,6 +3,8 @@
 import shutil
 from collections.abc import Collection, Sequence
 
+from gpuproof.terminal.style import Style
+
 GAP = "  "
 NARROWEST = 8
 """Columns are never cut below this width: a table that still does not fit is left to wrap."""
@@ -56,13 +58,7 @@ def _shrink(widths: list[int], available: int, right: Collection[int]) -> None:
 
 def _line(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
     cells = (
-        _fit(cell, width, to_the_right=column in right)
+        Style().fit(cell, width, right=column in right)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))
     )
     return GAP.join(cells).rstrip()
-
-
-def _fit(cell: str, width: int, *, to_the_right: bool) -> str:
-    if len(cell) > width:
-        cell = cell[: width - 1] + "…"
-    return cell.rjust(width) if to_the_right else cell.ljust(width)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Bottleneck, GpuVerdict, Verdict
+from gpuproof.terminal.style import BOLD, DIM, GREEN, LABEL_WIDTH, RED, YELLOW, Style, wrap
 from gpuproof.util.humanize import format_bytes, format_duration
 
-_LABEL_WIDTH = 11
 _GAP = "  "
 _SPARK_WIDTHS = range(8, 41)
 _SHORTEST_NAME = 12
 _LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"
-_BOLD, _DIM, _RED, _GREEN, _YELLOW = "1", "2", "31", "32", "33"
-_COLOURS = {USED: _GREEN, IDLE: _RED, CPU_ONLY: _RED, UNKNOWN: _YELLOW}
+_COLOURS = {USED: GREEN, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
+_RIGHT_COLUMNS = (2, 3)
 _LABELS = {"shm": "memory", "throttling": "clocks"}
 """What a bottleneck's line begins with; the others are all about waiting."""
 
@@ -33,7 +31,7 @@ def render(
         colour: whether to use ANSI colours.
         unicode: whether the terminal can show block characters; otherwise ASCII is used.
     """
-    page = _Page(max(width, 40), colour, unicode)
+    page = _Page(Style(colour, max(width, 40), unicode))
     try:
         read = Verdict.from_json(verdict)
     except ValueError as problem:
@@ -97,16 +95,16 @@ def _table(page: _Page, verdict: Verdict) -> list[str]:
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
     longest = min(max(len(gpu.series.values) for gpu in verdict.gpus), _SPARK_WIDTHS[-1])
     wanted = min(longest, _SPARK_WIDTHS[0])
-    room = page.width - _LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
+    room = page.style.width - LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
     # A long name gives way to a sparkline; where there is no room even so, the sparkline goes.
     cut = min(max(wanted - room, 0), max(widths[0] - _SHORTEST_NAME, 0))
     widths[0] -= cut
     widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
     over = f"over {format_duration(verdict.seconds)}"
-    lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, _DIM)]
+    lines = [_line(page, (headers[0], over if len(over) <= widths[1] else "", *headers[2:]), widths, DIM)]
     for gpu, cells in zip(verdict.gpus, rows, strict=True):
-        spark = sparkline(gpu.series.values, widths[1], page.unicode)
-        lines.append(_line(page, (cells[0], spark, *cells[2:]), widths, "" if gpu.worked else _DIM))
+        spark = sparkline(gpu.series.values, widths[1], page.style.unicode)
+        lines.append(_line(page, (cells[0], spark, *cells[2:]), widths, "" if gpu.worked else DIM))
     return lines
 
 
@@ -148,20 +146,12 @@ def _percent(value: float | None) -> str:
 
 
 def _line(page: _Page, cells: Sequence[str], widths: Sequence[int], code: str) -> str:
-    right = (2, 3)
     padded = [
-        _fit(cell, widths[column], page, to_the_right=column in right)
+        page.style.fit(cell, widths[column], right=column in _RIGHT_COLUMNS)
         for column, cell in enumerate(cells)
         if widths[column]
     ]
-    return " " * _LABEL_WIDTH + page.paint(_GAP.join(padded).rstrip(), code)
-
-
-def _fit(cell: str, width: int, page: _Page, *, to_the_right: bool) -> str:
-    if len(cell) > width:
-        mark = "…" if page.unicode else "~"
-        cell = cell[: width - 1] + mark
-    return cell.rjust(width) if to_the_right else cell.ljust(width)
+    return " " * LABEL_WIDTH + page.style.paint(_GAP.join(padded).rstrip(), code)
 
 
 def _resampled(values: Sequence[float | None], columns: int) -> list[float | None]:
@@ -184,31 +174,19 @@ def _level(value: float | None, levels: str) -> str:
     return levels[min(max(int(value / 100 * len(levels)), 0), len(levels) - 1)]
 
 
-@dataclass
 class _Page:
     """Lines of text with a label before each paragraph."""
 
-    width: int
-    colour: bool
-    unicode: bool
-
-    def __post_init__(self) -> None:
+    def __init__(self, style: Style) -> None:
+        self.style = style
         self.lines: list[str] = []
 
     def label(self, label: str, text: str, *, head: str = "", head_code: str | None = None) -> None:
         """A paragraph; its `head` is painted in a colour of its own."""
-        wrapped = textwrap.wrap(
-            head + text, self.width - _LABEL_WIDTH, break_long_words=False, break_on_hyphens=False
-        )
-        first, *rest = wrapped or [""]
+        first, *rest = wrap(head + text, self.style.width - LABEL_WIDTH) or [""]
         if head_code and first.startswith(head.rstrip()):
-            first = self.paint(head.rstrip(), f"{_BOLD};{head_code}") + first[len(head.rstrip()) :]
-        self.lines.append(self.paint(f"{label:<{_LABEL_WIDTH}}", _DIM) + first)
-        self.lines += [" " * _LABEL_WIDTH + line for line in rest]
-
-    def paint(self, text: str, code: str) -> str:
-        """The text in an ANSI colour, where colours are wanted."""
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+            first = self.style.paint(head.rstrip(), f"{BOLD};{head_code}") + first[len(head.rstrip()) :]
+        self.lines += self.style.labelled(label, [first, *rest])
 
     def text(self) -> str:
         """Everything, without blank lines at the end."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gpuproof.check.engine import Report
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
+from gpuproof.terminal.style import BOLD, CYAN, RED, YELLOW, Style
 from gpuproof.util.humanize import pluralize
 
-_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+_COLOURS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.NOTE: CYAN}
 _INDENT = "    "
 
 
@@ -23,8 +23,9 @@ def render(report: Report, *, colour: bool = False, width: int = 100) -> Iterato
         colour: whether to use ANSI colours.
         width: characters a line.
     """
+    style = Style(colour, width)
     for hit in report.hits:
-        yield from _hit(hit, colour, width)
+        yield from _hit(hit, style)
         yield ""
     yield summary(report)
 
@@ -85,36 +86,20 @@ def excerpt(hit: Hit, width: int = 100) -> list[str]:
     return [shown, " " * (start - cut) + "^" * carets]
 
 
-def _hit(hit: Hit, colour: bool, width: int) -> Iterator[str]:
+def _hit(hit: Hit, style: Style) -> Iterator[str]:
     finding = hit.finding
     tint = _COLOURS[finding.severity]
-    yield f"{_paint(place(hit), '1', colour)}: {_paint(f'{finding.severity} {finding.code}', tint, colour)} {hit.rule_name}"
-    source = excerpt(hit, width - len(_INDENT))
+    yield f"{style.paint(place(hit), BOLD)}: {style.paint(f'{finding.severity} {finding.code}', tint)} {hit.rule_name}"
+    source = excerpt(hit, style.width - len(_INDENT))
     if source:
         yield _INDENT + source[0]
-        yield _INDENT + _paint(source[1], tint, colour)
-    yield from _wrapped(finding.message, "  ", width)
+        yield _INDENT + style.paint(source[1], tint)
+    yield from style.wrap(finding.message, "  ")
     for line in finding.evidence:
-        yield from _wrapped(line, "  - ", width)
+        yield from style.wrap(line, "  - ")
     if finding.remedy:
-        yield from _wrapped(finding.remedy, "  = ", width)
+        yield from style.wrap(finding.remedy, "  = ")
     if hit.fix is not None:
         how = "--fix" if hit.fix.safe else "--fix --unsafe-fixes"
-        yield from _wrapped(f"{hit.fix.title} ({how})", "  + ", width)
+        yield from style.wrap(f"{hit.fix.title} ({how})", "  + ")
     yield f"  gpuproof rule {finding.code} tells more."
-
-
-def _wrapped(text: str, lead: str, width: int) -> Iterable[str]:
-    rest = " " * len(lead)
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=lead,
-        subsequent_indent=rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _paint(text: str, code: str, colour: bool) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if colour else text

@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `gpuproof logs` out."""
     found = found_run(arguments, arguments.run_name)
     if arguments.follow:
+        from gpuproof.cli.follow import follow_to_the_end
         from gpuproof.terminal.console import Console
-        from gpuproof.terminal.follow import follow_to_the_end
 
         return follow_to_the_end(found, Console(), stop_on_interrupt=False)
     if found.write_log(sys.stdout.buffer) == 0 and (record := found.record).has_ended:

@@ -52,7 +52,7 @@ def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPla
 def _followed(
     started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool, interrupt: HeldInterrupt
 ) -> int:
-    from gpuproof.terminal.follow import final_document, follow_to_the_end
+    from gpuproof.cli.follow import final_document, follow_to_the_end
 
     def first() -> None:
         interrupt.release()

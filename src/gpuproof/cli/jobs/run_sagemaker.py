@@ -15,10 +15,10 @@ from gpuproof.backends.sagemaker.submission.capacity import NotToBeHad, failed_f
 from gpuproof.backends.sagemaker.submission.fallbacks import attempts
 from gpuproof.backends.sagemaker.submission.submit import Started
 from gpuproof.catalogue import Catalogue
+from gpuproof.cli.follow import final_document, follow_to_the_end, show_end, show_status
 from gpuproof.cli.jobs.sagemaker_text import describe, dry_run_document
 from gpuproof.errors import ExitCode
 from gpuproof.jobs.spec import Job
-from gpuproof.terminal.follow import final_document, follow_to_the_end, show_end, show_status
 from gpuproof.util.humanize import format_bytes, pluralize
 
 if TYPE_CHECKING:

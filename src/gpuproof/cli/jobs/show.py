@@ -25,9 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `gpuproof show` out."""
     import sys
 
-    from gpuproof.terminal.billing import billing_text
+    from gpuproof.cli.billing import billing_text
+    from gpuproof.cli.follow import final_document, show_end, where_word
     from gpuproof.terminal.console import Console
-    from gpuproof.terminal.follow import final_document, show_end, where_word
     from gpuproof.util.humanize import format_clock
 
     found = found_run(arguments, arguments.run_name)

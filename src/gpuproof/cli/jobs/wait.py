@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = found_run(arguments, arguments.run_name)
     record = found.wait()
     if arguments.format == "json":
-        from gpuproof.terminal.follow import final_document
+        from gpuproof.cli.follow import final_document
 
         print(final_document(found))
     else:

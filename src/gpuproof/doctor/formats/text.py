@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 from gpuproof.doctor.runner import LayerReport, Report, State
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Severity
+from gpuproof.terminal.style import CYAN, DIM, GREEN, RED, YELLOW, Style
 from gpuproof.util.humanize import pluralize
 
 _MARKS = {
-    State.WELL: ("ok", "32"),
-    State.FOUND: ("ok", "32"),
-    State.BROKEN: ("!!", "31"),
-    State.NOT_ASKED: ("..", "2"),
-    State.NOTHING: ("--", "2"),
+    State.WELL: ("ok", GREEN),
+    State.FOUND: ("ok", GREEN),
+    State.BROKEN: ("!!", RED),
+    State.NOT_ASKED: ("..", DIM),
+    State.NOTHING: ("--", DIM),
 }
-_COLOURS = {Severity.ERROR: "31;1", Severity.WARNING: "33", Severity.NOTE: "36"}
+_COLOURS = {Severity.ERROR: f"{RED};1", Severity.WARNING: YELLOW, Severity.NOTE: CYAN}
 _INDENT = " " * 4
 _NAME = 14
 _NARROWEST = 60
@@ -31,43 +31,22 @@ def render_text(report: Report, least: Severity, *, colour: bool, width: int) ->
         colour: whether the terminal shows colours.
         width: characters a line; 0 for no wrapping.
     """
-    painter = _Painter(colour, width)
-    lines = [line for layer in report.layers for line in _layer(layer, least, painter)]
+    style = Style(colour, max(width, _NARROWEST) if width else 0)
+    lines = [line for layer in report.layers for line in _layer(layer, least, style)]
     return "\n".join([*lines, "", _sum(report, least)]) + "\n"
 
 
-class _Painter:
-    def __init__(self, colour: bool, width: int) -> None:
-        self._colour = colour
-        self._width = max(width, _NARROWEST) if width else 0
-
-    def paint(self, text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._colour and text else text
-
-    def wrapped(self, text: str, first: str, rest: str) -> list[str]:
-        if not self._width:
-            return [first + text]
-        return textwrap.wrap(
-            text,
-            self._width,
-            initial_indent=first,
-            subsequent_indent=rest,
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [first.rstrip()]
-
-
-def _layer(layer: LayerReport, least: Severity, painter: _Painter) -> Iterator[str]:
+def _layer(layer: LayerReport, least: Severity, style: Style) -> Iterator[str]:
     mark, code = _MARKS[layer.state]
     if layer.state is State.FOUND and any(one.severity is Severity.WARNING for one in layer.findings):
-        mark, code = "! ", "33"
+        mark, code = "! ", YELLOW
     head = f"{mark} {layer.name:<{_NAME}}"
-    first, *rest = painter.wrapped(_in_short(layer), head, " " * len(head))
-    yield painter.paint(mark, code) + first[len(mark) :]
+    first, *rest = style.wrap(_in_short(layer), head, " " * len(head))
+    yield style.paint(mark, code) + first[len(mark) :]
     yield from rest
     shown = [finding for finding in layer.findings if finding.severity.rank <= least.rank]
     for finding in shown:
-        yield from _finding(finding, painter)
+        yield from _finding(finding, style)
 
 
 def _in_short(layer: LayerReport) -> str:
@@ -79,20 +58,20 @@ def _in_short(layer: LayerReport) -> str:
     return ", ".join(layer.facts) or ("broken" if layer.state is State.BROKEN else pluralize(asked, "check"))
 
 
-def _finding(finding: Finding, painter: _Painter) -> Iterator[str]:
+def _finding(finding: Finding, style: Style) -> Iterator[str]:
     head = f"{_INDENT}{finding.code} {finding.severity}: "
     place = f"{finding.location}: " if finding.location else ""
-    first, *rest = painter.wrapped(place + finding.message, head, _INDENT * 2)
+    first, *rest = style.wrap(place + finding.message, head, _INDENT * 2)
     label = head.strip()
-    yield first.replace(label, painter.paint(label, _COLOURS[finding.severity]), 1)
+    yield first.replace(label, style.paint(label, _COLOURS[finding.severity]), 1)
     yield from rest
     for line in finding.evidence:
         yield from (
-            painter.paint(one, "2") for one in painter.wrapped(line, _INDENT * 2 + "| ", _INDENT * 2 + "|   ")
+            style.paint(one, DIM) for one in style.wrap(line, _INDENT * 2 + "| ", _INDENT * 2 + "|   ")
         )
     if finding.remedy:
         # Not wrapped: it is to be copied.
-        yield f"{_INDENT * 2}{painter.paint('->', '32')} {finding.remedy}"
+        yield f"{_INDENT * 2}{style.paint('->', GREEN)} {finding.remedy}"
 
 
 def _sum(report: Report, least: Severity) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuproof.backends.record import RunRecord
-from gpuproof.terminal.billing import billing_text
+from gpuproof.cli.billing import billing_text
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.base import LOCAL, Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.record import RunRecord
+from gpuproof.cli.billing import billing_text
 from gpuproof.errors import ExitCode
-from gpuproof.terminal.billing import billing_text
 from gpuproof.terminal.console import Console
 from gpuproof.terminal.verdict import render
 from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize

@@ -12,9 +12,9 @@ import pytest
 
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
+from gpuproof.cli.follow import final_document, follow_to_the_end
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.terminal.console import Console
-from gpuproof.terminal.follow import final_document, follow_to_the_end
 
 BASE: dict[str, Any] = {
     "id": "train-1",
