@@ -38,7 +38,7 @@ def main() -> int:
 def pages() -> dict[str, str]:
     """The text of each page by its file's name; `README.md` is the list."""
     from gpuproof.check.docs.pages import index, page
-    from gpuproof.check.rule import all_rules
+    from gpuproof.check.registry import all_rules
 
     rules = all_rules()
     return {"README.md": index(rules), **{f"{rule.code}.md": page(rule) for rule in rules}}

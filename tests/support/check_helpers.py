@@ -6,6 +6,7 @@ import ast
 import textwrap
 from pathlib import Path
 
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.engine import Options, Report, check_paths
@@ -26,7 +27,7 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
 
 def module_of(text: str, path: str = "script.py") -> Module:
     unit = Unit(path, textwrap.dedent(text), "python")
-    module = Project([unit]).module(unit)
+    module = Project([unit]).workspace.module(unit)
     assert module is not None, "it does not parse"
     return module
 
@@ -36,14 +37,14 @@ def value_of(text: str, name: str = "x") -> Value:
     module = module_of(textwrap.dedent(text) + f"\n{name}\n")
     last = module.tree.root.body[-1]
     assert isinstance(last, ast.Expr)
-    return module.resolve(last.value)
+    return evaluate(module, last.value)
 
 
 def jobs_in(folder: Path, *paths: str) -> list[JobDefinition]:
     units, failures = read_units([str(folder / path) for path in paths])
     assert not failures
     project = Project(units)
-    project.link(jobs_of(units, project))
+    project.link(jobs_of(units, project.workspace))
     return project.jobs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from gpuproof.check.config import CheckSettings
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.link import jobs_of, what_if
+from gpuproof.check.jobs.requirement import requirements
 from gpuproof.check.project import Project, Target
 from gpuproof.check.registry import Selection, selected_rules
 from gpuproof.check.rule import Hit, Rule
@@ -18,11 +20,14 @@ from gpuproof.check.source.discovery import find_files
 from gpuproof.check.source.read import Failure, read_units
 from gpuproof.check.source.span import Unit
 from gpuproof.check.suppression import is_suppressed
-from gpuproof.check.unit_check import Looker
 from gpuproof.findings import Severity
 
 COLLECT_EVERY = 20_000_000
 """Characters looked at between two collections of garbage: a rule's own may hold models in circles."""
+
+
+PYTHON = ("python", "notebook", "cell-file", "markdown")
+"""Kinds of units that hold Python."""
 
 
 @dataclass(frozen=True)
@@ -109,23 +114,23 @@ def check_project(
         processes: how many at a time; 0 for as many as pay.
     """
     project.link(_jobs(project, units) if jobs is None else jobs)
-    looker = Looker(project, rules)
+    checker = _UnitChecker(project, rules)
 
-    def look(some: Sequence[Unit]) -> list[Hit]:
+    def check(some: Sequence[Unit]) -> list[Hit]:
         found: list[Hit] = []
-        seen = 0
+        checked = 0
         for unit in some:
-            found += [hit for hit in looker.look(unit) if not is_suppressed(hit)]
-            seen += len(unit.source)
-            if seen > COLLECT_EVERY:
+            found += [hit for hit in checker.check(unit) if not is_suppressed(hit)]
+            checked += len(unit.source)
+            if checked > COLLECT_EVERY:
                 gc.collect()
-                seen = 0
+                checked = 0
         return found
 
     from gpuproof.check import process_pool
 
     number = process_pool.count(processes, len(units))
-    return iter(look(units)) if number < 2 else process_pool.look_with(number, units, look)
+    return iter(check(units)) if number < 2 else process_pool.check_in_processes(number, units, check)
 
 
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
@@ -147,14 +152,15 @@ def _collecting_rarely() -> Generator[None]:
 
 
 def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
-    jobs = jobs_of(units, project)
-    asked = project.target.instance_type
-    if asked is None:
+    instance_type = project.target.instance_type
+    jobs = jobs_of(units, project.workspace, instance_type)
+    if instance_type is None:
         return jobs
     scripts = {job.script.unit for job in jobs if job.script is not None}
     launchers = {job.span.unit for job in jobs}
-    alone = [one for one in units if one not in scripts and one not in launchers]
-    return jobs + [job for unit in alone if (job := what_if(unit, project, asked)) is not None]
+    others = [one for one in units if one not in scripts and one not in launchers]
+    assumed = (what_if(unit, project.workspace, instance_type) for unit in others)
+    return jobs + [job for job in assumed if job is not None]
 
 
 def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[Hit]:
@@ -173,3 +179,75 @@ def _key(hit: Hit) -> tuple[str, int, int, int, str, str]:
     assert location is not None
     place = (location.file or "", hit.cell or 0, location.line or 0, location.column or 0)
     return (*place, hit.code, hit.finding.message)
+
+
+class _UnitChecker:
+    """Runs the rules on one unit at a time.
+
+    Args:
+        project: with its jobs linked.
+        rules: the selected rules.
+    """
+
+    def __init__(self, project: Project, rules: Sequence[Rule]) -> None:
+        self._project = project
+        self._rules = rules
+        self._of_units = [(rule, check) for rule in rules for check in rule.units]
+        self._of_jobs = [(rule, check) for rule in rules for check in rule.jobs]
+        self._of_resources = [(rule, check) for rule in rules for check in rule.resources]
+        self._of_requirements = [(rule, check) for rule in rules for check in rule.requirements]
+        self._jobs: dict[Unit, list[JobDefinition]] = defaultdict(list)
+        for job in project.jobs:
+            self._jobs[job.span.unit].append(job)
+
+    def check(self, unit: Unit) -> Iterator[Hit]:
+        """The findings in a unit and in what it describes; its model is released afterwards."""
+        project = self._project
+        for rule, check in self._of_units:
+            yield from _with_note(check(unit, project), rule, unit)
+        if unit.kind in PYTHON:
+            yield from self._python(unit)
+        elif unit.kind in ("cloudformation", "terraform"):
+            yield from self._template(unit)
+        elif unit.kind == "requirements":
+            yield from self._requirements(unit)
+        for job in self._jobs.get(unit, ()):
+            for rule, check in self._of_jobs:
+                yield from _with_note(check(job, project), rule, unit)
+        project.workspace.release(unit)
+
+    def _python(self, unit: Unit) -> Iterator[Hit]:
+        source = unit.source
+        for rule in self._rules:
+            if not rule.modules or (rule.needs and not any(word in source for word in rule.needs)):
+                continue
+            module = self._project.workspace.module(unit)
+            if module is None:
+                return
+            for check in rule.modules:
+                yield from _with_note(check(module, self._project), rule, unit)
+
+    def _template(self, unit: Unit) -> Iterator[Hit]:
+        from gpuproof.check.templates.read import read_resources
+
+        found = read_resources(unit)
+        for rule, check in self._of_resources:
+            for resource in found:
+                yield from _with_note(check(resource, self._project), rule, unit)
+
+    def _requirements(self, unit: Unit) -> Iterator[Hit]:
+        found = list(requirements(unit))
+        for rule, check in self._of_requirements:
+            for requirement in found:
+                yield from _with_note(check(requirement, self._project), rule, unit)
+
+
+def _with_note(hits: Iterable[Hit], rule: Rule, unit: Unit) -> Iterator[Hit]:
+    """The findings of a rule; an exception in the rule gets a note that names the rule and how to skip it."""
+    try:
+        yield from hits
+    except Exception as error:
+        error.add_note(
+            f"Rule {rule.code} failed on {unit.path}; this is a bug of GPUproof. Skip the rule with `--ignore {rule.code}`."
+        )
+        raise

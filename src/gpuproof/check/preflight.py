@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.check.analysis.local_imports import local_modules
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.check.config import read_settings
 from gpuproof.check.engine import check_project, sorted_hits
@@ -46,15 +47,15 @@ def check_job(job: Job, region: str | None = None) -> list[Hit]:
         # Whoever runs it will say what is wrong with the file itself.
         return []
     project = Project(units, Target(settings.sagemaker_sdk, region or settings.region))
-    script = project.module(units[0])
-    definition = _definition(job, units[0], project)
+    script = project.workspace.module(units[0])
+    definition = _definition(job, units[0], script)
     if script is not None:
         units = [one.unit for one in local_modules(script)]
     found = check_project(project, units, selected_rules(selection), jobs=[definition])
     return sorted_hits(hit for hit in found if not settings.ignores(hit))
 
 
-def _definition(job: Job, unit: Unit, project: Project) -> JobDefinition:
+def _definition(job: Job, unit: Unit, script: Module | None) -> JobDefinition:
     document: dict[str, Any] = job.model_dump()
     whole = {key: _value(value) for key, value in document.items()}
     is_processing = job.kind == "processing"
@@ -64,7 +65,6 @@ def _definition(job: Job, unit: Unit, project: Project) -> JobDefinition:
         source="gpuproof",
         api=f"job {job.name}",
         span=unit.span(1),
-        project=project,
         instance_type=whole["instance_type"],
         instance_count=whole["instance_count"],
         framework=job.framework,
@@ -81,7 +81,7 @@ def _definition(job: Job, unit: Unit, project: Project) -> JobDefinition:
         outputs=_mounts(whole.get("outputs", ABSENT)) if is_processing else None,
         container_arguments=whole["arguments"],
         arguments=whole,
-        script=project.module(unit),
+        script=script,
         script_found=True,
     )
 

@@ -16,7 +16,7 @@ from gpuproof.check.source.span import Unit
 PAYS_FROM = 150
 """Units a process: starting one costs about what looking at this many saves."""
 
-_look: Callable[[Sequence[Unit]], list[Hit]] | None = None
+_check: Callable[[Sequence[Unit]], list[Hit]] | None = None
 _units: Sequence[Unit] = ()
 
 
@@ -35,18 +35,18 @@ def count(asked: int, units: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), units // PAYS_FROM))
 
 
-def look_with(
-    processes: int, units: Sequence[Unit], look: Callable[[Sequence[Unit]], list[Hit]]
+def check_in_processes(
+    processes: int, units: Sequence[Unit], check: Callable[[Sequence[Unit]], list[Hit]]
 ) -> Iterator[Hit]:
     """What `look` finds in all units, in no particular order.
 
     Args:
         processes: more than one.
         units: what to look at.
-        look: finds in some of them; called in children of this process.
+        check: finds in some of them; called in children of this process.
     """
-    global _look, _units
-    _look, _units = look, units
+    global _check, _units
+    _check, _units = check, units
     size = max(1, min(50, len(units) // (processes * 4)))
     parts = [range(start, min(start + size, len(units))) for start in range(0, len(units), size)]
     import multiprocessing  # only where there is enough to share
@@ -59,13 +59,13 @@ def look_with(
                 yield from _loads(content, units)
     finally:
         gc.unfreeze()
-        _look, _units = None, ()
+        _check, _units = None, ()
 
 
 def _part(part: range) -> bytes:
-    assert _look is not None
+    assert _check is not None
     content = io.BytesIO()
-    _Pickler(content, pickle.HIGHEST_PROTOCOL, units=_units).dump(_look([_units[index] for index in part]))
+    _Pickler(content, pickle.HIGHEST_PROTOCOL, units=_units).dump(_check([_units[index] for index in part]))
     return content.getvalue()
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 
-from gpuproof.check.rule import Rule, all_rules
+from gpuproof.check import rules
+from gpuproof.check.rule import Rule
 from gpuproof.errors import UsageError
 
 
@@ -22,6 +26,28 @@ class Selection:
     select: tuple[str, ...] = ()
     extend: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule of the folder `rules/`, by code."""
+    found: dict[str, Rule] = {}
+    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        source = import_module(info.name)
+        for value in vars(source).values():
+            if isinstance(value, Rule) and not value.doc:
+                value.doc = source.__doc__ or ""
+                if value.code in found:
+                    raise ValueError(f"two rules are called {value.code}: see {info.name}.py")
+                found[value.code] = value
+    return tuple(found[code] for code in sorted(found))
+
+
+def find_rule(wanted: str) -> Rule | None:
+    """The rule of a code or a name."""
+    return next(
+        (one for one in all_rules() if wanted.upper() == one.code or wanted.lower() == one.name), None
+    )
 
 
 def selected_rules(selection: Selection) -> list[Rule]:

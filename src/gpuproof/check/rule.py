@@ -5,13 +5,11 @@ A rule is one file under `rules/`; `rules/README.md` tells how to write one.
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
+from gpuproof.check.source.edit import Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Finding, Location, Severity
 
@@ -19,37 +17,14 @@ if TYPE_CHECKING:
     from gpuproof.check.analysis.module import Module
     from gpuproof.check.jobs.definition import JobDefinition
     from gpuproof.check.jobs.requirement import Requirement
-    from gpuproof.check.jobs.resource import Resource
     from gpuproof.check.project import Project
     from gpuproof.check.source.span import Unit
+    from gpuproof.check.templates.resource import Resource
 
 When = Literal["default", "link", "strict"]
 """`link` is on by default and can only speak where a job is linked to a script; `strict` is off unless selected."""
 
 Hits = Iterator["Hit"]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change of text: what stands in a span is replaced; a span without width inserts."""
-
-    span: Span
-    text: str
-
-
-@dataclass(frozen=True)
-class Fix:
-    """What would mend a finding.
-
-    Args:
-        title: what it does, in the imperative: `Pass num_workers=4`.
-        edits: changes of one file, that do not overlap.
-        safe: whether the program's results cannot change for the worse; `--fix` applies these alone.
-    """
-
-    title: str
-    edits: tuple[Edit, ...]
-    safe: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,27 +133,3 @@ def lowered(severity: Severity) -> Severity:
     """One level less: what a rule says where a value is only a default."""
     order = list(Severity)
     return order[min(severity.rank + 1, len(order) - 1)]
-
-
-@cache
-def all_rules() -> tuple[Rule, ...]:
-    """Every rule of the folder `rules/`, by code."""
-    from gpuproof.check import rules
-
-    found: dict[str, Rule] = {}
-    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
-        source = import_module(info.name)
-        for value in vars(source).values():
-            if isinstance(value, Rule) and not value.doc:
-                value.doc = source.__doc__ or ""
-                if value.code in found:
-                    raise ValueError(f"two rules are called {value.code}: see {info.name}.py")
-                found[value.code] = value
-    return tuple(found[code] for code in sorted(found))
-
-
-def find_rule(wanted: str) -> Rule | None:
-    """The rule of a code or a name."""
-    return next(
-        (one for one in all_rules() if wanted.upper() == one.code or wanted.lower() == one.name), None
-    )

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.check.analysis.call import calls_named
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.project import Project
 from gpuproof.check.source.read import read_units
 from support.check_helpers import module_of, value_of, write_files
@@ -96,8 +98,8 @@ def test_branches_of_an_if_are_options() -> None:
 
 def test_a_later_binding_in_the_loop_comes_round() -> None:
     module = module_of("x = 1\nfor i in items:\n    use(x)\n    x = 2\n")
-    use = module.calls_of("use")[0]
-    assert module.resolve(use.node.args[0]).options == (1, 2)
+    use = calls_named(module, "use")[0]
+    assert evaluate(module, use.node.args[0]).options == (1, 2)
 
 
 def test_the_beginning_and_the_end_of_an_unknown_text_are_kept() -> None:
@@ -107,9 +109,9 @@ def test_the_beginning_and_the_end_of_an_unknown_text_are_kept() -> None:
 
 def test_a_parameter_without_a_default_is_unknown_and_one_with_it_is_a_default() -> None:
     module = module_of("def f(a, b='ml.g5.xlarge'):\n    use(a, b)\n")
-    use = module.calls_of("use")[0]
-    assert module.resolve(use.node.args[0]).is_unknown
-    assert module.resolve(use.node.args[1]).certainty == "default"
+    use = calls_named(module, "use")[0]
+    assert evaluate(module, use.node.args[0]).is_unknown
+    assert evaluate(module, use.node.args[1]).certainty == "default"
 
 
 def test_argparse_gives_its_default() -> None:
@@ -123,7 +125,7 @@ def test_argparse_gives_its_default() -> None:
         use(args.batch_size, args.name, args.other)
         """
     )
-    batch, name, other = (module.resolve(one) for one in module.calls_of("use")[0].node.args)
+    batch, name, other = (evaluate(module, one) for one in calls_named(module, "use")[0].node.args)
     assert (batch.certainty, batch.value) == ("default", 64)
     assert name.is_unknown
     assert other.is_unknown
@@ -134,9 +136,9 @@ def test_a_constant_of_a_sibling_module_is_known(tmp_path: Path) -> None:
         tmp_path, {"config.py": "TYPE = 'ml.g5.xlarge'\n", "main.py": "import config\nuse(config.TYPE)\n"}
     )
     units, _ = read_units([str(tmp_path / "main.py")])
-    module = Project(units).module(units[0])
+    module = Project(units).workspace.module(units[0])
     assert module is not None
-    assert module.resolve(module.calls_of("use")[0].node.args[0]).value == "ml.g5.xlarge"
+    assert evaluate(module, calls_named(module, "use")[0].node.args[0]).value == "ml.g5.xlarge"
 
 
 def test_values_within_a_mapping_know_where_they_are_written() -> None:
@@ -156,6 +158,6 @@ def test_what_another_function_adds_to_a_mapping_of_the_same_name_is_not_ours() 
         "    def a(self):\n        request = {'A': 1}\n        request['B'] = 2\n"
         "    def b(self):\n        request = {'C': 3}\n        request['D'] = 4\n        use(request)\n"
     )
-    entries = module.resolve(module.calls_of("use")[0].node.args[0]).entries
+    entries = evaluate(module, calls_named(module, "use")[0].node.args[0]).entries
     assert entries is not None
     assert sorted(entries) == ["C", "D"]

@@ -8,8 +8,8 @@ import pytest
 from gpuproof.check.docs.examples import Example, read_documentation
 from gpuproof.check.engine import Options, check_paths
 from gpuproof.check.fixing.apply import plan_fixes, write
-from gpuproof.check.registry import Selection
-from gpuproof.check.rule import Hit, Rule, all_rules
+from gpuproof.check.registry import Selection, all_rules
+from gpuproof.check.rule import Hit, Rule
 
 CASES = [
     pytest.param(rule, example, id=f"{rule.code}-{example.verdict}-{number}")

@@ -9,7 +9,8 @@ import pytest
 
 from gpuproof.check.docs.examples import read_documentation
 from gpuproof.check.docs.pages import index, page
-from gpuproof.check.rule import Rule, all_rules
+from gpuproof.check.registry import all_rules
+from gpuproof.check.rule import Rule
 
 ROOT = Path(__file__).resolve().parents[3]
 

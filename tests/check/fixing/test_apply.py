@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.apply import Change, diff, plan_fixes, write
 from gpuproof.check.fixing.conflicts import apply_edits, chosen_fixes
@@ -20,7 +21,8 @@ from gpuproof.check.fixing.edits import (
     wrap,
 )
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hit, Rule
+from gpuproof.check.rule import Hit, Rule
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.read import read_file
 from gpuproof.findings import Severity
 
@@ -34,7 +36,7 @@ def hits_of(path: Path, make: Make, *, safe: bool = True) -> list[Hit]:
     project = Project(units)
     found: list[Hit] = []
     for unit in units:
-        module = project.module(unit)
+        module = project.workspace.module(unit)
         assert module is not None
         edits = make(module)
         if edits:
@@ -94,7 +96,7 @@ def test_a_broken_fix_does_not_hold_up_the_others(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("a = 1\nb = 2\n")
     units = read_file(str(path))
-    module = Project(units).module(units[0])
+    module = Project(units).workspace.module(units[0])
     assert module is not None
     hits = [
         RULE.hit(module.span(node), "m", fix=Fix("f", (replace_node(module, node, new),), safe=True))
@@ -124,7 +126,7 @@ def test_edits_that_overlap_are_made_one_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("f(a)\n")
     units = read_file(str(path))
-    module = Project(units).module(units[0])
+    module = Project(units).workspace.module(units[0])
     assert module is not None
     whole, name = module.nodes(ast.Call)[0], module.nodes(ast.Name)[1]
     hits = [
@@ -225,7 +227,7 @@ def edited(text: str, make: Callable[[Module], Edit | tuple[Edit, ...] | None]) 
     ],
 )
 def test_a_keyword_is_added_in_the_calls_own_form(text: str, after: str) -> None:
-    result = edited(text, lambda module: add_keyword(module.calls[0], "k=1"))
+    result = edited(text, lambda module: add_keyword(all_calls(module)[0], "k=1"))
     ast.parse(result)
     assert result == after
 
@@ -242,7 +244,7 @@ def test_a_keyword_is_added_in_the_calls_own_form(text: str, after: str) -> None
     ],
 )
 def test_a_keyword_is_dropped_with_one_comma(text: str, after: str) -> None:
-    result = edited(text, lambda module: drop_keyword(module.calls[0], "k"))
+    result = edited(text, lambda module: drop_keyword(all_calls(module)[0], "k"))
     ast.parse(result)
     assert result == after
 
@@ -262,4 +264,6 @@ def test_the_only_statement_of_a_block_is_not_deleted() -> None:
 
 
 def test_a_node_is_wrapped() -> None:
-    assert edited("f(a)", lambda module: wrap(module, module.calls[0].node.args[0], "g(", ")")) == "f(g(a))"
+    assert (
+        edited("f(a)", lambda module: wrap(module, all_calls(module)[0].node.args[0], "g(", ")")) == "f(g(a))"
+    )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.knowledge.tensorflow import chain, removed_from_keras, tensorflow_is_at_least
 from gpuproof.check.project import Project
 from gpuproof.check.source.span import Unit
@@ -26,7 +27,7 @@ def test_a_pin_says_whether_tensorflow_is_new_enough(pin: str, verdict: str, tmp
     (tmp_path / "requirements.txt").write_text(pin + "\n")
     unit = Unit(str(tmp_path / "train.py"), "import tensorflow as tf\n", "python")
     project = Project([unit])
-    module = project.module(unit)
+    module = project.workspace.module(unit)
     assert module is not None
     assert tensorflow_is_at_least(module, project, "2.16") == verdict
 
@@ -34,9 +35,9 @@ def test_a_pin_says_whether_tensorflow_is_new_enough(pin: str, verdict: str, tmp
 def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> None:
     source = "import tensorflow as tf\nd = tf.data.Dataset.range(3)\nd = d.map(f)\nmodel.fit(d.batch(2))\n"
     unit = Unit(str(tmp_path / "train.py"), source, "python")
-    module = Project([unit]).module(unit)
+    module = Project([unit]).workspace.module(unit)
     assert module is not None
-    calls = chain(module, module.calls_of("fit")[0].expression("x", 0))
+    calls = chain(module, calls_named(module, "fit")[0].expression("x", 0))
     assert calls is not None
     assert [one.method for one in calls] == ["batch", "map", "range"]
 

@@ -6,8 +6,8 @@ import pytest
 
 from gpuproof.check.engine import Options, check_paths
 from gpuproof.check.project import Target
-from gpuproof.check.registry import Selection
-from gpuproof.check.rule import Hit, all_rules
+from gpuproof.check.registry import Selection, all_rules
+from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
 
 FAMILY = tuple(rule.code for rule in all_rules() if rule.code.startswith("SDK"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.syntax_index import argument_node, callee_name
 from gpuproof.check.analysis.values import ABSENT, Value, known
 
 
@@ -19,7 +21,7 @@ class Argument:
         default: its default; absent where none is declared.
         action: `store`, `store_true`, ...; None where it cannot be known.
         type: the qualified name or the bare name of its type: `int`, `bool`; None without one.
-        call: the `add_argument` call.
+        node: the `add_argument` call.
     """
 
     flags: tuple[str, ...]
@@ -27,7 +29,7 @@ class Argument:
     default: Value
     action: str | None
     type: str | None
-    call: Call
+    node: ast.Call
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +40,13 @@ class CommandLine:
         arguments: what is declared.
         strict: whether an undeclared argument ends the script: `parse_args` and never `parse_known_args`.
         complete: whether these are all: every flag is a literal, and no helper adds more.
-        parsed: calls of `parse_args` and `parse_known_args`.
+        parses: calls of `parse_args` and `parse_known_args`.
     """
 
     arguments: tuple[Argument, ...]
     strict: bool
     complete: bool
-    parsed: tuple[Call, ...]
+    parses: tuple[ast.Call, ...]
 
     def by_dest(self, dest: str) -> Argument | None:
         """The argument behind `args.dest`; None if there is none or several."""
@@ -56,28 +58,39 @@ class CommandLine:
         return next((one for one in self.arguments if flag in one.flags), None)
 
 
-def command_line(module: Module) -> CommandLine:
-    """What a module's `argparse` parser takes; without a parser, no arguments and `parsed` empty."""
-    parsed = [one for one in module.calls_of("parse_args", "parse_known_args") if one.receiver is not None]
-    known_only = [one for one in parsed if one.method == "parse_known_args"]
-    arguments: list[Argument] = []
-    complete = True
-    for call in module.calls_of("add_argument"):
-        argument = _argument(call)
-        if argument is None:
-            complete = False
-        else:
-            arguments.append(argument)
-    # A parser that other code fills: `parents=`, `add_parser_arguments(parser)`, a function handed the parser.
-    parsers = module.calls_to("argparse.ArgumentParser")
-    alone = (
-        len(parsers) == 1 and "parents" not in parsers[0].keywords and not _is_handed_on(module, parsers[0])
+Evaluate = Callable[[Module, ast.expr | None], Value]
+
+
+def read_command_line(module: Module, evaluate: Evaluate) -> CommandLine:
+    """The command line that a module's `argparse` parser declares; without a parser, it is empty.
+
+    Args:
+        module: the script.
+        evaluate: evaluates flags and defaults.
+    """
+    calls = module.nodes(ast.Call)
+    parses = [
+        one
+        for one in calls
+        if isinstance(one.func, ast.Attribute) and one.func.attr in ("parse_args", "parse_known_args")
+    ]
+    declared = [_argument(module, one, evaluate) for one in calls if callee_name(one) == "add_argument"]
+    parsers = [one for one in calls if module.qualified(one.func) == "argparse.ArgumentParser"]
+    # Other code may add arguments: `parents=`, `add_parser_arguments(parser)`, a function that gets the parser.
+    is_only_parser = (
+        len(parsers) == 1
+        and all(one.arg != "parents" for one in parsers[0].keywords)
+        and not _is_passed_on(module, parsers[0])
     )
-    complete = complete and alone
-    return CommandLine(tuple(arguments), bool(parsed) and not known_only, complete, tuple(parsed))
+    return CommandLine(
+        arguments=tuple(one for one in declared if one is not None),
+        strict=bool(parses) and all(callee_name(one) == "parse_args" for one in parses),
+        complete=is_only_parser and None not in declared,
+        parses=tuple(parses),
+    )
 
 
-def parsed_arguments(module: Module, node: ast.expr) -> bool:
+def is_parsed_arguments(module: Module, node: ast.expr) -> bool:
     """Whether an expression is what `parse_args` gave: by its binding, or as a parameter called like it."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr == "parse_args"
@@ -108,45 +121,44 @@ def _returns_arguments(module: Module, helper: ast.FunctionDef | ast.AsyncFuncti
         node.value for node in ast.walk(helper) if isinstance(node, ast.Return) and node.value is not None
     ]
     return bool(returns) and all(
-        parsed_arguments(module, value)
-        or (isinstance(value, ast.Tuple) and bool(value.elts) and parsed_arguments(module, value.elts[0]))
+        is_parsed_arguments(module, value)
+        or (isinstance(value, ast.Tuple) and bool(value.elts) and is_parsed_arguments(module, value.elts[0]))
         for value in returns
     )
 
 
-def _argument(call: Call) -> Argument | None:
-    flags = [
-        module_text for one in call.node.args if (module_text := call.module.resolve(one).text) is not None
-    ]
-    if not flags or len(flags) != len(call.node.args) or any(one.arg is None for one in call.node.keywords):
+def _argument(module: Module, node: ast.Call, evaluate: Evaluate) -> Argument | None:
+    def value(keyword: str) -> Value:
+        return evaluate(module, argument_node(node, keyword))
+
+    flags = [text for one in node.args if (text := evaluate(module, one).text) is not None]
+    if not flags or len(flags) != len(node.args) or any(one.arg is None for one in node.keywords):
         return None
-    dest = call.argument("dest").text
+    dest = value("dest").text
     if dest is None:
         long = [flag for flag in flags if flag.startswith("--")] or flags
         dest = long[0].lstrip("-").replace("-", "_")
-    action = call.argument("action")
-    kind = call.expression("type")
-    default = call.argument("default")
+    action, default = value("action"), value("default")
     if default.is_absent and action.text in ("store_true", "store_false"):
-        default = known(action.text == "store_false", call.span)
-    type_name = call.module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None)
+        default = known(action.text == "store_false", module.span(node))
+    kind = argument_node(node, "type")
     return Argument(
         flags=tuple(flags),
         dest=dest,
         default=default.as_default() if not default.is_absent else ABSENT,
         action=action.text if action.options else ("store" if action.is_absent else None),
-        type=type_name,
-        call=call,
+        type=module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None),
+        node=node,
     )
 
 
-def _is_handed_on(module: Module, parser: Call) -> bool:
-    parent = module.parent(parser.node)
+def _is_passed_on(module: Module, parser: ast.Call) -> bool:
+    parent = module.parent(parser)
     if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
         return True
     name = parent.targets[0].id
     return any(
         isinstance(argument, ast.Name) and argument.id == name
-        for call in module.calls
-        for argument in call.node.args
+        for call in module.nodes(ast.Call)
+        for argument in call.args
     )

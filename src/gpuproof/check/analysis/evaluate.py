@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpuproof.check.analysis.argparse_model import parsed_arguments
+from gpuproof.check.analysis import container_env
+from gpuproof.check.analysis.argparse_model import CommandLine, is_parsed_arguments, read_command_line
 from gpuproof.check.analysis.evaluate_operators import (
     arithmetic,
     concatenate,
@@ -16,10 +17,10 @@ from gpuproof.check.analysis.evaluate_operators import (
     joined_path,
     percent,
 )
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
+from gpuproof.check.analysis.syntax_index import argument_node
 from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Entries, Value, default, known, one_of
-from gpuproof.check.knowledge import container_env
 
 MAX_DEPTH = 40
 _PARAMETERS_OF_PIPELINES = frozenset(
@@ -50,7 +51,7 @@ _SAME_AS_ARGUMENT = frozenset(
 )
 
 
-def resolve(module: Module, node: ast.expr | None) -> Value:
+def evaluate(module: Module, node: ast.expr | None) -> Value:
     """What an expression of a module can be.
 
     Constants, names with a known binding, f-strings, `+`, `%`, `.format`, paths, mappings and what is taken from them,
@@ -59,10 +60,19 @@ def resolve(module: Module, node: ast.expr | None) -> Value:
     """
     if node is None:
         return ABSENT
-    return _Resolver(module).value(node, 0).with_span(module.span(node))
+    return _Evaluator(module).value(node, 0).with_span(module.span(node))
 
 
-class _Resolver:
+def command_line(module: Module) -> CommandLine:
+    """The command line that a module's `argparse` parser declares."""
+    return module.derived(_command_line)
+
+
+def _command_line(module: Module) -> CommandLine:
+    return read_command_line(module, evaluate)
+
+
+class _Evaluator:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._open: set[ast.AST] = set()
@@ -91,8 +101,8 @@ class _Resolver:
 
     def attribute(self, node: ast.Attribute, depth: int) -> Value:
         module = self._module
-        if parsed_arguments(module, node.value):
-            argument = module.project.command_line(module).by_dest(node.attr)
+        if is_parsed_arguments(module, node.value):
+            argument = command_line(module).by_dest(node.attr)
             return argument.default if argument is not None and argument.default.options else UNKNOWN
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self._own_attribute(node, depth)
@@ -179,8 +189,7 @@ class _Resolver:
         return UNKNOWN
 
     def call(self, node: ast.Call, depth: int) -> Value:
-        made = Call(node, self._module)
-        name = made.name or (node.func.id if isinstance(node.func, ast.Name) else "")
+        name = self._module.qualified(node.func) or (node.func.id if isinstance(node.func, ast.Name) else "")
         if name == "dict":
             return self._dictionary(node, depth)
         if name in ("os.path.join", "posixpath.join"):
@@ -190,7 +199,7 @@ class _Resolver:
         if name in _ENVIRONMENT and node.args:
             return self._environment(node, depth)
         if name.rpartition(".")[2] in _PARAMETERS_OF_PIPELINES:
-            value = made.expression("default_value", 1)
+            value = argument_node(node, "default_value", 1)
             return self.value(value, depth).as_default() if value is not None else UNKNOWN
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, depth)
@@ -298,13 +307,13 @@ class _Resolver:
         if not qualified:
             return UNKNOWN
         holder, _, constant = qualified.rpartition(".")
-        other = self._module.project.sibling(self._module, holder) if holder else None
+        other = self._module.loader.imported_module(self._module, holder) if holder else None
         if other is None or other is self._module:
             return UNKNOWN
         bindings = other.names.bindings(other.tree.root).get(constant, [])
         if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
             return UNKNOWN
-        return resolve(other, bindings[0].value)
+        return evaluate(other, bindings[0].value)
 
     def _dictionary(self, node: ast.Call, depth: int) -> Value:
         entries = Entries()
@@ -353,18 +362,18 @@ class _Resolver:
         return self.value(fallback, depth).as_default() if fallback is not None else UNKNOWN
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[_Resolver, Any, int], Value]] = {
-    ast.Constant: _Resolver.constant,
-    ast.Name: _Resolver.name,
-    ast.Attribute: _Resolver.attribute,
-    ast.JoinedStr: _Resolver.joined,
-    ast.BinOp: _Resolver.binary,
-    ast.UnaryOp: _Resolver.unary,
-    ast.BoolOp: _Resolver.boolean,
-    ast.IfExp: _Resolver.ternary,
-    ast.Dict: _Resolver.mapping,
-    ast.List: _Resolver.sequence,
-    ast.Tuple: _Resolver.sequence,
-    ast.Subscript: _Resolver.subscript,
-    ast.Call: _Resolver.call,
+_HANDLERS: dict[type[ast.expr], Callable[[_Evaluator, Any, int], Value]] = {
+    ast.Constant: _Evaluator.constant,
+    ast.Name: _Evaluator.name,
+    ast.Attribute: _Evaluator.attribute,
+    ast.JoinedStr: _Evaluator.joined,
+    ast.BinOp: _Evaluator.binary,
+    ast.UnaryOp: _Evaluator.unary,
+    ast.BoolOp: _Evaluator.boolean,
+    ast.IfExp: _Evaluator.ternary,
+    ast.Dict: _Evaluator.mapping,
+    ast.List: _Evaluator.sequence,
+    ast.Tuple: _Evaluator.sequence,
+    ast.Subscript: _Evaluator.subscript,
+    ast.Call: _Evaluator.call,
 }

@@ -16,22 +16,22 @@ MOST = 50
 
 def local_modules(script: Module) -> list[Module]:
     """The script and the modules of its project that it imports, directly or not; the script first, `MOST` at most."""
-    return [script, *map(script.project.module_if_asked, local_units(script)[1:])]
+    return [script, *map(script.loader.lazy_module, local_units(script)[1:])]
 
 
 def local_units(script: Module) -> tuple[Unit, ...]:
     """The texts of `local_modules`; cheaper where no syntax is needed."""
-    project = script.project
+    loader = script.loader
 
     def reached() -> tuple[Unit, ...]:
         found = [script.unit]
         for unit in found:
-            for other in project.once("imports", unit, lambda unit=unit: _imported(script, unit)):
+            for other in loader.cached("imports", unit, lambda unit=unit: _imported(script, unit)):
                 if other not in found and len(found) < MOST:
                     found.append(other)
         return tuple(found)
 
-    return project.once("reach", script.unit, reached)
+    return loader.cached("reach", script.unit, reached)
 
 
 def unseen_imports(script: Module) -> list[str]:
@@ -42,7 +42,7 @@ def unseen_imports(script: Module) -> list[str]:
     """
     if len(local_units(script)) >= MOST:
         return ["more than can be read"]
-    return script.project.once("unseen", script.unit, lambda: _unseen(script))
+    return script.loader.cached("unseen", script.unit, lambda: _unseen(script))
 
 
 @cache
@@ -54,11 +54,11 @@ def quiet_libraries() -> frozenset[str]:
 
 
 def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:
-    module = script.project.module(unit)
+    module = script.loader.module(unit)
     if module is None:
         return ()
     names = sorted(module.names.modules | set(module.names.imports.values()))
-    found = [script.project.sibling_unit(module, name) for name in names]
+    found = [script.loader.imported_unit(module, name) for name in names]
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
 
@@ -71,7 +71,7 @@ def _unseen(script: Module) -> list[str]:
             root = name.partition(".")[0]
             if root in sys.stdlib_module_names or root in quiet_libraries():
                 continue
-            if module.project.sibling_unit(module, name) is None and not _is_own_package(module, name):
+            if module.loader.imported_unit(module, name) is None and not _is_own_package(module, name):
                 unseen.add(root or name)
     return sorted(unseen)
 
@@ -81,5 +81,5 @@ def _is_own_package(module: Module, name: str) -> bool:
     prefix = name if name.endswith(".") else name + "."
     members = [one for one in module.names.imports.values() if one.startswith(prefix)]
     return bool(members) and all(
-        module.project.sibling_unit(module, member) is not None for member in members
+        module.loader.imported_unit(module, member) is not None for member in members
     )

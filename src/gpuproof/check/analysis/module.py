@@ -1,135 +1,86 @@
-"""The model of one Python text that rules ask: what it calls and by which names, where it loops, what values it uses."""
+"""The model of one Python text that rules query: its syntax, the names in it and what they stand for."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, TypeVar
 
 from gpuproof.check.analysis.reaching_definitions import reaching
 from gpuproof.check.analysis.scopes import Binding, Names
-from gpuproof.check.analysis.syntax_index import FunctionNode, LoopNode, Node, Tree
-from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Value
+from gpuproof.check.analysis.syntax_index import FunctionNode, LoopNode, Node, SyntaxIndex
 from gpuproof.check.source.span import Span, Unit
 
-if TYPE_CHECKING:
-    from gpuproof.check.analysis.types import Tagged
-    from gpuproof.check.project import Project
+T = TypeVar("T")
 
 
-class Call:
-    """One call.
+class ModuleLoader(Protocol):
+    """Loads the modules that a module imports from its own project; `workspace.Workspace` implements it."""
 
-    Attributes:
-        node: its syntax.
-        method: the last part of the callee: `backward` of `loss.backward()`, `load` of `torch.load`.
-        receiver: the expression before the last dot; None for a bare name.
-        module: where it stands.
-    """
+    def module(self, unit: Unit) -> Module | None:
+        """The model of a unit; None if it does not parse or is not Python."""
+        ...
 
-    def __init__(self, node: ast.Call, module: Module) -> None:
-        function = node.func
-        self.node = node
-        self.module = module
-        self.receiver = function.value if isinstance(function, ast.Attribute) else None
-        self.method = (
-            function.attr
-            if isinstance(function, ast.Attribute)
-            else function.id
-            if isinstance(function, ast.Name)
-            else ""
-        )
+    def lazy_module(self, unit: Unit) -> Module:
+        """The model of a unit that is parsed on first use of its syntax; empty if it does not parse."""
+        ...
 
-    @cached_property
-    def name(self) -> str | None:
-        """The callee's qualified name through imports, such as `torch.load` or `sagemaker.pytorch.PyTorch`.
+    def imported_unit(self, module: Module, dotted: str) -> Unit | None:
+        """The project's own file that an import in a module refers to; None for libraries."""
+        ...
 
-        None for methods of objects and for names that this file binds itself.
-        """
-        return self.module.qualified(self.node.func)
+    def imported_module(self, module: Module, dotted: str) -> Module | None:
+        """The model of `imported_unit`."""
+        ...
 
-    @property
-    def span(self) -> Span:
-        """Where it stands."""
-        return self.module.span(self.node)
-
-    @property
-    def keywords(self) -> dict[str, ast.expr]:
-        """Written keywords; `**rest` is not among them."""
-        return {one.arg: one.value for one in self.node.keywords if one.arg is not None}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether `*args` or a `**kwargs` that cannot be resolved may carry more arguments."""
-        if any(isinstance(one, ast.Starred) for one in self.node.args):
-            return True
-        splats = (self.module.resolve(one.value) for one in self.node.keywords if one.arg is None)
-        return any(splat.entries is None or not splat.entries.complete for splat in splats)
-
-    def expression(self, keyword: str | None = None, position: int | None = None) -> ast.expr | None:
-        """The written expression of an argument, by keyword or else by position from 0."""
-        for one in self.node.keywords:
-            if keyword is not None and one.arg == keyword:
-                return one.value
-        plain = self.node.args
-        if position is None or position >= len(plain):
-            return None
-        if any(isinstance(one, ast.Starred) for one in plain[: position + 1]):
-            return None
-        return plain[position]
-
-    def argument(self, keyword: str | None = None, position: int | None = None) -> Value:
-        """An argument's value: absent if it is not given, unknown if `*args` or `**kwargs` may give it."""
-        written = self.expression(keyword, position)
-        if written is not None:
-            return self.module.resolve(written)
-        for one in self.node.keywords:
-            if one.arg is None and keyword is not None:
-                entries = self.module.resolve(one.value).entries
-                if entries is not None and keyword in entries:
-                    return entries[keyword]
-        return UNKNOWN if self.is_open else ABSENT
-
-    def arguments(self) -> dict[str, Value]:
-        """Every keyword with its value, those of a known `**mapping` included."""
-        found: dict[str, Value] = {}
-        for one in self.node.keywords:
-            value = self.module.resolve(one.value)
-            if one.arg is not None:
-                found[one.arg] = value
-            elif value.entries is not None:
-                found.update({str(key): part for key, part in value.entries.items()})
-        return found
+    def cached(self, fact: str, unit: Unit, compute: Callable[[], T]) -> T:
+        """A fact about a unit, computed at the first request."""
+        ...
 
 
 class Module:
     """One Python text: a file, a notebook, a `%%writefile` cell or a fenced block.
 
     Attributes:
-        unit: its text and where that comes from.
-        project: what it is checked with.
+        unit: its text and the file that the text comes from.
+        loader: loads the modules that it imports.
     """
 
-    def __init__(self, unit: Unit, root: ast.Module | None, project: Project) -> None:
-        """A model of a unit; without a root, it is parsed when somebody asks for more than its text."""
+    def __init__(self, unit: Unit, root: ast.Module | None, loader: ModuleLoader) -> None:
+        """Create the model of a unit; without a root, the unit is parsed on first use of its syntax."""
         self.unit = unit
-        self.project = project
+        self.loader = loader
         self._root = root
+        self._derived: dict[Callable[[Module], Any], Any] = {}
 
     @cached_property
-    def tree(self) -> Tree:
-        """Its syntax, indexed by node type, with parents; indexed when the first rule asks."""
+    def tree(self) -> SyntaxIndex:
+        """Its syntax, indexed by node type, with parents; built on first use."""
         if self._root is not None:
-            return Tree(self._root)
-        found = self.project.module(self.unit)
-        return found.tree if found is not None else Tree(ast.Module([], []))
+            return SyntaxIndex(self._root)
+        found = self.loader.module(self.unit)
+        return found.tree if found is not None else SyntaxIndex(ast.Module([], []))
 
     @cached_property
     def names(self) -> Names:
-        """What its names stand for."""
+        """Its imports and the bindings of each scope."""
         return Names(self.tree)
+
+    def derived(self, analyze: Callable[[Module], T]) -> T:
+        """The result of an analysis of this module, computed once.
+
+        Args:
+            analyze: a module-level function or class; it is also the key of the cache.
+        """
+        if analyze not in self._derived:
+            self._derived[analyze] = analyze(self)
+        return self._derived[analyze]
+
+    def release(self) -> None:
+        """Drop derived results, which refer back to the module: without that cycle, both are freed at once."""
+        self._derived.clear()
 
     @property
     def path(self) -> str:
@@ -140,11 +91,6 @@ class Module:
     def title(self) -> str:
         """The file's last name, for messages: `train.py`."""
         return (self.unit.name or self.unit.path).rpartition("/")[2]
-
-    def let_go(self) -> None:
-        """Undo the circle of a model and its calls, so that both go at once; who still asks makes them anew."""
-        for name in ("calls", "_calls_by_method", "_calls_by_node"):
-            self.__dict__.pop(name, None)
 
     # Syntax
 
@@ -226,48 +172,7 @@ class Module:
             node = bindings[0].value
         return node
 
-    def resolve(self, node: ast.expr | None) -> Value:
-        """What an expression can be; unknown when in doubt."""
-        from gpuproof.check.analysis.evaluate import resolve  # the resolver asks modules in turn
-
-        return resolve(self, node)
-
-    def tagged(self, node: ast.expr | None) -> Tagged:
-        """What kind of thing an expression is and on which device; `Tagged()` when unknown."""
-        from gpuproof.check.analysis.types import tagged  # the tags ask modules in turn
-
-        return tagged(self, node)
-
-    # Calls, functions, classes
-
-    @cached_property
-    def calls(self) -> list[Call]:
-        """Every call, in the order of the text."""
-        return [Call(node, self) for node in self.tree.nodes(ast.Call)]
-
-    def calls_to(self, *names: str) -> list[Call]:
-        """Calls whose qualified name is one of these; `torch.amp.*` takes everything below `torch.amp`."""
-        found: list[Call] = []
-        for name in names:
-            if name.endswith(".*"):
-                if self.imports(name.partition(".")[0]):
-                    found += [one for one in self.calls if one.name and one.name.startswith(name[:-1])]
-                continue
-            last = name.rpartition(".")[2]
-            written = (last, *self._written_as.get(last, ()))
-            found += [
-                one for word in written for one in self._calls_by_method.get(word, ()) if one.name == name
-            ]
-        return found
-
-    def calls_of(self, *methods: str) -> list[Call]:
-        """Calls of these methods or functions whatever stands before the last dot: `calls_of("backward")`."""
-        return [one for method in methods for one in self._calls_by_method.get(method, ())]
-
-    def call(self, node: ast.expr | None) -> Call | None:
-        """The call that a node is, or that made what it names."""
-        made = self.origin(node)
-        return self._calls_by_node.get(made) if isinstance(made, ast.Call) else None
+    # Functions and classes
 
     @cached_property
     def functions(self) -> dict[str, FunctionNode]:
@@ -292,21 +197,9 @@ class Module:
                     seen.add(own)
                     pending.append(own)
 
-    def own_function(self, call: Call) -> FunctionNode | None:
-        """The function of this file that a call of a bare name runs."""
-        if not isinstance(call.node.func, ast.Name):
-            return None
-        bindings = self.reaching(call.node.func)
-        node = bindings[0].node if len(bindings) == 1 else None
-        return node if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
-
     def mentions(self, *words: str) -> bool:
         """Whether the text has one of these words anywhere, comments included: a quick way to skip a file."""
         return any(word in self.unit.source for word in words)
-
-    def within(self, calls: Iterable[Call], around: ast.AST) -> list[Call]:
-        """Those of the calls that stand inside a node."""
-        return [one for one in calls if self.tree.is_within(one.node, around)]
 
     @cached_property
     def _imported(self) -> set[str]:
@@ -321,8 +214,8 @@ class Module:
         return found
 
     @cached_property
-    def _written_as(self) -> dict[str, list[str]]:
-        """Other names that the file gives to a function: `L` for `load` after `from torch import load as L`."""
+    def aliases(self) -> dict[str, list[str]]:
+        """Other names of functions, by their last name: `{"load": ["L"]}` after `from torch import load as L`."""
         found: dict[str, list[str]] = defaultdict(list)
         for local, dotted in self.names.imports.items():
             last = dotted.rpartition(".")[2]
@@ -335,14 +228,6 @@ class Module:
                 if last != target.id:
                     found[last].append(target.id)
         return found
-
-    @cached_property
-    def _calls_by_method(self) -> dict[str, list[Call]]:
-        return _group((one.method, one) for one in self.calls)
-
-    @cached_property
-    def _calls_by_node(self) -> dict[ast.Call, Call]:
-        return {one.node: one for one in self.calls}
 
     def _qualified(self, node: ast.expr | None, depth: int) -> str | None:
         parts: list[str] = []
@@ -385,10 +270,3 @@ class Module:
         lines = self.unit.lines
         text = lines[line - 1] if line <= len(lines) else ""
         return len(text.encode()[:offset].decode(errors="replace")) + 1
-
-
-def _group(pairs: Iterable[tuple[str, Call]]) -> dict[str, list[Call]]:
-    groups: dict[str, list[Call]] = defaultdict(list)
-    for key, call in pairs:
-        groups[key].append(call)
-    return groups

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from gpuproof.check.analysis.scopes import Binding, Names
-from gpuproof.check.analysis.syntax_index import Tree
+from gpuproof.check.analysis.syntax_index import SyntaxIndex
 
 
-def reaching(tree: Tree, names: Names, name: str, at: ast.AST) -> list[Binding]:
+def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Binding]:
     """The bindings that a use of the name may see, the surest first; empty where nothing binds it here.
 
     Inside a function that uses an outer name, any binding of that name may hold. In one scope, it is the last binding
@@ -34,7 +34,7 @@ def reaching(tree: Tree, names: Names, name: str, at: ast.AST) -> list[Binding]:
     return list(reversed(found)) or bindings
 
 
-def _path(tree: Tree, node: ast.AST) -> dict[ast.AST, ast.AST]:
+def _path(tree: SyntaxIndex, node: ast.AST) -> dict[ast.AST, ast.AST]:
     """Each ancestor of a node, with its child on the way there."""
     path: dict[ast.AST, ast.AST] = {}
     child = node
@@ -44,7 +44,7 @@ def _path(tree: Tree, node: ast.AST) -> dict[ast.AST, ast.AST]:
     return path
 
 
-def _ends(tree: Tree, binding: Binding) -> tuple[int, int]:
+def _ends(tree: SyntaxIndex, binding: Binding) -> tuple[int, int]:
     """Where the binding takes effect: after its whole statement; for a loop's or with's name, at the name."""
     if binding.kind in ("assign", "unpack", "augmented"):
         statement = tree.statement(binding.node)
@@ -53,7 +53,7 @@ def _ends(tree: Tree, binding: Binding) -> tuple[int, int]:
     return getattr(binding.node, "lineno", 0), getattr(binding.node, "col_offset", 0)
 
 
-def _must_have_run(tree: Tree, binding: Binding, path: dict[ast.AST, ast.AST]) -> bool:
+def _must_have_run(tree: SyntaxIndex, binding: Binding, path: dict[ast.AST, ast.AST]) -> bool:
     if binding.kind == "parameter":
         return True
     node: ast.AST | None = tree.statement(binding.node)
@@ -82,7 +82,7 @@ def _same_branch(parent: ast.AST, one: ast.AST, other: ast.AST) -> bool:
     return True
 
 
-def _in_loop_with(tree: Tree, node: ast.AST, path: dict[ast.AST, ast.AST]) -> bool:
+def _in_loop_with(tree: SyntaxIndex, node: ast.AST, path: dict[ast.AST, ast.AST]) -> bool:
     return any(
         isinstance(one, (ast.For, ast.AsyncFor, ast.While)) and one in path for one in tree.ancestors(node)
     )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuproof.check.analysis.syntax_index import FunctionNode, Tree
+from gpuproof.check.analysis.syntax_index import FunctionNode, SyntaxIndex
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 BindingKind = Literal["assign", "parameter", "loop", "with", "unpack", "augmented", "definition", "other"]
@@ -46,7 +46,7 @@ class Names:
         has_star: whether some `from x import *` may bind names that nobody sees.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SyntaxIndex) -> None:
         self._tree = tree
         self.imports: dict[str, str] = {}
         self.modules: set[str] = set()
@@ -147,7 +147,7 @@ class Names:
         return [Binding(node.name, "definition", node, None, self.scope(node)) for node in nodes]
 
 
-def _binder(tree: Tree, name: ast.Name) -> tuple[BindingKind, ast.expr | None, int | None]:
+def _binder(tree: SyntaxIndex, name: ast.Name) -> tuple[BindingKind, ast.expr | None, int | None]:
     """How a stored name is bound, the expression behind it, and its place in a tuple."""
     index: int | None = None
     target: ast.AST = name

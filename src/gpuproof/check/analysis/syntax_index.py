@@ -49,7 +49,7 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 
 
-class Tree:
+class SyntaxIndex:
     """A parsed module, indexed.
 
     Attributes:
@@ -114,3 +114,24 @@ class Tree:
                 elif child is not None:
                     parents[child] = node
                     push(child)
+
+
+def callee_name(node: ast.Call) -> str:
+    """The last name of what is called: `load` of `torch.load()`; empty where the callee has no name."""
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def argument_node(node: ast.Call, keyword: str | None = None, position: int | None = None) -> ast.expr | None:
+    """The expression of an argument, by keyword or else by position from 0; None if it is not written."""
+    for one in node.keywords:
+        if keyword is not None and one.arg == keyword:
+            return one.value
+    positional = node.args
+    if position is None or position >= len(positional):
+        return None
+    if any(isinstance(one, ast.Starred) for one in positional[: position + 1]):
+        return None
+    return positional[position]

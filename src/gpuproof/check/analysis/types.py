@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from gpuproof.check.analysis.call import Call, calls_named, local_function, origin_call
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.known_types import (
     DATASET_MAKERS,
     DATASET_METHODS,
@@ -18,14 +20,14 @@ from gpuproof.check.analysis.known_types import (
     TORCH_MODULES,
     WRAPPERS,
 )
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
 
 Device = Literal["cpu", "gpu"]
 """`gpu` means moved to some device, which may turn out to be a CPU where the script finds no GPU."""
 
 
-class Tag(StrEnum):
+class TypeKind(StrEnum):
     """Kinds of things that rules ask about."""
 
     TENSOR = "tensor"
@@ -49,26 +51,26 @@ class Tag(StrEnum):
 
 
 @dataclass(frozen=True)
-class Tagged:
+class InferredType:
     """What an expression is.
 
     Args:
-        tag: its kind; None when unknown.
+        kind: its kind; None when unknown.
         device: of tensors, batches and modules: where it certainly is; None when unknown.
     """
 
-    tag: Tag | None = None
+    kind: TypeKind | None = None
     device: Device | None = None
 
 
-NOTHING = Tagged()
+UNKNOWN_TYPE = InferredType()
 MAX_DEPTH = 12
 
 
-def tagged(module: Module, node: ast.expr | None, depth: int = 0) -> Tagged:
-    """What an expression of a module is; `Tagged()` when unknown."""
+def type_of(module: Module, node: ast.expr | None, depth: int = 0) -> InferredType:
+    """What an expression of a module is; `InferredType()` when unknown."""
     if node is None or depth > MAX_DEPTH:
-        return NOTHING
+        return UNKNOWN_TYPE
     match node:
         case ast.Name():
             return _of_name(module, node, depth)
@@ -77,64 +79,77 @@ def tagged(module: Module, node: ast.expr | None, depth: int = 0) -> Tagged:
         case ast.Attribute(value=ast.Name(id="self")):
             return _of_own_attribute(module, node, depth)
         case ast.Subscript(value=value):
-            inner = tagged(module, value, depth + 1)
-            return replace(inner, tag=Tag.TENSOR) if inner.tag in (Tag.BATCH, Tag.TENSOR) else NOTHING
+            inner = type_of(module, value, depth + 1)
+            return (
+                replace(inner, kind=TypeKind.TENSOR)
+                if inner.kind in (TypeKind.BATCH, TypeKind.TENSOR)
+                else UNKNOWN_TYPE
+            )
         case ast.Attribute(value=value, attr="module"):
-            return tagged(module, value, depth + 1)
+            return type_of(module, value, depth + 1)
         case ast.BinOp(left=left, right=right):
-            one, other = tagged(module, left, depth + 1), tagged(module, right, depth + 1)
-            return one if one.tag is Tag.TENSOR else other if other.tag is Tag.TENSOR else NOTHING
+            one, other = type_of(module, left, depth + 1), type_of(module, right, depth + 1)
+            return (
+                one
+                if one.kind is TypeKind.TENSOR
+                else other
+                if other.kind is TypeKind.TENSOR
+                else UNKNOWN_TYPE
+            )
         case ast.IfExp(body=body, orelse=orelse):
-            return _same([tagged(module, body, depth + 1), tagged(module, orelse, depth + 1)])
+            return _same([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
         case _:
-            return NOTHING
+            return UNKNOWN_TYPE
 
 
-def _of_name(module: Module, node: ast.Name, depth: int) -> Tagged:
+def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     bindings = module.reaching(node)
     if not bindings:
-        return NOTHING
+        return UNKNOWN_TYPE
     found = _same([_of_binding(module, one, depth) for one in bindings])
-    if found.tag is Tag.MODULE and found.device == "cpu" and _moved_in_place(module, node):
+    if found.kind is TypeKind.MODULE and found.device == "cpu" and _moved_in_place(module, node):
         return replace(found, device="gpu")
     return found
 
 
-def _same(options: list[Tagged]) -> Tagged:
+def _same(options: list[InferredType]) -> InferredType:
     """What all options agree on."""
     first = options[0]
-    if any(one.tag is not first.tag for one in options):
-        return NOTHING
-    return first if all(one.device == first.device for one in options) else Tagged(first.tag)
+    if any(one.kind is not first.kind for one in options):
+        return UNKNOWN_TYPE
+    return first if all(one.device == first.device for one in options) else InferredType(first.kind)
 
 
-def _of_binding(module: Module, binding: Binding, depth: int) -> Tagged:
+def _of_binding(module: Module, binding: Binding, depth: int) -> InferredType:
     match binding.kind:
         case "assign" | "with":
-            return tagged(module, binding.value, depth + 1)
+            return type_of(module, binding.value, depth + 1)
         case "loop":
             return _of_loop(module, binding, depth)
         case "unpack" if binding.value is not None:
-            inner = tagged(module, binding.value, depth + 1)
-            return replace(inner, tag=Tag.TENSOR) if inner.tag is Tag.BATCH else NOTHING
+            inner = type_of(module, binding.value, depth + 1)
+            return replace(inner, kind=TypeKind.TENSOR) if inner.kind is TypeKind.BATCH else UNKNOWN_TYPE
         case "parameter":
             return _of_parameter(module, binding, depth)
         case _:
-            return NOTHING
+            return UNKNOWN_TYPE
 
 
-def _of_loop(module: Module, binding: Binding, depth: int) -> Tagged:
+def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
     iterated = _iterated(module, binding.value)
-    inner = tagged(module, iterated.value, depth + 1)
-    if inner.tag is Tag.LOADER:
+    inner = type_of(module, iterated.value, depth + 1)
+    if inner.kind is TypeKind.LOADER:
         whole = binding.index is None and not iterated.counted
         # `for i, batch in enumerate(loader)`, `for i, (x, y) in ...`: the counter is no tensor.
         if iterated.counted and binding.index == 0:
-            return NOTHING
-        return Tagged(
-            Tag.BATCH if whole or (iterated.counted and _is_direct(module, binding)) else Tag.TENSOR, "cpu"
+            return UNKNOWN_TYPE
+        return InferredType(
+            TypeKind.BATCH
+            if whole or (iterated.counted and _is_direct(module, binding))
+            else TypeKind.TENSOR,
+            "cpu",
         )
-    return NOTHING
+    return UNKNOWN_TYPE
 
 
 @dataclass(frozen=True)
@@ -168,25 +183,25 @@ def _is_direct(module: Module, binding: Binding) -> bool:
     )
 
 
-def _of_parameter(module: Module, binding: Binding, depth: int) -> Tagged:
+def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
     """What every call in this file hands to a function's parameter, by position or keyword."""
     function = binding.scope
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > 4:
-        return NOTHING
+        return UNKNOWN_TYPE
     names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
-    calls = [one for one in module.calls_of(function.name) if module.own_function(one) is function]
+    calls = [one for one in calls_named(module, function.name) if local_function(one) is function]
     if not calls or binding.name not in names:
-        return NOTHING
+        return UNKNOWN_TYPE
     given = [one.expression(binding.name, names.index(binding.name)) for one in calls]
     if any(one is None for one in given):
-        return NOTHING
-    return _same([tagged(module, one, depth + 3) for one in given])
+        return UNKNOWN_TYPE
+    return _same([type_of(module, one, depth + 3) for one in given])
 
 
-def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Tagged:
+def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:
     owner = module.enclosing(node, ast.ClassDef)
     if owner is None:
-        return NOTHING
+        return UNKNOWN_TYPE
     stores = [
         other
         for other in module.nodes(ast.Attribute)
@@ -197,73 +212,73 @@ def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Tagged
     statements = [module.parent(one) for one in stores]
     values = [one.value for one in statements if isinstance(one, ast.Assign) and len(one.targets) == 1]
     if not values or len(values) != len(stores):
-        return NOTHING
-    found = _same([tagged(module, one, depth + 2) for one in values])
+        return UNKNOWN_TYPE
+    found = _same([type_of(module, one, depth + 2) for one in values])
     # A module inside a module goes where the outer one goes.
-    return Tagged(found.tag) if found.tag is Tag.MODULE else found
+    return InferredType(found.kind) if found.kind is TypeKind.MODULE else found
 
 
-def _of_call(module: Module, node: ast.Call, depth: int) -> Tagged:
-    call = module.call(node) or Call(node, module)
+def _of_call(module: Module, node: ast.Call, depth: int) -> InferredType:
+    call = origin_call(module, node) or Call(node, module)
     if call.name is not None:
         named = _of_named(call, depth)
-        if named.tag is not None:
+        if named.kind is not None:
             return named
     if isinstance(node.func, ast.Name):
         return _of_own(module, node, depth)
     if call.receiver is not None:
-        return _of_method(module, call, tagged(module, call.receiver, depth + 1))
-    return NOTHING
+        return _of_method(module, call, type_of(module, call.receiver, depth + 1))
+    return UNKNOWN_TYPE
 
 
-def _of_named(call: Call, depth: int) -> Tagged:
+def _of_named(call: Call, depth: int) -> InferredType:
     name, module = call.name or "", call.module
     last = name.rpartition(".")[2]
     if name.startswith("torch.optim.") and last[:1].isupper() and "lr_scheduler" not in name:
-        return Tagged(Tag.OPTIMIZER)
+        return InferredType(TypeKind.OPTIMIZER)
     if name.endswith("data.DataLoader") or name == "DataLoader":
-        return Tagged(Tag.LOADER)
+        return InferredType(TypeKind.LOADER)
     if name in TENSOR_FACTORIES:
-        return Tagged(Tag.TENSOR, _device_of(call))
+        return InferredType(TypeKind.TENSOR, _device_of(call))
     if name.endswith(WRAPPERS) and call.node.args:
-        return tagged(module, call.node.args[0], depth + 1)
+        return type_of(module, call.node.args[0], depth + 1)
     if name.startswith(TORCH_MODULES) and not name.startswith(NO_MODULES) and name != "torch.nn.":
-        return Tagged(Tag.MODULE, "cpu")
+        return InferredType(TypeKind.MODULE, "cpu")
     if last == "from_pretrained" and "transformers." in name and ("Model" in name or "For" in name):
         moved = not call.argument("device_map").is_absent
-        return Tagged(Tag.MODULE, None if moved else "cpu")
+        return InferredType(TypeKind.MODULE, None if moved else "cpu")
     if name.startswith("tensorflow.data.") and last.startswith(DATASET_MAKERS):
-        return Tagged(Tag.TF_DATASET)
+        return InferredType(TypeKind.TF_DATASET)
     if last in (
         "image_dataset_from_directory",
         "text_dataset_from_directory",
         "timeseries_dataset_from_array",
     ):
-        return Tagged(Tag.TF_DATASET)
+        return InferredType(TypeKind.TF_DATASET)
     if name.startswith("tensorflow.distribute.") and last.endswith("Strategy"):
-        return Tagged(Tag.STRATEGY)
+        return InferredType(TypeKind.STRATEGY)
     if _is_keras(name) and (
         last in ("Sequential", "Model", "load_model", "clone_model") or ".applications." in name
     ):
-        return Tagged(Tag.KERAS_MODEL)
+        return InferredType(TypeKind.KERAS_MODEL)
     if name.startswith("sagemaker."):
         return _of_sdk(last)
     if name in ("boto3.client", "boto3.resource"):
-        return Tagged(Tag.CLIENT)
-    return NOTHING
+        return InferredType(TypeKind.CLIENT)
+    return UNKNOWN_TYPE
 
 
-def _of_sdk(last: str) -> Tagged:
+def _of_sdk(last: str) -> InferredType:
     if last in ESTIMATORS:
-        return Tagged(Tag.ESTIMATOR)
+        return InferredType(TypeKind.ESTIMATOR)
     if last.endswith("Predictor") and last[:1].isupper():
-        return Tagged(Tag.PREDICTOR)
+        return InferredType(TypeKind.PREDICTOR)
     if last.endswith("Model") and last[:1].isupper():
-        return Tagged(Tag.SDK_MODEL)
-    return NOTHING
+        return InferredType(TypeKind.SDK_MODEL)
+    return UNKNOWN_TYPE
 
 
-def _of_own(module: Module, node: ast.Call, depth: int) -> Tagged:
+def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
     """A class or function of this file."""
     assert isinstance(node.func, ast.Name)
     owner = module.classes.get(node.func.id)
@@ -275,31 +290,33 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> Tagged:
         ):
             own = module.text(owner)
             # A model that moves itself or its input in its own methods is not certainly on the CPU.
-            return Tagged(Tag.MODULE, None if ".to(" in own or "cuda" in own or "device" in own else "cpu")
+            return InferredType(
+                TypeKind.MODULE, None if ".to(" in own or "cuda" in own or "device" in own else "cpu"
+            )
         if any(_is_keras(base) and base.endswith((".Model", ".Sequential")) for base in bases):
-            return Tagged(Tag.KERAS_MODEL)
-        return NOTHING
-    call = module.call(node)
-    function = module.own_function(call) if call is not None else None
+            return InferredType(TypeKind.KERAS_MODEL)
+        return UNKNOWN_TYPE
+    call = origin_call(module, node)
+    function = local_function(call) if call is not None else None
     if function is None:
-        return NOTHING
+        return UNKNOWN_TYPE
     returns = [
         one.value
         for one in ast.walk(function)
         if isinstance(one, ast.Return) and one.value is not None and module.function_of(one) is function
     ]
-    return _same([tagged(module, one, depth + 3) for one in returns]) if returns else NOTHING
+    return _same([type_of(module, one, depth + 3) for one in returns]) if returns else UNKNOWN_TYPE
 
 
-def _of_method(module: Module, call: Call, receiver: Tagged) -> Tagged:
-    match receiver.tag:
-        case Tag.TENSOR | Tag.MODULE | Tag.BATCH if call.method in MOVERS:
+def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredType:
+    match receiver.kind:
+        case TypeKind.TENSOR | TypeKind.MODULE | TypeKind.BATCH if call.method in MOVERS:
             return replace(receiver, device=_moved_to(module, call, receiver))
-        case Tag.TENSOR | Tag.MODULE if call.method == "cpu":
+        case TypeKind.TENSOR | TypeKind.MODULE if call.method == "cpu":
             return replace(receiver, device="cpu")
-        case Tag.TENSOR if call.method in TENSOR_METHODS:
+        case TypeKind.TENSOR if call.method in TENSOR_METHODS:
             return receiver
-        case Tag.MODULE if call.method in (
+        case TypeKind.MODULE if call.method in (
             "train",
             "eval",
             "float",
@@ -309,17 +326,17 @@ def _of_method(module: Module, call: Call, receiver: Tagged) -> Tagged:
             "requires_grad_",
         ):
             return receiver
-        case Tag.TF_DATASET if call.method in DATASET_METHODS:
+        case TypeKind.TF_DATASET if call.method in DATASET_METHODS:
             return receiver
-        case Tag.ESTIMATOR | Tag.SDK_MODEL if call.method == "deploy":
-            return Tagged(Tag.PREDICTOR)
-        case Tag.ESTIMATOR if call.method == "create_model":
-            return Tagged(Tag.SDK_MODEL)
+        case TypeKind.ESTIMATOR | TypeKind.SDK_MODEL if call.method == "deploy":
+            return InferredType(TypeKind.PREDICTOR)
+        case TypeKind.ESTIMATOR if call.method == "create_model":
+            return InferredType(TypeKind.SDK_MODEL)
         case _:
-            return NOTHING
+            return UNKNOWN_TYPE
 
 
-def _moved_to(module: Module, call: Call, receiver: Tagged) -> Device | None:
+def _moved_to(module: Module, call: Call, receiver: InferredType) -> Device | None:
     if call.method == "cuda":
         return "gpu"
     target = call.expression("device", 0)
@@ -330,7 +347,7 @@ def _moved_to(module: Module, call: Call, receiver: Tagged) -> Device | None:
     ) != "torch.device":
         # `.to(torch.float16)` changes the type and stays where it is.
         return receiver.device
-    text = module.resolve(target).text
+    text = evaluate(module, target).text
     return "cpu" if text == "cpu" else "gpu"
 
 
@@ -345,7 +362,7 @@ def _moved_in_place(module: Module, name: ast.Name) -> bool:
     """Whether `model.to(device)` or `model.cuda()` is called on the name anywhere: modules move in place."""
     return any(
         isinstance(call.receiver, ast.Name) and call.receiver.id == name.id
-        for call in module.calls_of("to", "cuda")
+        for call in calls_named(module, "to", "cuda")
     )
 
 

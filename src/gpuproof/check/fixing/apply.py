@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuproof.check.fixing.conflicts import apply_edits, chosen_fixes
-from gpuproof.check.rule import Edit, Fix, Hit
+from gpuproof.check.rule import Hit
 from gpuproof.check.source import python
 from gpuproof.check.source.decode import Unreadable, read_bytes
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.read import read_file
 from gpuproof.check.source.span import Unit
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuproof.check.rule import Edit, Fix, Hit
+from gpuproof.check.rule import Hit
+from gpuproof.check.source.edit import Edit, Fix
 
 Position = tuple[int, int]
 

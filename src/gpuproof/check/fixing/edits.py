@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.rule import Edit
+from gpuproof.check.analysis.call import Call
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.source.edit import Edit
 from gpuproof.check.source.span import Span
 
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from gpuproof.check.engine import Report
-from gpuproof.check.rule import Edit, Fix, Hit
+from gpuproof.check.rule import Hit
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.version import __version__
 
 VERSION = 1

@@ -15,7 +15,8 @@ from urllib.parse import quote
 from gpuproof.check.docs.examples import read_documentation
 from gpuproof.check.docs.pages import page
 from gpuproof.check.engine import Report
-from gpuproof.check.rule import Edit, Hit, Rule
+from gpuproof.check.rule import Hit, Rule
+from gpuproof.check.source.edit import Edit
 from gpuproof.findings import Severity
 from gpuproof.version import __version__
 

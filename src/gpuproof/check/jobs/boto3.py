@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Entries, Value, known
 from gpuproof.check.jobs.definition import JobDefinition, Kind, Mount
-from gpuproof.check.project import Project
 from gpuproof.check.source.span import Span
 
 OPERATIONS: dict[str, Kind] = {
@@ -24,16 +24,16 @@ OPERATIONS: dict[str, Kind] = {
 
 def jobs(module: Module) -> Iterator[JobDefinition]:
     """The jobs that a module asks boto3 for."""
-    for call in module.calls_of(*OPERATIONS):
+    for call in calls_named(module, *OPERATIONS):
         arguments = call.arguments()
         request = Entries(arguments)
         request.complete = not call.is_open
         if not call.node.args:
-            yield from request_jobs(call.method, known(request, call.span), call.span, module.project, call)
+            yield from request_jobs(call.method, known(request, call.span), call.span, call)
 
 
 def request_jobs(
-    operation: str, request: Value, span: Span, project: Project, call: Call | None = None
+    operation: str, request: Value, span: Span, call: Call | None = None
 ) -> Iterator[JobDefinition]:
     """The jobs that one request describes: an endpoint configuration has one for each variant.
 
@@ -41,7 +41,6 @@ def request_jobs(
         operation: as boto3 spells it, `create_training_job`.
         request: its members.
         span: where it is written.
-        project: what it is checked with.
         call: the call itself, in Python.
     """
     kind = OPERATIONS[operation]
@@ -50,7 +49,6 @@ def request_jobs(
         source="boto3",
         api=operation,
         span=span,
-        project=project,
         environment=request.at("Environment"),
         arguments={str(key): value for key, value in request.parts.items()},
         call=call,

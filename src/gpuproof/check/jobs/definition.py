@@ -10,8 +10,8 @@ from gpuproof.check.analysis.values import ABSENT, Value
 from gpuproof.check.source.span import Span
 
 if TYPE_CHECKING:
-    from gpuproof.check.analysis.module import Call, Module
-    from gpuproof.check.project import Project
+    from gpuproof.check.analysis.call import Call
+    from gpuproof.check.analysis.module import Module
 
 Kind = Literal["training", "processing", "endpoint", "transform", "notebook"]
 """The catalogue's job kinds, as far as files describe them."""
@@ -46,7 +46,6 @@ class JobDefinition:
         source: what kind of text describes it.
         api: the class, operation or resource type: `sagemaker.pytorch.PyTorch`, `create_training_job`.
         span: where it is described.
-        project: what it is checked with.
         instance_type: `ml.g5.xlarge`.
         instance_count: how many hosts.
         framework: `pytorch`, `tensorflow`, `huggingface`, `sklearn`, `xgboost`, `mxnet`; None for any container.
@@ -73,7 +72,6 @@ class JobDefinition:
     source: Source
     api: str
     span: Span
-    project: Project = field(repr=False)
     instance_type: Value = ABSENT
     instance_count: Value = ABSENT
     framework: str | None = None

@@ -11,17 +11,16 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.source.span import Span, Unit
 
 if TYPE_CHECKING:
-    from gpuproof.check.project import Project
     from gpuproof.jobs.yaml_sections import Section
 
 
-def jobs(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+def jobs(unit: Unit) -> Iterator[JobDefinition]:
     """The jobs of a `gpuproof.yaml`; nothing from one that is no description."""
     from gpuproof.jobs import yaml_reader, yaml_sections  # pydantic and yaml: only where such a file is
 
     found, _ = yaml_sections.split(yaml_reader.read(unit.source.encode()))
     for section in found:
-        yield _job(section, unit, project)
+        yield _job(section, unit)
 
 
 def problems(unit: Unit) -> list[tuple[int, str]]:
@@ -38,7 +37,7 @@ def problems(unit: Unit) -> list[tuple[int, str]]:
     return []
 
 
-def _job(section: Section, unit: Unit, project: Project) -> JobDefinition:
+def _job(section: Section, unit: Unit) -> JobDefinition:
     value = _value(section, unit, (), section.data)
     channels = {str(name): one for name, one in value.at("inputs").parts.items()}
     arguments = {str(key): one for key, one in value.parts.items()}
@@ -48,7 +47,6 @@ def _job(section: Section, unit: Unit, project: Project) -> JobDefinition:
         source="gpuproof",
         api=f"job {section.data.get('name') or section.key or 'train'}",
         span=_span(section, unit, ()),
-        project=project,
         instance_type=value.at("instance_type"),
         instance_count=value.at("instance_count"),
         framework=value.at("framework").text,

@@ -7,30 +7,38 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuproof.check.analysis.values import Value, known
+from gpuproof.check.analysis.workspace import Workspace
 from gpuproof.check.jobs import boto3, sdk_v2, sdk_v3
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.project import Project
 from gpuproof.check.source.span import Unit
 
 _WORDS = ("sagemaker", *boto3.OPERATIONS)
 """Without one of these, a Python text describes no job."""
 
 
-def jobs_of(units: Iterable[Unit], project: Project) -> list[JobDefinition]:
-    """Every job that the units describe, each linked to its script, in the order of the units."""
+def jobs_of(
+    units: Iterable[Unit], workspace: Workspace, instance_type: str | None = None
+) -> list[JobDefinition]:
+    """Every job that the units describe, each linked to its script, in the order of the units.
+
+    Args:
+        units: the texts that may describe jobs.
+        workspace: finds and parses the scripts.
+        instance_type: replaces the instance type that a job names.
+    """
     found: list[JobDefinition] = []
     for unit in units:
-        for job in _described_in(unit, project):
+        for job in _described_in(unit, workspace):
             changed = job
-            if (asked := project.target.instance_type) is not None and job.instance_type.span is not None:
-                changed = replace(job, instance_type=known(asked, job.instance_type.span))
-            found.append(_linked(changed))
+            if instance_type is not None and job.instance_type.span is not None:
+                changed = replace(job, instance_type=known(instance_type, job.instance_type.span))
+            found.append(_linked(changed, workspace))
     return found
 
 
-def what_if(unit: Unit, project: Project, instance_type: str) -> JobDefinition | None:
+def what_if(unit: Unit, workspace: Workspace, instance_type: str) -> JobDefinition | None:
     """The training job that would run a script on an instance type, where no file describes one."""
-    module = project.module(unit) if unit.kind in ("python", "cell-file") else None
+    module = workspace.module(unit) if unit.kind in ("python", "cell-file") else None
     if module is None:
         return None
     start = unit.span(1)
@@ -39,7 +47,6 @@ def what_if(unit: Unit, project: Project, instance_type: str) -> JobDefinition |
         source="what-if",
         api=f"--instance-type {instance_type}",
         span=start,
-        project=project,
         instance_type=known(instance_type),
         instance_count=known(1),
         entry_point=known(unit.absolute.name),
@@ -49,25 +56,25 @@ def what_if(unit: Unit, project: Project, instance_type: str) -> JobDefinition |
     )
 
 
-def _described_in(unit: Unit, project: Project) -> Iterator[JobDefinition]:
+def _described_in(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
     match unit.kind:
         case "python" | "notebook" | "cell-file" | "markdown":
             if any(word in unit.source for word in _WORDS):
-                yield from _of_python(unit, project)
+                yield from _of_python(unit, workspace)
         case "gpuproof":
             from gpuproof.check.jobs import gpuproof_yaml
 
-            yield from gpuproof_yaml.jobs(unit, project)
+            yield from gpuproof_yaml.jobs(unit)
         case "cloudformation" | "terraform" | "request":
             from gpuproof.check.jobs import templates
 
-            yield from templates.jobs(unit, project)
+            yield from templates.jobs(unit)
         case _:
             return
 
 
-def _of_python(unit: Unit, project: Project) -> Iterator[JobDefinition]:
-    module = project.module(unit)
+def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
+    module = workspace.module(unit)
     if module is None:
         return
     if module.imports("sagemaker"):
@@ -76,9 +83,9 @@ def _of_python(unit: Unit, project: Project) -> Iterator[JobDefinition]:
     yield from boto3.jobs(module)
 
 
-def _linked(job: JobDefinition) -> JobDefinition:
+def _linked(job: JobDefinition, workspace: Workspace) -> JobDefinition:
     """The job with its script, as far as files tell."""
-    model = _linked(job.model) if job.model is not None else None
+    model = _linked(job.model, workspace) if job.model is not None else None
     folder = _source_folder(job)
     entry = job.entry_point
     if model is not job.model:
@@ -88,14 +95,14 @@ def _linked(job: JobDefinition) -> JobDefinition:
     if not job.argument("git_config").is_absent:
         return job
     for base in folder:
-        unit = job.project.file(base / entry.text)
+        unit = workspace.file(base / entry.text)
         if unit is not None:
-            script = job.project.module(unit)
+            script = workspace.module(unit)
             return replace(job, script=script, script_found=True)
-        if job.project.exists(base / entry.text):
+        if workspace.exists(base / entry.text):
             return replace(job, script_found=True)
     # Whether a relative path leads nowhere can be said only where its folder is there to look into.
-    seen = any(base != job.span.unit.absolute.parent and job.project.exists(base) for base in folder)
+    seen = any(base != job.span.unit.absolute.parent and workspace.exists(base) for base in folder)
     return replace(job, script_found=False if seen or not job.source_dir.is_sure else None)
 
 

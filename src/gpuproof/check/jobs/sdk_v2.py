@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Value
 from gpuproof.check.jobs.definition import JobDefinition, Mount
 
@@ -35,7 +36,7 @@ _ENTRY_FIRST = ("entry_point", "framework_version", "py_version")
 def jobs(module: Module) -> Iterator[JobDefinition]:
     """The jobs of a module that imports SDK v2 classes."""
     models: dict[ast.Call, JobDefinition] = {}
-    for call in module.calls:
+    for call in all_calls(module):
         kind = _class(call)
         if kind is None:
             continue
@@ -59,7 +60,7 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
 def models(module: Module) -> list[JobDefinition]:
     """The SDK's model objects (`PyTorchModel(...)`), each as an endpoint that may not be deployed yet."""
     found: list[JobDefinition] = []
-    for call in module.calls:
+    for call in all_calls(module):
         kind = _class(call)
         if kind is not None and kind not in FRAMEWORKS and (_model_framework(kind) or kind == "Model"):
             found.append(_model(call, kind))
@@ -102,7 +103,6 @@ def _job(call: Call, kind: str, use: str) -> JobDefinition:
         source="sagemaker-v2",
         api=call.name or kind,
         span=call.span,
-        project=call.module.project,
         instance_type=_either(take("instance_type"), call.argument("train_instance_type")),
         instance_count=_either(take("instance_count"), call.argument("train_instance_count")),
         framework_version=version,
@@ -127,8 +127,8 @@ def _channels(
 ) -> dict[ast.Call, tuple[dict[str, Value], bool]]:
     """The channels that `fit` and `TrainingStep` hand to each estimator."""
     found: dict[ast.Call, tuple[dict[str, Value], bool]] = {}
-    handed = [(one, one.receiver, one.argument("inputs", 0)) for one in module.calls_of("fit")]
-    steps = module.calls_of("TrainingStep")
+    handed = [(one, one.receiver, one.argument("inputs", 0)) for one in calls_named(module, "fit")]
+    steps = calls_named(module, "TrainingStep")
     handed += [(step, step.expression("estimator"), step.argument("inputs")) for step in steps]
     for _, target, inputs in handed:
         node = _estimator_behind(module, target)
@@ -150,7 +150,7 @@ def _channels(
 def _estimator_behind(module: Module, node: ast.expr | None) -> ast.Call | None:
     made = module.origin(node)
     if isinstance(made, ast.Call):
-        call = module.call(made)
+        call = origin_call(module, made)
         if call is not None and call.method == "HyperparameterTuner":
             return _estimator_behind(module, call.expression("estimator", 0))
         return made
@@ -158,9 +158,9 @@ def _estimator_behind(module: Module, node: ast.expr | None) -> ast.Call | None:
 
 
 def _served(module: Module, models: dict[ast.Call, JobDefinition]) -> Iterator[JobDefinition]:
-    for call in module.calls_of("deploy", "transformer"):
+    for call in calls_named(module, "deploy", "transformer"):
         made = _estimator_behind(module, call.receiver)
-        behind = module.call(made) if made is not None else None
+        behind = origin_call(module, made) if made is not None else None
         if behind is not None and behind.method == "create_model":
             made = _estimator_behind(module, behind.receiver)
         model = models.get(made) if made is not None else None
@@ -189,7 +189,6 @@ def _endpoint(call: Call, model: JobDefinition | None) -> JobDefinition:
         source="sagemaker-v2",
         api=f"{model.api}.{call.method}" if model else f"sagemaker.{call.method}",
         span=call.span,
-        project=call.module.project,
         instance_type=ABSENT if serverless else call.argument("instance_type", 1),
         instance_count=count,
         arguments=call.arguments(),
@@ -217,8 +216,8 @@ def _processing(call: Call, kind: str) -> Iterator[JobDefinition]:
     module = call.module
     framework = FRAMEWORKS.get(kind.removesuffix("Processor"))
     job = replace(_job(call, kind, "processing"), framework=framework)
-    runs = [one for one in module.calls_of("run") if module.origin(one.receiver) is call.node]
-    steps = module.calls_of("ProcessingStep")
+    runs = [one for one in calls_named(module, "run") if module.origin(one.receiver) is call.node]
+    steps = calls_named(module, "ProcessingStep")
     runs += [one for one in steps if module.origin(one.expression("processor")) is call.node]
     if not runs:
         yield job
@@ -243,7 +242,7 @@ def _mounts(run: Call, keyword: str) -> tuple[Mount, ...] | None:
         return None
     mounts: list[Mount] = []
     for item in written.elts:
-        call = run.module.call(item)
+        call = origin_call(run.module, item)
         if call is None:
             return None
         path, address = ("destination", "source") if keyword == "inputs" else ("source", "destination")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, known
 from gpuproof.check.jobs.definition import JobDefinition
 
 
 def jobs(module: Module) -> Iterator[JobDefinition]:
     """The jobs of a module that imports SDK v3 classes."""
-    for call in module.calls_of("ModelTrainer"):
+    for call in calls_named(module, "ModelTrainer"):
         if call.name is not None and call.name.startswith("sagemaker."):
             yield _training(call)
-    for call in module.calls_of("deploy"):
+    for call in calls_named(module, "deploy"):
         builder = _builder(module, call.receiver)
         if builder is not None:
             yield _endpoint(call, builder)
@@ -29,7 +30,6 @@ def _training(call: Call) -> JobDefinition:
         source="sagemaker-v3",
         api=call.name or "ModelTrainer",
         span=call.span,
-        project=call.module.project,
         instance_type=_of(compute, "instance_type"),
         instance_count=_of(compute, "instance_count"),
         image=call.argument("training_image"),
@@ -54,7 +54,6 @@ def _endpoint(call: Call, builder: Call) -> JobDefinition:
         source="sagemaker-v3",
         api=f"{builder.name}.deploy",
         span=call.span,
-        project=call.module.project,
         instance_type=builder.argument("instance_type") if written.is_absent else written,
         instance_count=call.argument("initial_instance_count"),
         image=builder.argument("image_uri"),
@@ -69,9 +68,9 @@ def _endpoint(call: Call, builder: Call) -> JobDefinition:
 
 def _builder(module: Module, receiver: ast.expr | None) -> Call | None:
     """The ModelBuilder behind `builder.deploy()` or `builder.build().deploy()`."""
-    made = module.call(receiver)
+    made = origin_call(module, receiver)
     if made is not None and made.method == "build":
-        made = module.call(made.receiver)
+        made = origin_call(module, made.receiver)
     is_builder = (
         made is not None and made.method == "ModelBuilder" and (made.name or "").startswith("sagemaker.")
     )
@@ -83,7 +82,7 @@ def _part(call: Call, keyword: str) -> Call | Value:
     written = call.expression(keyword)
     if written is None:
         return call.argument(keyword)
-    return call.module.call(written) or UNKNOWN
+    return origin_call(call.module, written) or UNKNOWN
 
 
 def _of(part: Call | Value, name: str) -> Value:
@@ -106,7 +105,7 @@ def _distribution(call: Call) -> Value:
 def _channels(call: Call) -> tuple[dict[str, Value], bool]:
     module = call.module
     lists = [call.expression("input_data_config")]
-    trains = [one for one in module.calls_of("train") if module.origin(one.receiver) is call.node]
+    trains = [one for one in calls_named(module, "train") if module.origin(one.receiver) is call.node]
     lists += [one.expression("input_data_config", 0) for one in trains]
     channels: dict[str, Value] = {}
     complete = bool(trains)
@@ -117,7 +116,7 @@ def _channels(call: Call) -> tuple[dict[str, Value], bool]:
         if not isinstance(made, (ast.List, ast.Tuple)):
             return channels, False
         for item in made.elts:
-            data = module.call(item)
+            data = origin_call(module, item)
             name = data.argument("channel_name").text if data is not None else None
             if data is None or name is None:
                 complete = False

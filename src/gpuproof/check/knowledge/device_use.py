@@ -19,7 +19,7 @@ _TOUCHES = re.compile(
 def touches_device(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may put something on a device. True in doubt."""
     units = local_units(script)
-    found = script.project.once(
+    found = script.loader.cached(
         "touches a device", script.unit, lambda: any(_TOUCHES.search(unit.source) for unit in units)
     )
     return found or len(units) >= MOST

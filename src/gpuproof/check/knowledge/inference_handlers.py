@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_within
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 
 PARAMETERS = {
@@ -83,7 +84,7 @@ def uses(function: FunctionNode, name: str) -> Iterator[ast.Name]:
 
 def model_loads(module: Module, around: ast.AST) -> list[Call]:
     """Calls inside a node that read a model's weights from a file or a hub; small things (tokenizers) are none."""
-    return [call for call in module.within(module.calls, around) if loads_model(call)]
+    return [call for call in calls_within(all_calls(module), around) if loads_model(call)]
 
 
 def loads_model(call: Call) -> bool:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
-from gpuproof.check.rule import Edit
+from gpuproof.check.project import Project
+from gpuproof.check.source.edit import Edit
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 
 
-def region_of(job: JobDefinition) -> str | None:
+def region_of(job: JobDefinition, project: Project) -> str | None:
     """The region in which a job is asked for; None unless its client or session is made with a known one."""
     if job.call is None:
-        return job.project.target.region
+        return project.target.region
     session = job.call.expression("sagemaker_session")
     made = _region(job.call.module, job.call.receiver if job.source == "boto3" else session, 0)
-    return made or job.project.target.region
+    return made or project.target.region
 
 
 def _region(module: Module, node: ast.expr | None, depth: int) -> str | None:
-    call: Call | None = module.call(node) if node is not None and depth < 4 else None
+    call: Call | None = origin_call(module, node) if node is not None and depth < 4 else None
     if call is None:
         return None
     written = call.argument("region_name", 1 if call.method == "client" else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import MOST, local_modules, local_units
 from gpuproof.check.analysis.module import Module
 
@@ -24,7 +25,7 @@ _SPREADS = re.compile(
 def distributes(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may use more than one GPU. True when in doubt."""
     units = local_units(script)
-    found = script.project.once(
+    found = script.loader.cached(
         "distributes", script.unit, lambda: any(_SPREADS.search(unit.source) for unit in units)
     )
     return found or len(units) >= MOST
@@ -34,9 +35,9 @@ def trains_by_hand(script: Module) -> bool:
     """Whether the script trains with PyTorch's `backward()` or with Keras's `fit()` or a gradient tape."""
     modules = local_modules(script)
     for module in modules:
-        if module.calls_of("backward") and any(one.imports("torch") for one in modules):
+        if calls_named(module, "backward") and any(one.imports("torch") for one in modules):
             return True
         keras = any(one.imports("tensorflow", "keras") for one in modules)
-        if keras and module.calls_of("fit", "train_on_batch", "apply_gradients", "fit_generator"):
+        if keras and calls_named(module, "fit", "train_on_batch", "apply_gradients", "fit_generator"):
             return True
     return False

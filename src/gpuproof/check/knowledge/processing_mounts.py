@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, local_function
+from gpuproof.check.analysis.container_env import PROCESSING_DIR
+from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.container_env import PROCESSING_DIR
 
 OWN_MOUNTS = (
     f"{PROCESSING_DIR}/input/code",
@@ -52,14 +54,14 @@ def code(module: Module) -> str:
 
 def may_write(module: Module) -> bool:
     """Whether anything that a module calls may write a file, by its name; true in doubt. Making a folder is not."""
-    return any(_writes(call) for call in module.calls)
+    return any(_writes(call) for call in all_calls(module))
 
 
 def _writes(call: Call) -> bool:
     if call.method == "open":
         mode = call.argument("mode", 1 if call.receiver is None else 0)
         return mode.text is None or bool(set(mode.text) & set("wax+")) if not mode.is_absent else False
-    return bool(_WRITES.search(call.method)) and call.module.own_function(call) is None
+    return bool(_WRITES.search(call.method)) and local_function(call) is None
 
 
 def names_folder(module: Module, folder: str) -> bool:
@@ -71,6 +73,6 @@ def names_folder(module: Module, folder: str) -> bool:
 
 def made_folders(module: Module) -> list[str]:
     """Folders that a module makes itself: `os.makedirs(path)`, `Path(path).mkdir()`."""
-    calls = module.calls_of("makedirs", "mkdir")
-    paths = [(one.argument("name", 0) if one.name else module.resolve(one.receiver)).text for one in calls]
+    calls = calls_named(module, "makedirs", "mkdir")
+    paths = [(one.argument("name", 0) if one.name else evaluate(module, one.receiver)).text for one in calls]
     return [path.rstrip("/") for path in paths if path]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
+from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
 
 _GUARD = re.compile(
@@ -36,7 +38,7 @@ def group_starts(module: Module) -> list[Call]:
         return []
     return [
         call
-        for call in module.calls_of("init_process_group")
+        for call in calls_named(module, "init_process_group")
         if call.receiver is None or (call.name or "").startswith("torch.")
     ]
 
@@ -54,7 +56,7 @@ def several_on_a_host(script: Module) -> bool:
 def one_gpu_a_host(module: Module, project: Project) -> bool:
     """Whether every job that runs the script has one GPU on each host, as far as anybody knows."""
     jobs = project.jobs_running(module)
-    return bool(jobs) and all((project.gpus(job) or 1) < 2 for job in jobs)
+    return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
 
 
 def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
@@ -71,7 +73,7 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     if function.decorator_list:
         return False
     calls = [
-        call for call in module.calls_of(function.name) if not module.tree.is_within(call.node, function)
+        call for call in calls_named(module, function.name) if not module.tree.is_within(call.node, function)
     ]
     if calls:
         return all(runs_on_every_rank(module, call.node, depth + 1) for call in calls)
@@ -93,7 +95,7 @@ def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
     if function is None:
         return True
     leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
-    calls = [one for one in module.calls_of(function.name) if one.receiver is None]
+    calls = [one for one in calls_named(module, function.name) if one.receiver is None]
     return depth < 3 and not leaves and any(always_runs(module, one.node, depth + 1) for one in calls)
 
 
@@ -162,7 +164,7 @@ def _is_parameter(module: Module, name: ast.Name) -> bool:
 
 
 def _is_spawned(module: Module, function: FunctionNode) -> bool:
-    for call in module.calls_of("spawn", "start_processes", "Process"):
+    for call in calls_named(module, "spawn", "start_processes", "Process"):
         target = call.expression("fn", 0) or call.expression("target")
         for node in (target, call.expression("target")):
             if isinstance(node, ast.Name) and node.id == function.name:

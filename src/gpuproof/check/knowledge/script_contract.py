@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from gpuproof.check.analysis.argparse_model import CommandLine
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.evaluate import command_line, evaluate
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
@@ -56,22 +58,22 @@ def flag_of(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-def reads_command_line(line: CommandLine) -> bool:
-    """Whether every flag that the parser takes is in sight, and it reads the real command line."""
-    if not line.parsed or not line.complete:
+def reads_command_line(script: Module) -> bool:
+    """Whether every flag that a script's parser takes is known, and it parses the real command line."""
+    line = command_line(script)
+    if not line.parses or not line.complete:
         return False
-    module = line.parsed[0].module
-    if module.calls_of("add_subparsers") or module.mentions("REMAINDER"):
+    if calls_named(script, "add_subparsers") or script.mentions("REMAINDER"):
         return False
-    return not has_positionals(line) and reads_argv(line)
+    return not has_positionals(line) and reads_argv(script)
 
 
-def reads_argv(line: CommandLine) -> bool:
-    """Whether the parser reads the real command line, and not a list that the script hands it."""
-    return bool(line.parsed) and all(
-        not one.node.keywords
-        and (not one.node.args or one.module.text(one.node.args[0]).replace(" ", "") == "sys.argv[1:]")
-        for one in line.parsed
+def reads_argv(script: Module) -> bool:
+    """Whether a script parses the real command line, and not a list that it passes itself."""
+    parses = command_line(script).parses
+    return bool(parses) and all(
+        not one.keywords and (not one.args or script.text(one.args[0]).replace(" ", "") == "sys.argv[1:]")
+        for one in parses
     )
 
 
@@ -109,7 +111,7 @@ def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]
             whole, parent = parent, module.parent(parent)
         if isinstance(parent, ast.Expr):
             continue  # a docstring, or a text that nothing uses
-        value = module.resolve(whole)
+        value = evaluate(module, whole)
         if value.text is not None and value.text.startswith(root):
             yield whole, value
 
@@ -119,7 +121,7 @@ def keras_saves(script: Module) -> list[tuple[Call, Value]]:
     found: list[tuple[Call, Value]] = []
     if not script.imports("tensorflow", "keras"):
         return found
-    for call in script.calls_of("save", "export", "save_model", "export_saved_model"):
+    for call in calls_named(script, "save", "export", "save_model", "export_saved_model"):
         of_library = call.name is not None and call.name.startswith(("tensorflow.", "keras."))
         if call.receiver is None or (call.name is not None and not of_library):
             continue

@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, local_function, origin_call
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 
 Verdict = Literal["yes", "no", "unknown"]
@@ -46,7 +48,7 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ve
             return "unknown"
         verdicts = {_not_below(str(text), version) for text in known}
         return ("yes" if verdicts.pop() else "no") if len(verdicts) == 1 else "unknown"
-    pins = project.pins(module.unit)
+    pins = pinned_versions(module.unit)
     constraint = next(
         (pins[one] for one in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if one in pins), ""
     )
@@ -87,10 +89,10 @@ def chain(module: Module, node: ast.expr | None) -> list[Call] | None:
                 return None
             node = bindings[0].value
             continue
-        call = module.call(node) if isinstance(node, ast.Call) else None
+        call = origin_call(module, node) if isinstance(node, ast.Call) else None
         if call is None:
             return None
-        function = module.own_function(call)
+        function = local_function(call)
         if function is not None:
             returned = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
             if len(returned) != 1:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_within, origin_call
+from gpuproof.check.analysis.evaluate import evaluate
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
 
 _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -31,7 +34,7 @@ _MOVES_BY_ITSELF = (
 def runs_without_gpu(module: Module, project: Project) -> bool:
     """Whether jobs are linked and every one of them certainly runs where no GPU is."""
     jobs = project.jobs_running(module)
-    return bool(jobs) and all(project.gpus(job) == 0 for job in jobs)
+    return bool(jobs) and all(gpus_per_host(project, job) == 0 for job in jobs)
 
 
 def is_test(module: Module) -> bool:
@@ -59,7 +62,7 @@ def moves_to_gpu(call: Call) -> bool:
     made = call.module.origin(target)
     if target is None or made is None:
         return False
-    value = call.module.resolve(target)
+    value = evaluate(call.module, target)
     if value.texts:
         return any(text.startswith("cuda") for text in value.texts)
     if (call.module.qualified(target) or "").startswith("torch.") and not isinstance(made, ast.Call):
@@ -71,7 +74,7 @@ def moved_names(module: Module, around: ast.AST) -> set[str]:
     """Names that something inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
     return {
         one.receiver.id
-        for one in module.within(module.calls_of("to", "cuda"), around)
+        for one in calls_within(calls_named(module, "to", "cuda"), around)
         if isinstance(one.receiver, ast.Name) and moves_to_gpu(one)
     }
 
@@ -101,10 +104,10 @@ def makers(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
             elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
                 names = [one.arg for one in binding.scope.args.args]
                 index = names.index(binding.name) if binding.name in names else None
-                for call in module.calls_of(binding.scope.name):
+                for call in calls_named(module, binding.scope.name):
                     found += makers(module, call.expression(binding.name, index), depth + 1)
         return found
-    call = module.call(node) if isinstance(node, ast.Call) else None
+    call = origin_call(module, node) if isinstance(node, ast.Call) else None
     if call is None:
         return []
     if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:

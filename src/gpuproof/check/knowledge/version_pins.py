@@ -16,6 +16,18 @@ _WORD = re.compile(
 )
 
 
+def pinned_versions(unit: Unit) -> dict[str, str]:
+    """Version constraints that apply to a unit, by normalised package name: `{"torch": "==2.1.0"}`.
+
+    They come from requirements files, pyproject.toml and the notebook's own `pip install`; the nearest file wins, up to
+    the repository's root.
+    """
+    folder = unit.absolute.parent
+    repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+    found = pins_above(folder, repository)
+    return {**found, **installed_in(unit.raw)} if unit.raw and "pip" in unit.raw else found
+
+
 @lru_cache(maxsize=256)
 def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
     """Constraints by normalised name, the nearest file's first: `{"sagemaker": "<3", "torch": "==2.1.0"}`.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.analysis.values import Entries, Value, known
 from gpuproof.check.sdk import Operation, Shape, botocore_operation
 
@@ -58,7 +59,7 @@ class Part:
 
 def requests(module: Module) -> Iterator[Request]:
     """The requests of a module whose members are written as keywords."""
-    for call in module.calls_of(*METHODS):
+    for call in calls_named(module, *METHODS):
         members = call.arguments()
         is_request = all(name[:1].isupper() for name in members)
         if call.receiver is None or call.node.args or not is_request or not _is_client(call, bool(members)):
@@ -99,5 +100,5 @@ def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Itera
 
 
 def _is_client(call: Call, has_members: bool) -> bool:
-    tag = call.module.tagged(call.receiver).tag
-    return tag is Tag.CLIENT or (tag is None and has_members)
+    tag = type_of(call.module, call.receiver).kind
+    return tag is TypeKind.CLIENT or (tag is None and has_members)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, origin_call
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit
 from gpuproof.check.sdk import Signature, v2, v3
+from gpuproof.check.source.edit import Edit
 from gpuproof.check.source.span import Span
 
 MADE_BY = {
@@ -28,7 +30,7 @@ def sdk_major(module: Module, project: Project) -> int | None:
     """The SDK's major version: as `--sagemaker-sdk` says, as it is pinned, or as only it has what the file imports."""
     if project.target.sagemaker_sdk is not None:
         return project.target.sagemaker_sdk
-    pinned = pinned_major(project.pins(module.unit).get("sagemaker", ""))
+    pinned = pinned_major(pinned_versions(module.unit).get("sagemaker", ""))
     return pinned if pinned is not None else 3 if module.imports(*V3_FOLDERS) else None
 
 
@@ -47,7 +49,7 @@ def sdk_path(call: Call) -> str | None:
     """
     if call.name is not None:
         return call.name if call.name.startswith("sagemaker.") else None
-    made = call.module.call(call.receiver)
+    made = origin_call(call.module, call.receiver)
     if made is None or made.node is call.node:
         return None
     owner = sdk_class(made)
@@ -59,7 +61,7 @@ def sdk_class(made: Call) -> str | None:
     if made.name is not None:
         is_class = made.name.startswith("sagemaker.") and made.name.rpartition(".")[2][:1].isupper()
         return made.name if is_class else None
-    if made.method in MADE_BY and (behind := made.module.call(made.receiver)) is not None:
+    if made.method in MADE_BY and (behind := origin_call(made.module, made.receiver)) is not None:
         owner = sdk_class(behind)
         of_v2 = owner and v2().derives(owner, "sagemaker.estimator.EstimatorBase", "sagemaker.model.Model")
         return MADE_BY[made.method] if of_v2 else None

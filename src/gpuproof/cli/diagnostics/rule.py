@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Carry `gpuproof rule` out."""
     if arguments.code is not None and arguments.format == "text":
         return explain(arguments.code)
-    from gpuproof.check.rule import all_rules
+    from gpuproof.check.registry import all_rules
 
     rules = [_found(arguments.code)] if arguments.code is not None else list(all_rules())
     if arguments.format == "json":
@@ -59,7 +59,7 @@ def explain(code: str) -> int:
 
 
 def _found(code: str) -> Rule:
-    from gpuproof.check.rule import all_rules, find_rule
+    from gpuproof.check.registry import all_rules, find_rule
 
     found = find_rule(code)
     if found is None:

@@ -47,8 +47,10 @@ Quiet: a production script that deploys to a CPU instance
     model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -81,14 +83,14 @@ def check(job: JobDefinition, project: Project) -> Hits:
     ):
         return
     name = job.instance_type.text
-    price = project.hourly_price(name, "endpoint") if name else None
-    if name is None or price is None or module.calls_of(*_DELETES) or _may_delete(module):
+    price = hourly_price(project, name, "endpoint") if name else None
+    if name is None or price is None or calls_named(module, *_DELETES) or _may_delete(module):
         return
     severity = Severity.WARNING
-    if not module.unit.is_notebook and not module.calls_of(
-        "predict", "invoke_endpoint", "invoke_endpoint_async"
+    if not module.unit.is_notebook and not calls_named(
+        module, "predict", "invoke_endpoint", "invoke_endpoint_async"
     ):
-        if not project.gpus(job) or module.function_of(job.call.node) is not None:
+        if not gpus_per_host(project, job) or module.function_of(job.call.node) is not None:
             return
         severity = Severity.NOTE
     count = int(job.instance_count.number or 1)
@@ -104,7 +106,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 def _is_created(job: JobDefinition, module: Module) -> bool:
     """Whether this file creates the endpoint: with `deploy`, or with a configuration passed to `create_endpoint`."""
     if job.source == "boto3":
-        return bool(module.calls_of("create_endpoint"))
+        return bool(calls_named(module, "create_endpoint"))
     return (
         job.source in ("sagemaker-v2", "sagemaker-v3")
         and job.call is not None

@@ -43,6 +43,7 @@ Quiet: a job of ten minutes
 
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import hourly_price
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -77,7 +78,9 @@ def check(job: JobDefinition, project: Project) -> Hits:
     limit = _time_limit(job)
     if limit is not None and limit <= _SHORT_SECONDS:
         return
-    price = project.hourly_price(job.instance_type.text or "", "training") if job.instance_type.text else None
+    price = (
+        hourly_price(project, job.instance_type.text or "", "training") if job.instance_type.text else None
+    )
     cost = f" and ${price:.2f} an hour of `{job.instance_type.text}` is paid for again" if price else ""
     key = (
         "CheckpointConfig"

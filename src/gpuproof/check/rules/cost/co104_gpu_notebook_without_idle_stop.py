@@ -45,6 +45,7 @@ Quiet: the arguments may contain it
 """
 
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -56,12 +57,12 @@ _KEYS = ("LifecycleConfigName", "lifecycle_config_name", "lifecycle_configuratio
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.kind != "notebook" or job.api == "update_notebook_instance" or not project.gpus(job):
+    if job.kind != "notebook" or job.api == "update_notebook_instance" or not gpus_per_host(project, job):
         return
     if any(not job.argument(key).is_absent for key in _KEYS):
         return
     name = str(job.instance_type.text)
-    price = project.hourly_price(name, "notebook")
+    price = hourly_price(project, name, "notebook")
     cost = f" (${price:.2f} an hour, ${price * 730:,.0f} a month)" if price else ""
     yield rule.hit(
         job.where(job.instance_type),

@@ -57,6 +57,7 @@ import sys
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import find_instance, hourly_price
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -94,7 +95,7 @@ _WORDS = ("gpu", "cuda", "GPU", "CUDA", "subprocess", "os.system", "importlib", 
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     if instance is None or not instance.gpu_count or job.kind == "notebook":
         return
     if job.framework == "sklearn":
@@ -109,7 +110,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         what, severity = f"`{job.script_title}` (pandas and scikit-learn)", Severity.WARNING
     else:
         return
-    price = project.hourly_price(instance.name, job.kind)
+    price = hourly_price(project, instance.name, job.kind)
     cost = f" at ${price:.2f} an hour" if price else ""
     gpus = "the GPU" if instance.gpu_count == 1 else f"the {instance.gpu_count} GPUs"
     yield rule.hit(
@@ -136,7 +137,7 @@ def _is_cpu_script(script: Module) -> bool:
         name.lstrip(".").partition(".")[0]
         for one in modules
         for name in one.names.modules
-        if one.project.sibling(one, name) is None
+        if one.loader.imported_module(one, name) is None
     }
     known = all(root in _CPU_LIBRARIES or root in sys.stdlib_module_names for root in roots)
     works = bool(roots & {"sklearn", "pandas"})

@@ -85,6 +85,7 @@ Quiet: the Trainer of transformers uses all GPUs
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.instances import find_instance, hourly_price
 from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -97,7 +98,7 @@ rule = Rule("DS101", "idle-gpus", Severity.ERROR, when="link")
 def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or job.script is None or not job.instance_type.is_sure:
         return
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     if instance is None or instance.gpu_count < 2:
         return
     if not _launches_once(job) or not trains_by_hand(job.script):
@@ -108,7 +109,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if distributes(job.script) or unseen_imports(job.script):
         return
     idle = instance.gpu_count - 1
-    price = project.hourly_price(instance.name, "training")
+    price = hourly_price(project, instance.name, "training")
     cost = f", ${price * idle / instance.gpu_count:.2f} of ${price:.2f} an hour" if price else ""
     sure = job.instance_type.certainty == "known"
     yield rule.hit(
@@ -135,7 +136,7 @@ def _remedy(job: JobDefinition, project: Project, name: str) -> str:
         project.catalogue.search(Request(gpus=(str(instance.gpu_model),), use="training")) if instance else ()
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
-    price = project.hourly_price(one, "training") if one else None
+    price = hourly_price(project, one, "training") if one else None
     smaller = f"use {one}{f' (${price:.2f} an hour)' if price else ''}, or " if one else ""
     launcher = (
         "train under tf.distribute.MirroredStrategy()"

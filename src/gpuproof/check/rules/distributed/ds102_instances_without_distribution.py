@@ -74,6 +74,7 @@ import re
 
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import hourly_price
 from gpuproof.check.knowledge.launchers import has_no_launcher, hosts
 from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
 from gpuproof.check.knowledge.ranks import mentions
@@ -98,7 +99,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if unseen_imports(script) or (job.module is not None and job.module.mentions("ShardedByS3Key")):
         return
     name = job.instance_type.text
-    price = project.hourly_price(name, "training") if name else None
+    price = hourly_price(project, name, "training") if name else None
     cost = f", ${price * (count - 1):.2f} of ${price * count:.2f} an hour wasted" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),

@@ -48,7 +48,9 @@ Quiet: only if there are several GPUs
 
 import ast
 
+from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -59,9 +61,9 @@ rule = Rule("DS103", "mirrored-on-single-gpu", Severity.NOTE, when="link", needs
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
-    if not jobs or any(project.gpus(job) != 1 or not job.instance_type.is_known for job in jobs):
+    if not jobs or any(gpus_per_host(project, job) != 1 or not job.instance_type.is_known for job in jobs):
         return
-    for call in module.calls_to("tensorflow.distribute.MirroredStrategy"):
+    for call in calls_to(module, "tensorflow.distribute.MirroredStrategy"):
         if module.enclosing(call.node, ast.If, ast.IfExp, ast.Try) is not None:
             continue
         yield rule.hit(

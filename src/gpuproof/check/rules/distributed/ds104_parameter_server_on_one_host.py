@@ -56,9 +56,11 @@ Quiet: the number of hosts is defined elsewhere
 
 from gpuproof.check.fixing.edits import drop_keyword
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.knowledge.launchers import hosts, launchers
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("DS104", "parameter-server-on-one-host", Severity.WARNING)
@@ -73,7 +75,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     sure = job.instance_count.is_known
     # If the count is only a default, a hyperparameter tuner or a later line may still raise it.
     edit = drop_keyword(job.call, "distribution") if job.call is not None and sure else None
-    gpus = project.gpus(job)
+    gpus = gpus_per_host(project, job)
     instead = " to use its GPUs, train under tf.distribute.MirroredStrategy()" if gpus and gpus > 1 else ""
     yield rule.hit(
         job.where(job.distribution),

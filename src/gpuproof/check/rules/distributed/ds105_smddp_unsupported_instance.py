@@ -49,6 +49,7 @@ from functools import cache
 from pathlib import Path
 
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.knowledge.launchers import launchers
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -61,7 +62,7 @@ rule = Rule("DS105", "smddp-unsupported-instance", Severity.ERROR)
 def check(job: JobDefinition, project: Project) -> Hits:
     if "smdistributed.dataparallel" not in (launchers(job) or ()):
         return
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     supported = _supported()
     if instance is None or instance.name in supported:
         return

@@ -71,8 +71,10 @@ Quiet: the script depends on the number of hosts
 
 import re
 
+from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import hourly_price
 from gpuproof.check.knowledge.launchers import hosts
 from gpuproof.check.knowledge.ranks import mentions
 from gpuproof.check.project import Project
@@ -93,13 +95,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or script is None or count is None or count < 2:
         return
     modules = local_modules(script)
-    uses = any(one.calls_to("tensorflow.distribute.MirroredStrategy") for one in modules)
+    uses = any(calls_to(one, "tensorflow.distribute.MirroredStrategy") for one in modules)
     if not uses or mentions(script, _OTHERS):
         return
     if job.module is not None and job.module.mentions("ShardedByS3Key"):
         return
     name = job.instance_type.text
-    price = project.hourly_price(name, "training") if name else None
+    price = hourly_price(project, name, "training") if name else None
     cost = f", ${price * count:.2f} an hour in total" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),

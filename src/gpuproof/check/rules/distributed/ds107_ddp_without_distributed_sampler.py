@@ -63,6 +63,7 @@ Quiet: Accelerate splits the loader
 
 import re
 
+from gpuproof.check.analysis.call import calls_named, calls_to
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
 from gpuproof.check.project import Project
@@ -84,7 +85,7 @@ _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     starts = group_starts(module)
-    if not starts or not module.calls_of("backward"):
+    if not starts or not calls_named(module, "backward"):
         return
     if mentions(module, _SPLITS) or leaves_it_to_a_library(module):
         return
@@ -93,7 +94,7 @@ def check(module: Module, project: Project) -> Hits:
         for job in project.jobs_running(module)
     ):
         return
-    for call in module.calls_to("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
+    for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         given = (call.argument("sampler", 3), call.argument("batch_sampler", 4))
         shuffle = call.argument("shuffle", 2)
         if shuffle.flag is not True or not shuffle.is_known or not all(one.is_absent for one in given):

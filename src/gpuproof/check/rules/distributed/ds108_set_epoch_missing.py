@@ -87,11 +87,13 @@ Quiet: for validation
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import insert_line
 from gpuproof.check.knowledge.ranks import leaves_it_to_a_library, mentions
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("DS108", "set-epoch-missing", Severity.WARNING, needs=("DistributedSampler",))
@@ -103,12 +105,12 @@ _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distribute
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.calls_of("backward") or mentions(module, _SET) or leaves_it_to_a_library(module):
+    if not calls_named(module, "backward") or mentions(module, _SET) or leaves_it_to_a_library(module):
         return
     loop = next((one for one in module.nodes(ast.For) if _is_epochs(module, one)), None)
     if loop is None:
         return
-    for call in module.calls_to(*_SAMPLERS):
+    for call in calls_to(module, *_SAMPLERS):
         shuffle = call.argument("shuffle", 3)
         shuffles = shuffle.is_absent or (shuffle.is_known and shuffle.flag is True)
         name = _assigned_to(module, call)
@@ -130,7 +132,7 @@ def check(module: Module, _: Project) -> Hits:
 def _is_epochs(module: Module, loop: ast.For) -> bool:
     """Whether a loop iterates over epochs, and not certainly over a single one."""
     target = module.text(loop.target).lower()
-    call = module.call(loop.iter)
+    call = origin_call(module, loop.iter)
     if "epoch" not in target or call is None or call.method not in ("range", "trange"):
         return False
     last = call.argument(None, 1 if len(call.node.args) > 1 else 0)

@@ -76,11 +76,14 @@ Quiet: Gloo for host tensors in addition to NCCL
     model = torch.nn.Linear(8, 1).cuda()
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.knowledge.ranks import group_starts
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("init_process_group",))
@@ -89,9 +92,9 @@ rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
-    gpus = [project.gpus(job) if job.instance_type.is_known else None for job in jobs]
+    gpus = [gpus_per_host(project, job) if job.instance_type.is_known else None for job in jobs]
     starts = group_starts(module)
-    if not jobs or None in gpus or len(starts) != 1 or module.calls_of("new_group"):
+    if not jobs or None in gpus or len(starts) != 1 or calls_named(module, "new_group"):
         return
     backend = starts[0].argument("backend", 0)
     if not backend.is_known or module.mentions("offload", "is_nccl_available"):

@@ -78,7 +78,8 @@ Quiet: one process on each host
 
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_to
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.ranks import (
     group_starts,
     leaves_it_to_a_library,
@@ -102,13 +103,13 @@ _OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|Byt
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not group_starts(module) or not module.calls_to("torch.save"):
+    if not group_starts(module) or not calls_to(module, "torch.save"):
         return
     if not mentions(module, _WRAPS) or mentions(module, _SHARDED) or leaves_it_to_a_library(module):
         return
     if not several_on_a_host(module) or one_gpu_a_host(module, project):
         return
-    for call in module.calls_to("torch.save"):
+    for call in calls_to(module, "torch.save"):
         if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):
             yield rule.hit(
                 call.span,

@@ -68,8 +68,9 @@ Quiet: one process on each host
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.ranks import (
     group_starts,
     leaves_it_to_a_library,
@@ -93,10 +94,10 @@ _INDEXED = re.compile(
 def check(module: Module, project: Project) -> Hits:
     if not group_starts(module) or not several_on_a_host(module) or leaves_it_to_a_library(module):
         return
-    if not module.calls_of("DistributedDataParallel", "DDP") or one_gpu_a_host(module, project):
+    if not calls_named(module, "DistributedDataParallel", "DDP") or one_gpu_a_host(module, project):
         return
-    moves = [call for call in module.calls_of("cuda", "to") if _to_plain_cuda(module, call)]
-    settings = [call for call in module.calls_of("set_device") if (call.name or "").startswith("torch.")]
+    moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
+    settings = [call for call in calls_named(module, "set_device") if (call.name or "").startswith("torch.")]
     for move in sorted(moves, key=lambda one: one.node.lineno):
         late = next((one for one in settings if _comes_after(module, one, move)), None)
         if late is not None:
@@ -119,7 +120,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _to_plain_cuda(module: Module, call: Call) -> bool:
-    if call.receiver is None or module.tagged(call.receiver).tag is not Tag.MODULE:
+    if call.receiver is None or type_of(module, call.receiver).kind is not TypeKind.MODULE:
         return False
     if call.method == "cuda":
         return not call.node.args and not call.node.keywords

@@ -56,9 +56,11 @@ Quiet: MPI is off
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.knowledge.launchers import launchers, part
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 from gpuproof.util.humanize import pluralize
 
@@ -70,7 +72,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.source != "sagemaker-v2" or "mpi" not in (launchers(job) or ()):
         return
     setting = part(job, "mpi", "processes_per_host")
-    instance, number = project.instance(job.instance_type), setting.number
+    instance, number = find_instance(project, job.instance_type), setting.number
     if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
         return
     gpus = pluralize(instance.gpu_count, "GPU")

@@ -57,8 +57,10 @@ Quiet: DeepSpeed's launcher passes the argument
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -74,11 +76,11 @@ _RUNNERS = ("run", "call", "check_call", "Popen", "check_output", "system")
 
 
 @rule.module
-def check(module: Module, project: Project) -> Hits:
-    pinned = project.pins(module.unit).get("torch", "")
+def check(module: Module, _: Project) -> Hits:
+    pinned = pinned_versions(module.unit).get("torch", "")
     if pinned.startswith(tuple(f"==1.{minor}." for minor in range(10))):
         return
-    for call in module.calls_of(*_RUNNERS):
+    for call in calls_named(module, *_RUNNERS):
         if (call.name or "").startswith(("subprocess.", "os.")) and _names_launcher(call.node):
             yield rule.hit(
                 call.span,
@@ -87,7 +89,7 @@ def check(module: Module, project: Project) -> Hits:
             )
     if module.mentions("LOCAL_RANK") or not group_starts(module) or leaves_it_to_a_library(module):
         return
-    for call in module.calls_of("add_argument"):
+    for call in calls_named(module, "add_argument"):
         flags = {one.value for one in call.node.args if isinstance(one, ast.Constant)}
         if flags & {"--local_rank", "--local-rank"}:
             yield rule.hit(

@@ -94,6 +94,7 @@ import re
 
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.knowledge.launchers import hosts, launchers
 from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
 from gpuproof.check.knowledge.ranks import mentions
@@ -119,7 +120,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if job.kind != "training" or script is None or count is None or not started or len(started) != 1:
         return
     kind = started[0]
-    gpus = project.gpus(job)
+    gpus = gpus_per_host(project, job)
     processes = count if kind in _INSTEAD or gpus is None else count * max(gpus, 1)
     if processes < 2 or (kind in _INSTEAD and job.framework != "tensorflow"):
         return

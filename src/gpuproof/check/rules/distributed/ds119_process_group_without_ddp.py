@@ -58,6 +58,7 @@ Quiet: nothing is trained here
 import ast
 import re
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
@@ -79,11 +80,11 @@ _SHARES = re.compile(
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     starts = group_starts(module)
-    if not starts or not module.calls_of("step"):
+    if not starts or not calls_named(module, "step"):
         return
     trains = [
         one
-        for one in module.calls_of("backward")
+        for one in calls_named(module, "backward")
         if one.receiver is not None and module.loops_around(one.node)
     ]
     if not trains or mentions(module, _SHARES) or leaves_it_to_a_library(module) or unseen_imports(module):

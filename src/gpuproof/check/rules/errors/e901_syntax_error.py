@@ -51,7 +51,7 @@ rule = Rule("E901", "syntax-error", Severity.ERROR)
 @rule.unit
 def check(unit: Unit, project: Project) -> Hits:
     if unit.kind in ("python", "notebook", "cell-file", "markdown"):
-        for broken in project.broken(unit):
+        for broken in project.workspace.syntax_errors(unit):
             what = "cell" if unit.kind == "notebook" else "file"
             severity = rule.severity if broken.certain else Severity.NOTE
             yield rule.hit(broken.span, f"This {what} does not parse: {broken.message}.", severity=severity)

@@ -66,8 +66,9 @@ Quiet: a help text
 import ast
 from collections.abc import Iterator
 
+from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.placeholders import is_only_said, to_fill_in
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
@@ -78,7 +79,7 @@ rule = Rule("E902", "placeholder-left", Severity.ERROR, needs=("...", "our", "OU
 
 _LIBRARIES = ("torch", "tensorflow", "keras", "sagemaker", "boto3")
 _METHODS = frozenset({"compile", "fit", "evaluate", "deploy", "train_on_batch"})
-_TAGGED = (Tag.KERAS_MODEL, Tag.ESTIMATOR, Tag.SDK_MODEL, Tag.MODULE)
+_KINDS = (TypeKind.KERAS_MODEL, TypeKind.ESTIMATOR, TypeKind.SDK_MODEL, TypeKind.MODULE)
 
 
 @rule.module
@@ -101,14 +102,14 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _open_calls(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    for call in module.calls:
+    for call in all_calls(module):
         if not any(_is_open(one) for one in (*call.node.args, *call.keywords.values())):
             continue
         of_library = (call.name or "").partition(".")[0] in _LIBRARIES
         on_model = (
             call.receiver is not None
             and call.method in _METHODS
-            and module.tagged(call.receiver).tag in _TAGGED
+            and type_of(module, call.receiver).kind in _KINDS
         )
         if of_library or on_model:
             yield call.node, module.text(call.node)[:60]
@@ -121,7 +122,7 @@ def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(module.parent(node), ast.ClassDef):
             continue
         name = node.targets[0].id
-        uses = [one.receiver if one.receiver is not None else one.node.func for one in module.calls]
+        uses = [one.receiver if one.receiver is not None else one.node.func for one in all_calls(module)]
         named = [one for one in uses if isinstance(one, ast.Name) and one.id == name]
         if any([each.value for each in module.reaching(one)] == [node.value] for one in named):
             yield node, module.text(node)

@@ -52,8 +52,10 @@ from gpuproof.catalogue.builds import version_key
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import SdkVersion, sdk_versions
 from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hit, Hits, Rule, lowered
+from gpuproof.check.rule import Hit, Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("FW101", "unsupported-version", Severity.ERROR)
@@ -71,7 +73,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     is_repeated = job.model is not None and job.model.kind == "training"
     if scope is None or is_repeated or not version.is_sure or len(version_key(version.text or "")) < 2:
         return
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     if (instance is not None and instance.arch != "x86_64") or not job.argument("accelerator_type").is_absent:
         return
     versions = sdk_versions(job.framework, scope)

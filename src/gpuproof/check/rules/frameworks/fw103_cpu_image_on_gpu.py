@@ -37,8 +37,10 @@ Quiet: the SDK selects the image for the instance
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.knowledge.instance_references import replace_text
+from gpuproof.check.knowledge.instances import find_instance, hourly_price
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("FW103", "cpu-image-on-gpu", Severity.ERROR)
@@ -47,12 +49,12 @@ rule = Rule("FW103", "cpu-image-on-gpu", Severity.ERROR)
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
     image = image_name(job.image)
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     if image is None or image.device != "cpu" or instance is None or not instance.gpu_count:
         return
     if not is_aws_container(image, project):
         return
-    price = project.hourly_price(instance.name, job.kind)
+    price = hourly_price(project, instance.name, job.kind)
     cost = f" at ${price:.2f} an hour" if price else ""
     gpus = f"{instance.gpu_count} {instance.gpu_model}" if instance.gpu_count > 1 else f"{instance.gpu_model}"
     region = image.region or project.region

@@ -61,7 +61,8 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name
 from gpuproof.check.knowledge.instance_references import region_of, replace_text
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("FW104", "image-region-mismatch", Severity.ERROR)
@@ -69,7 +70,7 @@ rule = Rule("FW104", "image-region-mismatch", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    image, region = image_name(job.image), region_of(job)
+    image, region = image_name(job.image), region_of(job, project)
     if (
         image is None
         or not job.image.is_known

@@ -60,6 +60,8 @@ from gpuproof.catalogue.builds import version_key
 from gpuproof.catalogue.model import Gpu
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import host_cuda
+from gpuproof.check.knowledge.instances import find_instance
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -69,7 +71,7 @@ rule = Rule("FW105", "compute-capability", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     gpu = project.catalogue.gpu(instance.gpu_model) if instance is not None and instance.gpu_model else None
     if instance is None or gpu is None or gpu.compute_capability is None:
         return
@@ -90,9 +92,9 @@ def _installed(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
     """Why the wheel in the script's requirements.txt, which the toolkit installs at startup, does not run."""
     if job.script is None or job.kind != "training":
         return None
-    requirements = project.file(job.script.unit.absolute.parent / "requirements.txt")
+    requirements = project.workspace.file(job.script.unit.absolute.parent / "requirements.txt")
     exists = (job.script.unit.absolute.parent / "requirements.txt").is_file()
-    pin = project.pins(job.script.unit).get("torch", "") if exists or requirements is not None else ""
+    pin = pinned_versions(job.script.unit).get("torch", "") if exists or requirements is not None else ""
     if not pin.startswith("=="):
         return None
     support = project.catalogue.runs_on(f"torch{pin}", gpu)

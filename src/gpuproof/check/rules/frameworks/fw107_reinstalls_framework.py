@@ -66,7 +66,8 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.jobs.requirement import Requirement
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 

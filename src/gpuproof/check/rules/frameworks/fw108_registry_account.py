@@ -54,7 +54,8 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("FW108", "registry-account", Severity.ERROR)

@@ -55,16 +55,18 @@ Quiet: a processing job can use both
 
 from collections.abc import Iterator
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs import sdk_v2
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hit, Hits, Rule
+from gpuproof.check.rule import Hit, Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("FW109", "image-scope", Severity.ERROR, needs=("-training", "-inference"))
@@ -81,7 +83,7 @@ def check_models(module: Module, project: Project) -> Hits:
     if module.imports("sagemaker"):
         for model in sdk_v2.models(module):
             yield from _hits(model.image, model.where(model.image), "inference", project)
-    for call in module.calls_of("create_model"):
+    for call in calls_named(module, "create_model"):
         image = call.argument("PrimaryContainer").at("Image")
         yield from _hits(image, image.span or call.span, "inference", project)
 

@@ -49,7 +49,9 @@ import csv
 from functools import cache
 from pathlib import Path
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -65,10 +67,10 @@ _ARGUMENTS = frozenset(
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("sagemaker") or project.target.sagemaker_sdk == 3:
         return
-    pinned = project.pins(module.unit).get("sagemaker", "")
+    pinned = pinned_versions(module.unit).get("sagemaker", "")
     if pinned.startswith(("==1", "<2", "~=1")):
         return
-    for call in module.calls:
+    for call in all_calls(module):
         needs = _needs().get(_class(call))
         if needs is None or call.is_open or any(key.startswith("train_") for key in call.keywords):
             continue

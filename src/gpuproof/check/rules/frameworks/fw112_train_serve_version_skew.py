@@ -48,6 +48,7 @@ Quiet: only the patch release differs
 import ast
 
 from gpuproof.catalogue.builds import version_key
+from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs import sdk_v2
 from gpuproof.check.project import Project
@@ -65,7 +66,7 @@ def check(module: Module, _: Project) -> Hits:
         data = module.origin(model.call.expression("model_data", 0)) if model.call is not None else None
         if not isinstance(data, ast.Attribute) or data.attr != "model_data" or not model.image.is_absent:
             continue
-        trained = module.call(data.value)
+        trained = origin_call(module, data.value)
         if trained is None or (trained.name or "").rpartition(".")[2] not in sdk_v2.FRAMEWORKS:
             continue
         keyword = "transformers_version" if model.framework == "huggingface" else "framework_version"

@@ -54,11 +54,14 @@ Quiet: the arguments may contain the number of workers
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.knowledge.instances import find_instance, largest_job
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("IO101", "dataloader-single-process", Severity.WARNING, needs=("DataLoader",))
@@ -68,12 +71,12 @@ _READS = ("open(", "imread", "read_", ".read", "load(", "Image", "transform")
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    trains = any(one.receiver is not None for one in module.calls_of("backward"))
+    trains = any(one.receiver is not None for one in calls_named(module, "backward"))
     if not trains or not module.mentions("cuda") or is_test(module) or runs_without_gpu(module, project):
         return
-    job = project.worst_job(module)
-    instance = project.instance(job.instance_type) if job is not None else None
-    for call in module.calls_to("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
+    job = largest_job(project, module)
+    instance = find_instance(project, job.instance_type) if job is not None else None
+    for call in calls_to(module, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"):
         workers = call.argument("num_workers", 5)
         if not workers.is_absent or not _reads_files(module, call.expression("dataset", 0), 0):
             continue
@@ -101,7 +104,7 @@ def _reads_files(module: Module, node: ast.expr | None, depth: int) -> bool:
         return bool(values) and all(_reads_files(module, one, depth + 1) for one in values)
     if isinstance(node, ast.Subscript):
         return _reads_files(module, node.value, depth + 1)
-    call = module.call(node) if isinstance(node, ast.Call) else None
+    call = origin_call(module, node) if isinstance(node, ast.Call) else None
     if call is None:
         return False
     name = call.name or ""

@@ -48,13 +48,15 @@ Quiet: a dataset that is returned to the caller
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import wrap
 from gpuproof.check.knowledge.tensorflow import alias, chain, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("IO103", "tfdata-no-prefetch", Severity.WARNING, needs=("tf.data", "tensorflow.data"))
@@ -66,9 +68,13 @@ _MAY_PREFETCH = frozenset({"prefetch", "apply", "with_options"})
 def check(module: Module, project: Project) -> Hits:
     if is_test(module) or runs_without_gpu(module, project):
         return
-    for call in module.calls_of("fit"):
+    for call in calls_named(module, "fit"):
         dataset = call.expression("x", 0)
-        if call.receiver is None or dataset is None or module.tagged(dataset).tag is not Tag.TF_DATASET:
+        if (
+            call.receiver is None
+            or dataset is None
+            or type_of(module, dataset).kind is not TypeKind.TF_DATASET
+        ):
             continue
         steps = chain(module, dataset)
         if (

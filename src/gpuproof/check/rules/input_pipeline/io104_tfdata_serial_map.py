@@ -47,13 +47,15 @@ Quiet: nothing is computed
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import add_keyword
 from gpuproof.check.knowledge.tensorflow import alias, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("IO104", "tfdata-serial-map", Severity.WARNING, needs=(".map(",))
@@ -63,14 +65,14 @@ rule = Rule("IO104", "tfdata-serial-map", Severity.WARNING, needs=(".map(",))
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow") or is_test(module) or runs_without_gpu(module, project):
         return
-    for call in module.calls_of("map"):
+    for call in calls_named(module, "map"):
         if (
             call.receiver is None
             or not call.argument("num_parallel_calls", 1).is_absent
             or not _computes(call)
         ):
             continue
-        if module.tagged(call.receiver).tag is not Tag.TF_DATASET:
+        if type_of(module, call.receiver).kind is not TypeKind.TF_DATASET:
             continue
         name = alias(module)
         fix = None

@@ -43,7 +43,8 @@ Quiet: the dataset sets it
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -64,9 +65,9 @@ _BASES = ("keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_uti
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow", "keras") or is_test(module) or runs_without_gpu(module, project):
         return
-    for call in module.calls_of("fit", "fit_generator"):
+    for call in calls_named(module, "fit", "fit_generator"):
         keyword = "x" if call.method == "fit" else "generator"
-        made = module.call(call.expression(keyword, 0))
+        made = origin_call(module, call.expression(keyword, 0))
         workers = call.argument("workers")
         if made is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
             continue
@@ -84,7 +85,7 @@ def check(module: Module, project: Project) -> Hits:
 def _generator(module: Module, made: Call) -> str | None:
     """The generator that runs in one thread; None if it is something else or has its own workers."""
     if made.method in _FLOWS and made.receiver is not None:
-        source = module.call(made.receiver)
+        source = origin_call(module, made.receiver)
         if source is not None and source.method == "ImageDataGenerator":
             return f"ImageDataGenerator.{made.method}"
         return None

@@ -44,6 +44,7 @@ Quiet: the tensor is already on the GPU
 
 import ast
 
+from gpuproof.check.analysis.call import all_calls, calls_named, calls_within, local_function, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
@@ -73,16 +74,17 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _steps(module: Module, loop: ast.For) -> bool:
-    call = module.call(loop.iter)
+    call = origin_call(module, loop.iter)
     return call is not None and call.method == "range" and len(call.node.args) == 3
 
 
 def _trains(module: Module, loop: ast.For) -> bool:
-    if module.within(module.calls_of("train_on_batch", "backward", "GradientTape"), loop):
+    if calls_within(calls_named(module, "train_on_batch", "backward", "GradientTape"), loop):
         return True
-    steps = (module.own_function(one) for one in module.within(module.calls, loop))
+    steps = (local_function(one) for one in calls_within(all_calls(module), loop))
     return any(
-        one is not None and module.within(module.calls_of("backward", "GradientTape"), one) for one in steps
+        one is not None and calls_within(calls_named(module, "backward", "GradientTape"), one)
+        for one in steps
     )
 
 

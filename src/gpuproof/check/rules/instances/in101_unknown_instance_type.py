@@ -44,11 +44,12 @@ from difflib import get_close_matches
 
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.knowledge.instance_references import ec2_type, replace_text
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hit, Hits, Rule, lowered
+from gpuproof.check.rule import Hit, Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("IN101", "unknown-instance-type", Severity.ERROR)

@@ -46,10 +46,11 @@ Quiet: an EC2 type on EC2
 """
 
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.knowledge.instance_references import ec2_type, replace_text
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("IN102", "ml-prefix", Severity.ERROR)

@@ -39,6 +39,7 @@ Quiet: unknown types (see IN101), and types defined elsewhere
 """
 
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -70,7 +71,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 
 
 def _remedy(job: JobDefinition, name: str, project: Project) -> str | None:
-    instance = project.instance(name)
+    instance = find_instance(project, name)
     if instance is None:
         return None
     if instance.gpu_count:

@@ -85,10 +85,12 @@ Quiet: only on request
         model = model.cuda()
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.knowledge.ranks import always_runs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -110,7 +112,7 @@ _CHECKS = (
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    instance = project.instance(job.instance_type)
+    instance = find_instance(project, job.instance_type)
     if instance is None or instance.gpu_count or instance.accelerator != "none" or job.kind == "notebook":
         return
     image = image_name(job.image)
@@ -135,7 +137,7 @@ def _needs_cuda(script: Module) -> int | None:
     """The line that always fails without a GPU; None if the script checks for one."""
     if not script.imports("torch") or any(one.mentions(*_CHECKS) for one in local_modules(script)):
         return None
-    for call in script.calls_of("cuda", "to", "device"):
+    for call in calls_named(script, "cuda", "to", "device"):
         if call.method == "cuda":
             uses_cuda = not call.node.args and not call.keywords and call.receiver is not None
         else:

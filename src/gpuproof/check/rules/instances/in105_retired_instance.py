@@ -39,11 +39,13 @@ Quiet: a type that is only mentioned
 from gpuproof.catalogue.model import Instance, JobKind
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.knowledge.instance_references import ec2_type, replace_text
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hit, Hits, Rule, lowered
+from gpuproof.check.rule import Hit, Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("IN105", "retired-instance", Severity.ERROR)
@@ -60,7 +62,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
 @rule.resource
 def check_resource(resource: Resource, project: Project) -> Hits:
     value = ec2_type(resource)
-    instance = project.instance(value) if value is not None else None
+    instance = find_instance(project, value) if value is not None else None
     if value is not None and instance is not None and instance.status in ("retired", "legacy"):
         yield _hit(instance, value, value.span or resource.span, project, None)
 

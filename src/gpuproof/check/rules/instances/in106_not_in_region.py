@@ -45,6 +45,7 @@ Quiet: the lists only contain GPU types
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import region_of
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -56,7 +57,7 @@ rule = Rule("IN106", "not-in-region", Severity.ERROR)
 def check(job: JobDefinition, project: Project) -> Hits:
     if not job.instance_type.is_known:
         return
-    instance, region = project.instance(job.instance_type), region_of(job)
+    instance, region = find_instance(project, job.instance_type), region_of(job, project)
     if instance is None or not instance.gpu_count or instance.status != "offered" or region is None:
         return
     catalogue = project.catalogue

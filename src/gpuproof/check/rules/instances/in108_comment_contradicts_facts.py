@@ -53,6 +53,7 @@ Quiet: several hosts have several GPUs together
 import re
 
 from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.knowledge.launchers import hosts
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -73,7 +74,7 @@ _OTHER = re.compile(
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    span, instance = job.instance_type.span, project.instance(job.instance_type)
+    span, instance = job.instance_type.span, find_instance(project, job.instance_type)
     if span is None or instance is None or not job.instance_type.is_known or hosts(job) != 1:
         return
     _, mark, comment = span.text.partition("#")

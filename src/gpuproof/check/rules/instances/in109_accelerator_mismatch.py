@@ -39,6 +39,7 @@ Quiet: the SDK selects the matching image
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
+from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -50,7 +51,7 @@ _NEURON = ("inferentia", "trainium")
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    instance, image = project.instance(job.instance_type), image_name(job.image)
+    instance, image = find_instance(project, job.instance_type), image_name(job.image)
     if instance is None or image is None or not is_aws_container(image, project):
         return
     for_neuron = "neuron" in image.repository or "neuron" in image.tag

@@ -67,9 +67,11 @@ Quiet: Accelerate moves the model and the batches
         accelerator.backward(model(x).sum())
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, largest_job
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -83,15 +85,15 @@ def check(module: Module, project: Project) -> Hits:
         return
     steps = [
         one
-        for one in module.calls_of("backward")
+        for one in calls_named(module, "backward")
         if one.receiver is not None and module.loops_around(one.node)
     ]
-    if not steps or not module.calls_of("step"):
+    if not steps or not calls_named(module, "step"):
         return
-    if not any(one.calls_of("DataLoader") for one in local_modules(module)):
+    if not any(calls_named(one, "DataLoader") for one in local_modules(module)):
         return
-    job = project.worst_job(module)
-    gpus = project.gpus(job) if job is not None else None
+    job = largest_job(project, module)
+    gpus = gpus_per_host(project, job) if job is not None else None
     if gpus == 0 or (job is not None and gpus is None and not job.instance_type.is_absent):
         return
     script = job.script if job is not None and job.script is not None else module
@@ -99,7 +101,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if job is not None and gpus:
         name = job.instance_type.text
-        price = project.hourly_price(str(name), "training")
+        price = hourly_price(project, str(name), "training")
         cost = f" at ${price:.2f} an hour" if price else ""
         whole = "the GPU stays" if gpus == 1 else f"all {gpus} GPUs stay"
         message = f"The model and the batches are never moved to a device: {whole} idle on `{name}`{cost} ({job.title})."

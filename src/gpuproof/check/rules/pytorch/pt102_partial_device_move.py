@@ -60,8 +60,9 @@ Quiet: a loss has no weights
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.analysis.types import Tag, Tagged
+from gpuproof.check.analysis.call import Call, all_calls, calls_named
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import InferredType, TypeKind, type_of
 from gpuproof.check.knowledge.torch import is_test, moves_by_itself, moves_to_gpu, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
@@ -93,12 +94,16 @@ def check(module: Module, project: Project) -> Hits:
         return
     if module.mentions(*_MOVES_INPUT) or _something_moves_inside(module):
         return
-    moves = [one for one in module.calls_of("to", "cuda") if moves_to_gpu(one)]
-    for call in module.calls:
+    moves = [one for one in calls_named(module, "to", "cuda") if moves_to_gpu(one)]
+    for call in all_calls(module):
         if not moves or not isinstance(call.node.func, ast.Name) or not call.node.args:
             continue
-        model, batch = module.tagged(call.node.func), module.tagged(call.node.args[0])
-        if model.tag is not Tag.MODULE or batch.tag is not Tag.TENSOR or _has_no_weights(module, call):
+        model, batch = type_of(module, call.node.func), type_of(module, call.node.args[0])
+        if (
+            model.kind is not TypeKind.MODULE
+            or batch.kind is not TypeKind.TENSOR
+            or _has_no_weights(module, call)
+        ):
             continue
         if (model.device, batch.device) not in (("gpu", "cpu"), ("cpu", "gpu")):
             continue
@@ -107,7 +112,7 @@ def check(module: Module, project: Project) -> Hits:
         yield _hit(module, call, model)
 
 
-def _hit(module: Module, call: Call, model: Tagged) -> Hit:
+def _hit(module: Module, call: Call, model: InferredType) -> Hit:
     name, batch = module.text(call.node.func), module.text(call.node.args[0])
     on, off = (name, batch) if model.device == "gpu" else (batch, name)
     return rule.hit(
@@ -123,7 +128,7 @@ def _something_moves_inside(module: Module) -> bool:
     """Whether a class of the file moves tensors in its own methods: a dataset, or a model's `forward`."""
     return any(
         module.enclosing(one.node, ast.ClassDef) is not None
-        for one in module.calls_of("to", "cuda")
+        for one in calls_named(module, "to", "cuda")
         if one.receiver is not None
     )
 
@@ -139,5 +144,5 @@ def _in_place(module: Module, node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and any(
         isinstance(one.receiver, (ast.Name, ast.Attribute))
         and module.text(one.receiver).split(".")[0] == node.id
-        for one in module.calls_of("cuda", "to")
+        for one in calls_named(module, "cuda", "to")
     )

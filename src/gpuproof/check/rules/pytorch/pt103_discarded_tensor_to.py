@@ -48,12 +48,14 @@ Quiet: a batch that may be a custom class
 
 import ast
 
+from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.torch import is_test, moves_by_itself
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("PT103", "discarded-tensor-to", Severity.ERROR, needs=(".to(", ".cuda("))
@@ -69,10 +71,10 @@ def check(module: Module, _: Project) -> Hits:
     ):
         return
     for statement in module.nodes(ast.Expr):
-        call = module.call(statement.value) if isinstance(statement.value, ast.Call) else None
+        call = origin_call(module, statement.value) if isinstance(statement.value, ast.Call) else None
         if call is None or call.method not in ("to", "cuda") or not isinstance(call.receiver, ast.Name):
             continue
-        if module.tagged(call.receiver).tag is not Tag.TENSOR:
+        if type_of(module, call.receiver).kind is not TypeKind.TENSOR:
             continue
         name, text = call.receiver.id, module.text(call.node)
         yield rule.hit(

@@ -65,12 +65,15 @@ Quiet: the arguments may contain it
 import ast
 import re
 
+from gpuproof.check.analysis.call import Call, calls_to, calls_within, origin_call
 from gpuproof.check.analysis.local_imports import local_modules
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import add_keyword
 from gpuproof.check.knowledge.inference_handlers import is_handler
+from gpuproof.check.knowledge.instances import gpus_per_host
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("PT106", "load-without-map-location", Severity.WARNING, needs=("torch.load", "load("))
@@ -84,21 +87,21 @@ def check(module: Module, project: Project) -> Hits:
     if not is_handler(module):
         return
     endpoints = [job for job in project.jobs_running(module) if job.kind in ("endpoint", "transform")]
-    if endpoints and all(project.gpus(job) for job in endpoints):
+    if endpoints and all(gpus_per_host(project, job) for job in endpoints):
         return
     scripts = [job.script for job in project.jobs if job.script is not None]
     if any(_FROM_CPU.search(one.unit.source) for one in (*local_modules(module), *scripts)):
         return
-    for call in module.calls_to("torch.load"):
+    for call in calls_to(module, "torch.load"):
         function = module.function_of(call.node)
         if function is None or not call.argument("map_location", 1).is_absent or _loads_no_model(call):
             continue
-        others = module.within(module.calls_to("torch.load"), function)
+        others = calls_within(calls_to(module, "torch.load"), function)
         if any(not other.argument("map_location", 1).is_absent for other in others):
             continue
         known = any(name.id == "device" for name in ast.walk(function) if isinstance(name, ast.Name))
         target = "device" if known else '"cpu"'
-        parent = module.call(call.node) and module.parent(call.node)
+        parent = origin_call(module, call.node) and module.parent(call.node)
         into_model = isinstance(parent, ast.Call) and module.text(parent.func).endswith("load_state_dict")
         where = f" ({endpoints[0].title})" if endpoints else ""
         yield rule.hit(

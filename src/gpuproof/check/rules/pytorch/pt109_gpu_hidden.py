@@ -45,7 +45,9 @@ Quiet: a job that runs on a CPU
 
 import ast
 
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
+from gpuproof.check.knowledge.instances import gpus_per_host, largest_job
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -66,15 +68,15 @@ def check(module: Module, project: Project) -> Hits:
         target = node.targets[0]
         if not isinstance(target, ast.Subscript) or module.qualified(target.value) != "os.environ":
             continue
-        value = module.resolve(node.value)
+        value = evaluate(module, node.value)
         hides = value.is_known and value.text is not None and value.text.strip() in ("", "-1")
-        if module.resolve(target.slice).text != "CUDA_VISIBLE_DEVICES" or not hides:
+        if evaluate(module, target.slice).text != "CUDA_VISIBLE_DEVICES" or not hides:
             continue
         # In a branch or function it is intended.
         if module.enclosing(node, ast.If, ast.Try, ast.FunctionDef, ast.With) is not None:
             continue
-        job = project.worst_job(module)
-        linked = job is not None and bool(project.gpus(job))
+        job = largest_job(project, module)
+        linked = job is not None and bool(gpus_per_host(project, job))
         where = (
             f": `{job.instance_type.text}` is billed but idle ({job.title})"
             if job is not None and linked

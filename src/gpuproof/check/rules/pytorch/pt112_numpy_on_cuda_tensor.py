@@ -50,12 +50,14 @@ Quiet: a file in which everything is on the CPU
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named, origin_call
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import wrap
 from gpuproof.check.knowledge.torch import is_test, moved_names, moves_to_gpu, runs_without_gpu
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("PT112", "numpy-on-cuda-tensor", Severity.ERROR, needs=(".numpy()",))
@@ -94,7 +96,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if runs_without_gpu(module, project) or is_test(module):
         return
-    for call in module.calls_of("numpy"):
+    for call in calls_named(module, "numpy"):
         if call.receiver is None or call.node.args or call.keywords or not _on_gpu(module, call.receiver, 0):
             continue
         detached = ".detach()" in module.text(call.receiver)[-12:]
@@ -118,12 +120,12 @@ def _on_gpu(module: Module, node: ast.expr | None, depth: int) -> bool:
         if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].value is None:
             return False
         return _on_gpu(module, bindings[0].value, depth + 1)
-    call = module.call(node) if isinstance(node, ast.Call) else None
+    call = origin_call(module, node) if isinstance(node, ast.Call) else None
     if call is None:
         return False
     if call.method in ("to", "cuda") and call.receiver is not None:
-        receiver = module.tagged(call.receiver).tag
-        return moves_to_gpu(call) and receiver in (Tag.TENSOR, Tag.BATCH)
+        receiver = type_of(module, call.receiver).kind
+        return moves_to_gpu(call) and receiver in (TypeKind.TENSOR, TypeKind.BATCH)
     if call.name is not None and call.name.startswith(_FUNCTIONS):
         return bool(call.node.args) and _on_gpu(module, call.node.args[0], depth + 1)
     if call.method in _KEEPS and call.receiver is not None:
@@ -136,13 +138,13 @@ def _is_moved_model(module: Module, function: ast.expr) -> bool:
         return False
     if any(
         isinstance(one.receiver, ast.Name) and one.receiver.id == function.id
-        for one in module.calls_of("cpu")
+        for one in calls_named(module, "cpu")
     ):
         return False
-    tagged = module.tagged(function)
-    if tagged.tag is Tag.MODULE:
+    tagged = type_of(module, function)
+    if tagged.kind is TypeKind.MODULE:
         # `.to(device)` with a device that is "cpu" does not move it.
-        moves = [one for one in module.calls_of("to", "cuda") if one.receiver is not None]
+        moves = [one for one in calls_named(module, "to", "cuda") if one.receiver is not None]
         return tagged.device == "gpu" and any(moves_to_gpu(one) for one in moves)
     # A model that a serving toolkit passes in, moved by the function that uses it.
     around = module.function_of(function)

@@ -74,6 +74,7 @@ from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.device_use import touches_device
 from gpuproof.check.knowledge.inference_handlers import is_handler
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -109,13 +110,13 @@ def check(module: Module, project: Project) -> Hits:
     jobs = [
         one
         for one in project.jobs_running(module)
-        if one.kind in ("endpoint", "transform") and project.gpus(one)
+        if one.kind in ("endpoint", "transform") and gpus_per_host(project, one)
     ]
     if not jobs:
         return
-    job = max(jobs, key=lambda one: project.gpus(one) or 0)
-    gpus, name = project.gpus(job), str(job.instance_type.text)
-    price = project.hourly_price(name, "endpoint")
+    job = max(jobs, key=lambda one: gpus_per_host(project, one) or 0)
+    gpus, name = gpus_per_host(project, job), str(job.instance_type.text)
+    price = hourly_price(project, name, "endpoint")
     cost = f" at ${price:.2f} an hour" if price else ""
     idle = f"the GPU of `{name}` stays idle" if gpus == 1 else f"all {gpus} GPUs of `{name}` stay idle"
     yield rule.hit(

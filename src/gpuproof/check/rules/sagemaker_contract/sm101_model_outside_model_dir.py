@@ -74,11 +74,12 @@ Quiet: saved twice, once in the right place
 import ast
 import re
 
+from gpuproof.check.analysis.call import Call, calls_named, calls_to
+from gpuproof.check.analysis.container_env import MODEL_DIR
 from gpuproof.check.analysis.local_imports import local_modules
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.container_env import MODEL_DIR
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -126,9 +127,9 @@ def _holds_script(module: Module, job: JobDefinition) -> bool:
 
 
 def _saves(module: Module) -> list[tuple[Call, Value]]:
-    found = [(call, call.argument("f", 1)) for call in module.calls_to("torch.save")]
+    found = [(call, call.argument("f", 1)) for call in calls_to(module, "torch.save")]
     if module.imports("tensorflow", "keras"):
-        for call in module.calls_of("save", "export", "save_weights"):
+        for call in calls_named(module, "save", "export", "save_weights"):
             path = call.argument("filepath", 0)
             if call.receiver is not None and _is_model(module, call) and path.text is not None:
                 found.append((call, path))

@@ -73,8 +73,9 @@ Quiet: a library that is not here may save it
 
 import re
 
+from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.processing_mounts import may_write
 from gpuproof.check.knowledge.script_contract import sources, training_jobs
 from gpuproof.check.project import Project
@@ -109,10 +110,10 @@ def check(module: Module, project: Project) -> Hits:
 
 def _training_calls(module: Module) -> list[Call]:
     if module.imports("torch"):
-        steps = [call for call in module.calls_of("backward") if call.receiver is not None]
-        return [call for call in steps if module.loops_around(call.node) and module.calls_of("step")]
+        steps = [call for call in calls_named(module, "backward") if call.receiver is not None]
+        return [call for call in steps if module.loops_around(call.node) and calls_named(module, "step")]
     if module.imports("tensorflow", "keras"):
-        return [call for call in module.calls_of("fit") if call.receiver is not None]
+        return [call for call in calls_named(module, "fit") if call.receiver is not None]
     return []
 
 

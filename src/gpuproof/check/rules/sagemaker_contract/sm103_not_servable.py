@@ -77,9 +77,9 @@ Quiet: the file is kept beside a SavedModel
 
 import ast
 
+from gpuproof.check.analysis.container_env import MODEL_DIR
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.container_env import MODEL_DIR
 from gpuproof.check.knowledge.script_contract import keras_saves
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered

@@ -73,9 +73,10 @@ Quiet: PyTorch's estimator adds nothing
 
 import ast
 
+from gpuproof.check.analysis.container_env import MODEL_DIR
+from gpuproof.check.analysis.evaluate import command_line
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.container_env import MODEL_DIR
 from gpuproof.check.knowledge.script_contract import keras_saves, training_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -87,7 +88,7 @@ rule = Rule("SM104", "tf-model-dir-is-s3", Severity.WARNING, needs=("model_dir",
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     job = next((one for one in training_jobs(module, project) if _passes_s3(one)), None)
-    argument = project.command_line(module).by_flag("--model_dir") if job is not None else None
+    argument = command_line(module).by_flag("--model_dir") if job is not None else None
     if job is None or argument is None or argument.default.text != MODEL_DIR:
         return
     # A save that does not go through the argument puts a model into the right folder as well.
@@ -100,7 +101,7 @@ def check(module: Module, project: Project) -> Hits:
     if not through or len(through) != len(saves):
         return
     yield rule.hit(
-        argument.call.span,
+        module.span(argument.node),
         f"{job.title} passes --model_dir s3://..., so this default never holds: `{MODEL_DIR}` stays empty, and "
         "model.tar.gz has no model.",
         remedy='Save to os.environ["SM_MODEL_DIR"] itself, or make the estimator with model_dir=False.',

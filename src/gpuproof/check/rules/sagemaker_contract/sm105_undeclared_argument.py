@@ -90,6 +90,7 @@ Quiet: the parser's arguments come from elsewhere
 
 from difflib import get_close_matches
 
+from gpuproof.check.analysis.evaluate import command_line
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
     flag_of,
@@ -99,7 +100,8 @@ from gpuproof.check.knowledge.script_contract import (
     takes,
 )
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 
@@ -107,11 +109,11 @@ rule = Rule("SM105", "undeclared-argument", Severity.ERROR, when="link")
 
 
 @rule.job
-def check(job: JobDefinition, project: Project) -> Hits:
+def check(job: JobDefinition, _: Project) -> Hits:
     if job.script is None or not gets_arguments(job):
         return
-    line = project.command_line(job.script)
-    if not line.strict or not reads_command_line(line):
+    line = command_line(job.script)
+    if not line.strict or not reads_command_line(job.script):
         return
     names = [*passed(job), *(["model_dir"] if _adds_model_dir(job) else [])]
     missing = [flag_of(name) for name in dict.fromkeys(names) if not takes(line, flag_of(name))]
@@ -121,10 +123,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
     near = {flag: get_close_matches(flag, flags, 1, 0.8) for flag in missing}
     meant = "; ".join(f"it has {found[0]} for {flag}" for flag, found in near.items() if found)
     by_itself = " (which the TensorFlow estimator adds)" if missing[-1] == "--model_dir" else ""
-    parsed = line.parsed[0]
-    edits = () if meant else _known_only(parsed.span)
+    span = job.script.span(line.parses[0])
+    edits = () if meant else _known_only(span)
     yield rule.hit(
-        parsed.span,
+        span,
         f"{job.title} passes {', '.join(missing)}{by_itself}, which {job.script_title} does not declare: it exits with "
         f"status 2, unrecognized arguments{f' ({meant})' if meant else ''}.",
         remedy=f"Declare {missing[0]} with add_argument under exactly this name, or read the rest away: "

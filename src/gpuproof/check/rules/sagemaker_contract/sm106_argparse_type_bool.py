@@ -44,10 +44,12 @@ Quiet: another library's parser, to which JSON brings real truth values
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SM106", "argparse-type-bool", Severity.ERROR, needs=("add_argument",))
@@ -60,7 +62,7 @@ _OTHERS = ("flask_restful", "flask_restx", "flask_restplus", "reqparse", "tap", 
 def check(module: Module, _: Project) -> Hits:
     if module.imports(*_OTHERS) or module.mentions("reqparse"):
         return
-    for call in module.calls_of("add_argument"):
+    for call in calls_named(module, "add_argument"):
         kind = call.expression("type")
         if not isinstance(kind, ast.Name) or kind.id != "bool" or module.reaching(kind):
             continue

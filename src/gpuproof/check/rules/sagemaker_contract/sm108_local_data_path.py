@@ -57,7 +57,8 @@ Quiet: the script fetches it first
 import ast
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_to
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import passed, sources, training_jobs
@@ -99,7 +100,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if _ELSEWHERE.search(sources(module)):
         return
-    for call in module.calls_to(*_READERS):
+    for call in calls_to(module, *_READERS):
         path = call.argument(position=0)
         name = path.text
         if (
@@ -127,7 +128,7 @@ def _is_local(path: str) -> bool:
 
 
 def _is_shipped(module: Module, path: str, project: Project) -> bool:
-    return not path.startswith("/") and project.exists(module.unit.absolute.parent / path)
+    return not path.startswith("/") and project.workspace.exists(module.unit.absolute.parent / path)
 
 
 def _is_tried(module: Module, call: Call) -> bool:

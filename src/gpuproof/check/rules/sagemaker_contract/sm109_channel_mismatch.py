@@ -61,12 +61,15 @@ Quiet: nobody can tell what fit sends
 import ast
 from difflib import get_close_matches
 
+from gpuproof.check.analysis.call import calls_named, calls_to
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import training_jobs
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SM109", "channel-mismatch", Severity.ERROR, when="link", needs=("SM_CHANNEL_",))
@@ -116,7 +119,7 @@ def _sends(job: JobDefinition, wanted: str) -> bool:
 def _variable(module: Module, read: ast.Subscript) -> str | None:
     if not isinstance(read.ctx, ast.Load) or module.qualified(read.value) != "os.environ":
         return None
-    name = module.resolve(read.slice)
+    name = evaluate(module, read.slice)
     text = name.text if name.is_known else None
     return text if text is not None and text.startswith(_PREFIX) and len(text) > len(_PREFIX) else None
 
@@ -129,7 +132,7 @@ def _asked(module: Module) -> set[str]:
 def _is_guarded(module: Module, read: ast.Subscript) -> bool:
     """Whether the read may never happen, or its failure is expected."""
     function = module.function_of(read)
-    if function is not None and not module.calls_of(function.name):
+    if function is not None and not calls_named(module, function.name):
         return True
     for ancestor in module.tree.ancestors(read):
         if isinstance(ancestor, (ast.Try, ast.IfExp, ast.BoolOp, ast.Lambda)):
@@ -140,4 +143,4 @@ def _is_guarded(module: Module, read: ast.Subscript) -> bool:
     return any(
         isinstance(one.ctx, ast.Store) and module.qualified(one.value) == "os.environ"
         for one in module.nodes(ast.Subscript)
-    ) or bool(module.calls_to("os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))
+    ) or bool(calls_to(module, "os.environ.setdefault", "os.environ.update", "dotenv.load_dotenv"))

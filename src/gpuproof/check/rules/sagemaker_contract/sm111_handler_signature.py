@@ -86,7 +86,8 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.knowledge.inference_handlers import PARAMETERS, is_handler, parameters
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 from gpuproof.util.humanize import pluralize

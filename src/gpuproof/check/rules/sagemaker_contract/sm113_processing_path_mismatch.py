@@ -68,14 +68,15 @@ Quiet: a folder of the data's own, and one that the processor mounts
 
 import ast
 
+from gpuproof.check.analysis.container_env import PROCESSING_DIR
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.container_env import PROCESSING_DIR
 from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, is_under, made_folders, path_texts
 from gpuproof.check.knowledge.script_contract import path_literals
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SM113", "processing-path-mismatch", Severity.ERROR, when="link", needs=(PROCESSING_DIR,))

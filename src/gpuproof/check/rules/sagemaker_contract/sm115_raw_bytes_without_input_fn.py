@@ -60,7 +60,8 @@ Quiet: a Hugging Face handler, whose JSON arrives as a dict
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_within
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.inference_handlers import first_parameter, has, is_handler
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -91,7 +92,7 @@ def check(module: Module, project: Project) -> Hits:
         or "model_fn" not in module.functions
     ):
         return
-    calls = module.within(module.calls, function)
+    calls = calls_within(all_calls(module), function)
     if any(call.method in ("isinstance", "type", "hasattr") for call in calls):
         return
     for call in calls:

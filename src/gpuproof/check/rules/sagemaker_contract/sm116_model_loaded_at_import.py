@@ -70,6 +70,7 @@ Quiet: model_fn hands over what was loaded
 
 import ast
 
+from gpuproof.check.analysis.call import all_calls, calls_named, calls_within
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.knowledge.inference_handlers import is_handler, loads_model
@@ -117,12 +118,12 @@ def _is_model(module: Module, statement: ast.Assign | ast.AnnAssign, name: str) 
         isinstance(call.receiver, ast.Name)
         and call.receiver.id == name
         and module.parent(call.node) in module.tree.root.body
-        for call in module.calls_of("to", "cuda", "eval")
+        for call in calls_named(module, "to", "cuda", "eval")
     )
 
 
 def _loads(module: Module, statement: ast.stmt) -> bool:
-    return any(loads_model(call) for call in module.within(module.calls, statement))
+    return any(loads_model(call) for call in calls_within(all_calls(module), statement))
 
 
 def _made_in(module: Module, function: FunctionNode) -> set[str]:
@@ -130,7 +131,7 @@ def _made_in(module: Module, function: FunctionNode) -> set[str]:
     if any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return set()
     bound = set(module.names.bindings(function))
-    loads = [call for call in module.within(module.calls, function) if loads_model(call)]
+    loads = [call for call in calls_within(all_calls(module), function) if loads_model(call)]
     returned = {
         node.value.id
         for node in ast.walk(function)

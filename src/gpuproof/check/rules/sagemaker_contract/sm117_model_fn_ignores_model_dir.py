@@ -63,7 +63,8 @@ Quiet: a helper knows where the model lies
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_within
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.inference_handlers import (
     first_parameter,
     is_handler,
@@ -91,7 +92,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     if module.mentions(*_FOLDER) or any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return
-    loads = [call for call in module.within(module.calls, function) if loads_model(call)]
+    loads = [call for call in calls_within(all_calls(module), function) if loads_model(call)]
     served = [
         job for job in project.jobs_running(module) if job.kind in ("endpoint", "transform") and job.model
     ]

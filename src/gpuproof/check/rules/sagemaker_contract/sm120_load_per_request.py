@@ -69,7 +69,8 @@ Quiet: a tensor that the request brought
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls, calls_within
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.inference_handlers import first_parameter, is_handler, loads_model, parameters
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -88,7 +89,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         data = parameters(function)[1:2] if name == "transform_fn" else []
         brought = data[0].arg if data else first_parameter(function)
-        for call in module.within(module.calls, function):
+        for call in calls_within(all_calls(module), function):
             if not loads_model(call) or module.enclosing(call.node, ast.If, ast.Try, ast.ExceptHandler):
                 continue
             if brought is not None and _reads(call, brought):

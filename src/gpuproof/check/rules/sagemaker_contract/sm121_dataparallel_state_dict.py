@@ -70,10 +70,12 @@ Quiet: nobody sees how it is loaded
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, calls_within, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SM121", "dataparallel-state-dict", Severity.ERROR, needs=("DataParallel",))
@@ -90,13 +92,13 @@ _STRIPS = ("module.", "consume_prefix", "strict=False", "removeprefix")
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     loader = module.functions.get("model_fn")
-    if loader is None or not module.within(module.calls_of("load_state_dict"), loader):
+    if loader is None or not calls_within(calls_named(module, "load_state_dict"), loader):
         return
     text = module.text(loader)
     if "Parallel" in text or "DDP" in text or any(word in text for word in _STRIPS):
         return
-    for save in module.calls_to("torch.save"):
-        state = module.call(save.expression("obj", 0))
+    for save in calls_to(module, "torch.save"):
+        state = origin_call(module, save.expression("obj", 0))
         if state is None or state.method != "state_dict" or state.receiver is None:
             continue
         if not _is_wrapped(module, state.receiver):
@@ -118,7 +120,7 @@ def _is_wrapped(module: Module, node: ast.expr) -> bool:
         return False
     bindings = module.reaching(node)
     calls: list[Call | None] = [
-        module.call(one.value) if one.kind == "assign" and isinstance(one.value, ast.Call) else None
+        origin_call(module, one.value) if one.kind == "assign" and isinstance(one.value, ast.Call) else None
         for one in bindings
     ]
     return bool(calls) and all(call is not None and call.name in _WRAPPERS for call in calls)

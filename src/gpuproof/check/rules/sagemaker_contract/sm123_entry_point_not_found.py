@@ -82,7 +82,7 @@ _FETCHES = re.compile(
 
 
 @rule.job
-def check(job: JobDefinition, _: Project) -> Hits:
+def check(job: JobDefinition, project: Project) -> Hits:
     entry = job.entry_point
     if job.script_found is True or not entry.is_known or entry.text is None or not entry.text.endswith(".py"):
         return
@@ -94,7 +94,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         return
     name, text = PurePosixPath(entry.text), job.span.unit.raw or job.span.unit.source
     written = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
-    if name.is_absolute() or _FETCHES.search(text) or len(written) > _times_named(job, entry.text):
+    if name.is_absolute() or _FETCHES.search(text) or len(written) > _times_named(project, job, entry.text):
         return
     here = job.span.unit.absolute.parent
     source = job.source_dir.text if job.source_dir.is_known else None
@@ -117,12 +117,12 @@ def check(job: JobDefinition, _: Project) -> Hits:
     )
 
 
-def _times_named(job: JobDefinition, entry: str) -> int:
+def _times_named(project: Project, job: JobDefinition, entry: str) -> int:
     """How often jobs of the same file name the script; any other mention may be the code that writes it."""
     return (
         sum(
             1
-            for one in job.project.jobs
+            for one in project.jobs
             if one.span.unit is job.span.unit
             and one.entry_point.text == entry
             and one.kind in ("training", "processing")

@@ -73,6 +73,7 @@ Quiet: the Hugging Face parser takes a value after its flags
     (training_args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
 """
 
+from gpuproof.check.analysis.evaluate import command_line
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
@@ -92,12 +93,12 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 @rule.job
-def check(job: JobDefinition, project: Project) -> Hits:
+def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
     if script is None or not gets_arguments(job) or script.mentions("HfArgumentParser"):
         return
-    line = project.command_line(script)
-    if not reads_argv(line) or has_positionals(line):
+    line = command_line(script)
+    if not reads_argv(script) or has_positionals(line):
         return
     for name, value in passed(job).items():
         argument = line.by_flag(flag_of(name))

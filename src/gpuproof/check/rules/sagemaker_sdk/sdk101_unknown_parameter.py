@@ -67,12 +67,14 @@ Quiet: a class of one's own may take what it likes, and so may set_hyperparamete
 
 import difflib
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import drop_keyword
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Signature, v1_parameter, v2
 from gpuproof.check.sdk.calls import keyword_span, rename_keyword, sdk_major, sdk_path, sdk_signature
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK101", "unknown-parameter", Severity.ERROR, needs=("sagemaker",))
@@ -95,7 +97,7 @@ def check(module: Module, project: Project) -> Hits:
     major = sdk_major(module, project)
     if major in (1, 3):
         return
-    for call in module.calls:
+    for call in all_calls(module):
         path = sdk_path(call)
         if path is None or v2().has(path) is not True or not (signature := sdk_signature(path, 2)):
             continue

@@ -51,12 +51,14 @@ Quiet: another library's word
     Trainer(train_instance_type="ml.p3.2xlarge", image_name="image")
 """
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import drop_keyword
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Change, v1_parameter
 from gpuproof.check.sdk.calls import keyword_span, rename_keyword, sdk_major, sdk_path
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK102", "v1-parameter", Severity.WARNING, needs=("sagemaker",))
@@ -69,7 +71,7 @@ def check(module: Module, project: Project) -> Hits:
     major = sdk_major(module, project)
     if major == 1:
         return
-    for call in module.calls:
+    for call in all_calls(module):
         path = sdk_path(call)
         for keyword in call.node.keywords if path else ():
             name = keyword.arg or ""

@@ -49,13 +49,15 @@ Quiet: whoever catches the ImportError knows
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Change, v1_method, v1_name, v3
 from gpuproof.check.sdk.calls import sdk_major, sdk_path
 from gpuproof.check.sdk.names import sdk_names
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK103", "removed-v1-api", Severity.ERROR, needs=("sagemaker",))
@@ -79,7 +81,7 @@ def check(module: Module, project: Project) -> Hits:
             remedy=f"Use {change.new}." if change.new else "It has no successor; pin sagemaker<2 to keep it.",
             severity=Severity.WARNING if works else rule.severity,
         )
-    for call in module.calls_of("delete_endpoint"):
+    for call in calls_named(module, "delete_endpoint"):
         path = sdk_path(call)
         if path and (change := v1_method(path)):
             yield _shell(call, change)
@@ -109,7 +111,7 @@ def _predictor(call: Call) -> str | None:
     made = module.origin(call.receiver)
     found = [
         target.id
-        for deploy in module.calls_of("deploy")
+        for deploy in calls_named(module, "deploy")
         if deploy.receiver is not None and module.origin(deploy.receiver) is made
         for parent in [module.parent(deploy.node)]
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1

@@ -37,7 +37,8 @@ Quiet: a serverless endpoint has no instance, and what **options carries nobody 
     model.deploy(initial_instance_count=1, **options)
 """
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Signature, v1_parameter, v2_needs
@@ -52,7 +53,7 @@ def check(module: Module, project: Project) -> Hits:
     if not module.imports("sagemaker"):
         return
     major = sdk_major(module, project)
-    for call in module.calls:
+    for call in all_calls(module):
         path = sdk_path(call)
         signature = sdk_signature(path, major) if path else None
         if path is None or signature is None or call.is_open:

@@ -50,10 +50,12 @@ Quiet: what another function made may have everything
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import add_keyword
+from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import OnceRequired, once_required
 from gpuproof.check.sdk.boto3_requests import Request, parts, requests
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK105", "missing-required-member", Severity.ERROR, needs=("create_", "run_instances"))
@@ -62,10 +64,10 @@ _HOUR = 'StoppingCondition={"MaxRuntimeInSeconds": 3600}'
 
 
 @rule.module
-def check(module: Module, project: Project) -> Hits:
+def check(module: Module, _: Project) -> Hits:
     for request in requests(module):
         yield from _absent(request)
-        yield from _once(request, project)
+        yield from _once(request)
 
 
 def _absent(request: Request) -> Hits:
@@ -85,7 +87,7 @@ def _absent(request: Request) -> Hits:
             )
 
 
-def _once(request: Request, project: Project) -> Hits:
+def _once(request: Request) -> Hits:
     """Members that only older versions of botocore ask for."""
     name = request.operation.name
     if "ServerlessJobConfig" in request.members.parts:
@@ -103,7 +105,7 @@ def _once(request: Request, project: Project) -> Hits:
                 remedy=f"Add {member.member}.",
             )
             continue
-        refused = _is_old(request, project, member)
+        refused = _is_old(request, member)
         yield rule.hit(
             request.call.span,
             f"{name} without `StoppingCondition`: "
@@ -118,9 +120,9 @@ def _once(request: Request, project: Project) -> Hits:
         )
 
 
-def _is_old(request: Request, project: Project, member: OnceRequired) -> bool:
+def _is_old(request: Request, member: OnceRequired) -> bool:
     """Whether the project pins a boto3 or botocore that still requires it; the two count alike."""
-    pins = project.pins(request.call.module.unit)
+    pins = pinned_versions(request.call.module.unit)
     limit = _numbers(member.up_to)
     pinned = (pins.get(package, "") for package in ("botocore", "boto3"))
     return any(

@@ -59,8 +59,9 @@ import difflib
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Entries, Value
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk.boto3_requests import Part, Request, parts, requests
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK106", "invalid-member-or-type", Severity.ERROR, needs=("create_", "run_instances"))

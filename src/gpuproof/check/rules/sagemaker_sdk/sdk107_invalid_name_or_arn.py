@@ -49,15 +49,17 @@ Quiet: a placeholder is for the reader to fill in, and half a name is no name
 
 import re
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.knowledge.placeholders import to_fill_in
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hit, Hits, Rule
+from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.check.sdk import Shape, botocore_operation, v2
 from gpuproof.check.sdk.boto3_requests import parts, requests
 from gpuproof.check.sdk.calls import sdk_path, sdk_signature
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK107", "invalid-name-or-arn", Severity.ERROR, needs=("sagemaker", "create_", "run_instances"))
@@ -98,7 +100,7 @@ def check(module: Module, _: Project) -> Hits:
                 yield from _judge(part.shape, part.value, name)
     if not module.imports("sagemaker"):
         return
-    for call in module.calls:
+    for call in all_calls(module):
         for word, (operation, member) in _members(call).items():
             value = _argument(call, word)
             # The role's bare name is fine with the SDK.

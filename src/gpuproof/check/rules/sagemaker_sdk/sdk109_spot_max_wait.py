@@ -54,11 +54,13 @@ Quiet: what comes from outside may be right
 
 from typing import NamedTuple
 
+from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.values import ABSENT, Value, known
 from gpuproof.check.fixing.edits import add_keyword
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK109", "spot-max-wait", Severity.ERROR)
@@ -139,7 +141,7 @@ def _stopping_condition(job: JobDefinition):
     """Reads a field of v3's `stopping_condition=StoppingCondition(...)`."""
     call = job.call
     written = call.expression("stopping_condition") if call is not None else None
-    made = call.module.call(written) if call is not None else None
+    made = origin_call(call.module, written) if call is not None else None
 
     def field(name: str) -> Value:
         return made.argument(name) if made is not None else job.argument("stopping_condition")

@@ -53,12 +53,13 @@ Quiet: system metrics are collected with every version
     )
 """
 
-from gpuproof.check.analysis.module import Call
+from gpuproof.check.analysis.call import Call, origin_call
 from gpuproof.check.fixing.edits import drop_keyword
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk.calls import release
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK111", "framework-profiler", Severity.WARNING)
@@ -90,5 +91,5 @@ def check(job: JobDefinition, _: Project) -> Hits:
 
 def _made(call: Call, keyword: str, name: str) -> Call | None:
     written = call.expression(keyword)
-    made = call.module.call(written) if written is not None else None
+    made = origin_call(call.module, written) if written is not None else None
     return made if made is not None and made.name is not None and made.method == name else None

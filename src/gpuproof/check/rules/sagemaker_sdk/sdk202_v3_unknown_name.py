@@ -62,13 +62,15 @@ import csv
 import difflib
 from functools import cache
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, all_calls
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Signature, v2, v3
 from gpuproof.check.sdk.calls import V3_FOLDERS, keyword_span, rename_keyword, sdk_major, sdk_path
 from gpuproof.check.sdk.names import sdk_names
 from gpuproof.check.sdk.tables import FOLDER
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("SDK202", "v3-unknown-name", Severity.ERROR, needs=("sagemaker",))
@@ -86,7 +88,7 @@ def check(module: Module, project: Project) -> Hits:
             f"`{name.path}` does not exist in sagemaker {v3().version}.",
             remedy=_elsewhere(name.path),
         )
-    for call in module.calls:
+    for call in all_calls(module):
         path = sdk_path(call)
         signature = v3().signature(path) if path else None
         if signature is not None and signature.unknown == "error":

@@ -32,6 +32,7 @@ Quiet: versions that the compiler knew
     )
 """
 
+from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -55,7 +56,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     written = call.expression("compiler_config") if call is not None else None
     if known is None or call is None or written is None:
         return
-    made = call.module.call(written)
+    made = origin_call(call.module, written)
     if made is None or made.method != "TrainingCompilerConfig":
         return
     name, last, instead = known

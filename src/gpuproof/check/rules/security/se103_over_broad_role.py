@@ -72,13 +72,14 @@ Quiet: the policy is a variable
 
 from collections.abc import Iterator
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("SE103", "over-broad-role", Severity.WARNING, needs=("AdministratorAccess",))
@@ -109,7 +110,7 @@ def check_resource(resource: Resource, _: Project) -> Hits:
 def check(module: Module, _: Project) -> Hits:
     if not module.mentions("sagemaker") or is_test(module):
         return
-    for call in module.calls_of("attach_role_policy"):
+    for call in calls_named(module, "attach_role_policy"):
         policy, role = call.argument("PolicyArn"), call.argument("RoleName")
         if (
             policy.is_known

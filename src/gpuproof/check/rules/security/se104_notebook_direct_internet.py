@@ -52,10 +52,10 @@ Quiet: the arguments may contain it
 
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.check.source.span import Span
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Severity
 
 rule = Rule("SE104", "notebook-direct-internet", Severity.WARNING)

@@ -38,6 +38,7 @@ Quiet: an argument of the script decides
     AutoModelForCausalLM.from_pretrained("someone/model", trust_remote_code=args.trust_remote_code)
 """
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
@@ -53,7 +54,7 @@ _LOADS = ("from_pretrained", "load_dataset", "pipeline", "SentenceTransformer", 
 def check(module: Module, _: Project) -> Hits:
     if is_test(module):
         return
-    for call in module.calls_of(*_LOADS):
+    for call in calls_named(module, *_LOADS):
         flag = call.argument("trust_remote_code")
         pinned = not call.argument("revision").is_absent or not call.argument("code_revision").is_absent
         if not flag.is_known or flag.flag is not True or pinned:

@@ -54,7 +54,8 @@ Quiet: another entry point
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, local_function
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -87,10 +88,10 @@ def check(module: Module, project: Project) -> Hits:
     if is_test(module) or runs_without_gpu(module, project):
         return
     grown = [
-        one for one in module.calls_of("set_memory_growth") if (one.name or "").startswith("tensorflow.")
+        one for one in calls_named(module, "set_memory_growth") if (one.name or "").startswith("tensorflow.")
     ]
     opened = [
-        one for one in module.calls_to(*_OPENS) if not module.enclosing(one.node, ast.Lambda, ast.ClassDef)
+        one for one in calls_to(module, *_OPENS) if not module.enclosing(one.node, ast.Lambda, ast.ClassDef)
     ]
     for call in grown:
         runs = _where_it_runs(module, call)
@@ -114,7 +115,7 @@ def _where_it_runs(module: Module, call: Call) -> ast.AST | None:
     function = module.function_of(call.node)
     if function is None:
         return call.node
-    calls = [one for one in module.calls_of(function.name) if module.own_function(one) is function]
+    calls = [one for one in calls_named(module, function.name) if local_function(one) is function]
     if len(calls) != 1 or module.function_of(calls[0].node) is not None:
         return None
     return calls[0].node

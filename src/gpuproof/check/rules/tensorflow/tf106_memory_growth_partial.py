@@ -49,11 +49,15 @@ Quiet: the instance has a single GPU
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named, origin_call
+from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
+from gpuproof.check.knowledge.instances import gpus_per_host, largest_job
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("TF106", "memory-growth-partial", Severity.ERROR, needs=("set_memory_growth",))
@@ -62,16 +66,16 @@ rule = Rule("TF106", "memory-growth-partial", Severity.ERROR, needs=("set_memory
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     calls = [
-        one for one in module.calls_of("set_memory_growth") if (one.name or "").startswith("tensorflow.")
+        one for one in calls_named(module, "set_memory_growth") if (one.name or "").startswith("tensorflow.")
     ]
     if len(calls) != 1 or is_test(module) or module.mentions("set_visible_devices", "CUDA_VISIBLE_DEVICES"):
         return
-    call, job = calls[0], project.worst_job(module)
-    gpus = project.gpus(job) if job is not None else None
+    call, job = calls[0], largest_job(project, module)
+    gpus = gpus_per_host(project, job) if job is not None else None
     device = call.expression("device", 0)
-    if gpus in (0, 1) or not isinstance(device, ast.Subscript) or module.resolve(device.slice).number != 0:
+    if gpus in (0, 1) or not isinstance(device, ast.Subscript) or evaluate(module, device.slice).number != 0:
         return
-    listed = module.call(device.value)
+    listed = origin_call(module, device.value)
     if (
         listed is None
         or listed.method != "list_physical_devices"

@@ -64,8 +64,9 @@ Quiet: not Keras's fit
 import ast
 from collections.abc import Iterator
 
-from gpuproof.check.analysis.module import Call, Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.call import Call, all_calls, calls_named, calls_to
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.tensorflow import (
     Removed,
@@ -75,7 +76,8 @@ from gpuproof.check.knowledge.tensorflow import (
 )
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 
@@ -108,11 +110,11 @@ def check(module: Module, project: Project) -> Hits:
 def _uses(module: Module, gone: Removed) -> Iterator[Call]:
     match gone.kind:
         case "method":
-            yield from (one for one in module.calls_of(gone.name) if one.receiver is not None)
+            yield from (one for one in calls_named(module, gone.name) if one.receiver is not None)
         case "function":
-            yield from module.calls_to(gone.name, f"tensorflow.{gone.name}")
+            yield from calls_to(module, gone.name, f"tensorflow.{gone.name}")
         case "optimizer":
-            for call in module.calls:
+            for call in all_calls(module):
                 name = call.name or ""
                 is_keras = name.startswith(("keras.optimizers.", "tensorflow.keras.optimizers."))
                 if (
@@ -123,8 +125,10 @@ def _uses(module: Module, gone: Removed) -> Iterator[Call]:
                 ):
                     yield call
         case _:
-            for call in module.calls_of("fit"):
-                is_model = call.receiver is not None and module.tagged(call.receiver).tag is Tag.KERAS_MODEL
+            for call in calls_named(module, "fit"):
+                is_model = (
+                    call.receiver is not None and type_of(module, call.receiver).kind is TypeKind.KERAS_MODEL
+                )
                 if is_model and gone.name in call.keywords:
                     yield call
 

@@ -53,12 +53,14 @@ Quiet: the TensorFlow version is unknown
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.tensorflow import is_old_tensorflow, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule, lowered
+from gpuproof.check.rule import Hits, Rule, lowered
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 
@@ -69,12 +71,12 @@ rule = Rule("TF111", "save-without-extension", Severity.ERROR, needs=(".save(",)
 def check(module: Module, project: Project) -> Hits:
     if not module.imports("tensorflow", "keras") or is_test(module) or is_old_tensorflow(module):
         return
-    for call in module.calls_of("save"):
+    for call in calls_named(module, "save"):
         path = call.argument("filepath", 0)
         end = path.text if path.text is not None else path.suffix
         if not end or end.endswith((".keras", ".h5", ".hdf5")) or call.receiver is None:
             continue
-        if module.tagged(call.receiver).tag is not Tag.KERAS_MODEL:
+        if type_of(module, call.receiver).kind is not TypeKind.KERAS_MODEL:
             continue
         if tensorflow_is_at_least(module, project, "2.16") != "yes":
             continue

@@ -66,11 +66,13 @@ Quiet: without gradients
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_within
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.torch import in_with, is_test
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
@@ -80,7 +82,7 @@ rule = Rule("PF103", "graph-kept-alive", Severity.ERROR, needs=("backward",))
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or is_test(module):
         return
-    backwards = [one for one in module.calls_of("backward") if one.receiver is not None]
+    backwards = [one for one in calls_named(module, "backward") if one.receiver is not None]
     differentiated = {module.text(one.receiver) for one in backwards if one.receiver is not None}
     for statement in module.nodes(ast.AugAssign):
         loops = module.loops_around(statement)
@@ -112,7 +114,7 @@ def _loss(module: Module, statement: ast.AugAssign, backwards: list[Call], loop:
     for node in names:
         if not isinstance(node, ast.Name):
             continue
-        inside = module.within(backwards, loop)
+        inside = calls_within(backwards, loop)
         if not any(isinstance(one.receiver, ast.Name) and one.receiver.id == node.id for one in inside):
             continue
         values = [one.value for one in module.reaching(node)]

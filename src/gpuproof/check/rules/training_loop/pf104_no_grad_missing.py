@@ -71,8 +71,9 @@ Quiet: gradients of the input are needed
 import ast
 import re
 
+from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.local_imports import local_modules
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.knowledge.inference_handlers import is_handler
 from gpuproof.check.knowledge.torch import in_with, is_test, moves_by_itself
@@ -109,7 +110,7 @@ def check(module: Module, _: Project) -> Hits:
 
 def _runs_model(module: Module, function: FunctionNode, handler: bool) -> Call | None:
     """The first call of a model that the function put into evaluation mode or received from a toolkit."""
-    calls = [one for one in module.calls if module.function_of(one.node) is function]
+    calls = [one for one in all_calls(module) if module.function_of(one.node) is function]
     evaluated = {
         module.text(one.receiver) for one in calls if one.method == "eval" and one.receiver is not None
     }
@@ -136,7 +137,7 @@ def _is_called_without(module: Module, function: FunctionNode) -> bool:
     if function.decorator_list:
         return True
     for other in local_modules(module):
-        for call in other.calls_of(function.name):
+        for call in calls_named(other, function.name):
             if in_with(other, call.node, ("no_grad", "inference_mode", "set_grad_enabled")):
                 return True
             around = other.function_of(call.node)

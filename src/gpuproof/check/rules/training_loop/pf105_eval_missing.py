@@ -80,10 +80,11 @@ Quiet: from_pretrained returns a model in evaluation mode
 import ast
 import re
 
+from gpuproof.check.analysis.call import Call, all_calls
 from gpuproof.check.analysis.local_imports import local_modules
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.torch import evaluates_by_name, is_test, makers, moves_by_itself
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -120,10 +121,10 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _runs_model(module: Module, function: FunctionNode) -> Call | None:
-    for call in module.calls:
+    for call in all_calls(module):
         if module.function_of(call.node) is not function or not isinstance(call.node.func, ast.Name):
             continue
-        if module.tagged(call.node.func).tag is Tag.MODULE and _behaves(module, call.node.func):
+        if type_of(module, call.node.func).kind is TypeKind.MODULE and _behaves(module, call.node.func):
             return call
     return None
 

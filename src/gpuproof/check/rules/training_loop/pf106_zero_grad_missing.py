@@ -55,8 +55,9 @@ Quiet: a helper may do it
 
 import ast
 
+from gpuproof.check.analysis.call import all_calls, calls_named, calls_within, local_function
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.torch import is_test, moves_by_itself
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -71,12 +72,12 @@ _CLEARS = ("zero_grad", ".grad", "closure", "accum", "horovod", "apex", "paralle
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or module.mentions(*_CLEARS) or is_test(module) or moves_by_itself(module):
         return
-    for call in module.calls_of("step"):
+    for call in calls_named(module, "step"):
         receiver, loops = call.receiver, module.loops_around(call.node)
         if not isinstance(receiver, ast.Name) or not loops or call.node.args or call.keywords:
             continue
-        if module.tagged(receiver).tag is not Tag.OPTIMIZER or not module.within(
-            module.calls_of("backward"), loops[0]
+        if type_of(module, receiver).kind is not TypeKind.OPTIMIZER or not calls_within(
+            calls_named(module, "backward"), loops[0]
         ):
             continue
         if _is_passed_on(module, receiver.id):
@@ -90,9 +91,9 @@ def check(module: Module, _: Project) -> Hits:
 
 def _is_passed_on(module: Module, name: str) -> bool:
     """Whether the optimizer is passed to an unknown function, which may clear its gradients."""
-    for call in module.calls:
+    for call in all_calls(module):
         given = [*call.node.args, *call.keywords.values()]
         passed = any(isinstance(one, ast.Name) and one.id == name for one in given)
-        if passed and module.own_function(call) is None and "lr_scheduler" not in (call.name or ""):
+        if passed and local_function(call) is None and "lr_scheduler" not in (call.name or ""):
             return True
     return False

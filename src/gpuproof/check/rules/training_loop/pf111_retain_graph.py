@@ -47,11 +47,13 @@ Quiet: gradients of gradients
 
 import ast
 
+from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import drop_keyword
 from gpuproof.check.knowledge.torch import is_test, moves_by_itself
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
 rule = Rule("PF111", "retain-graph", Severity.WARNING, needs=("retain_graph",))
@@ -63,12 +65,12 @@ def check(module: Module, _: Project) -> Hits:
         return
     if module.mentions("autograd.grad", "create_graph", "grad_fn", "higher"):
         return
-    for call in module.calls_of("backward"):
+    for call in calls_named(module, "backward"):
         flag, loops = call.argument("retain_graph"), module.loops_around(call.node)
         if call.receiver is None or not flag.is_known or flag.flag is not True or not loops:
             continue
         # Another backward in the file, in any function, may be the second pass.
-        if len(module.calls_of("backward")) > 1 or module.enclosing(call.node, ast.ClassDef) is not None:
+        if len(calls_named(module, "backward")) > 1 or module.enclosing(call.node, ast.ClassDef) is not None:
             continue
         if len(loops) > 1 and not _is_over_batches(loops[0]):
             continue

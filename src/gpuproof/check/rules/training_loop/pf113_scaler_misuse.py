@@ -73,7 +73,8 @@ Quiet: clipped in another branch, without the scaler
 
 import ast
 
-from gpuproof.check.analysis.module import Call, Module
+from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -84,26 +85,26 @@ rule = Rule("PF113", "scaler-misuse", Severity.ERROR, needs=("GradScaler",))
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    made = module.calls_to(
-        "torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"
+    made = calls_to(
+        module, "torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"
     )
     if not made or is_test(module):
         return
-    steps = [one for one in module.calls_of("step") if _is_scaler(module, one)]
-    if steps and not module.calls_of("update"):
+    steps = [one for one in calls_named(module, "step") if _is_scaler(module, one)]
+    if steps and not calls_named(module, "update"):
         yield rule.hit(
             steps[0].span,
             f"`{module.text(steps[0].node)}` without {module.text(steps[0].node.func).partition('.')[0]}.update(): the "
             "scale never changes, and the next step is rejected.",
             remedy="Call update() after each step.",
         )
-    if module.calls_of("unscale_") or module.mentions("unscale"):
+    if calls_named(module, "unscale_") or module.mentions("unscale"):
         return
-    for clip in module.calls_to("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
+    for clip in calls_to(module, "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"):
         block = _block(module, clip)
         scales = [
             one
-            for one in module.calls_of("scale")
+            for one in calls_named(module, "scale")
             if _block(module, one) == block != 0 and one.node.lineno < clip.node.lineno
         ]
         if scales and any(_block(module, one) == block for one in steps):
@@ -115,7 +116,7 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _is_scaler(module: Module, call: Call) -> bool:
-    made = module.call(call.receiver) if isinstance(call.receiver, ast.Name) else None
+    made = origin_call(module, call.receiver) if isinstance(call.receiver, ast.Name) else None
     return made is not None and made.method == "GradScaler"
 
 

@@ -39,8 +39,9 @@ Quiet: the model may be converted elsewhere
 
 import ast
 
+from gpuproof.check.analysis.call import all_calls, calls_named
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.analysis.types import Tag
+from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -65,11 +66,14 @@ _MAY_HALVE = (
 def check(module: Module, _: Project) -> Hits:
     if not module.imports("torch") or module.mentions(*_MAY_HALVE) or is_test(module):
         return
-    halves = [one for one in module.calls_of("half") if one.receiver is not None]
-    if any(module.tagged(one.receiver).tag not in (Tag.TENSOR, Tag.BATCH) for one in halves):
+    halves = [one for one in calls_named(module, "half") if one.receiver is not None]
+    if any(type_of(module, one.receiver).kind not in (TypeKind.TENSOR, TypeKind.BATCH) for one in halves):
         return
-    for call in module.calls:
-        if not isinstance(call.node.func, ast.Name) or module.tagged(call.node.func).tag is not Tag.MODULE:
+    for call in all_calls(module):
+        if (
+            not isinstance(call.node.func, ast.Name)
+            or type_of(module, call.node.func).kind is not TypeKind.MODULE
+        ):
             continue
         given = [module.origin(one) for one in call.node.args]
         half = [one for one in halves if one.node in given]

@@ -46,7 +46,8 @@ import ast
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.project import Project
-from gpuproof.check.rule import Edit, Fix, Hits, Rule
+from gpuproof.check.rule import Hits, Rule
+from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.span import Span
 from gpuproof.findings import Severity
 

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from gpuproof.check.analysis.values import ABSENT, Entries, Value, default, known
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.source.span import Span, Unit
+from gpuproof.check.templates.resource import Resource
 
 _TOKEN = re.compile(
     r"""

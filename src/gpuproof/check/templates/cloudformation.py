@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, default, known
-from gpuproof.check.jobs.resource import Resource
 from gpuproof.check.source.span import Span, Unit
+from gpuproof.check.templates.resource import Resource
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INTRINSIC = ("Ref", "Condition")

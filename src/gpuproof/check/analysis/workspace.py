@@ -1,0 +1,185 @@
+"""The texts that are checked together: their modules, parsed on demand, and which file an import refers to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.source import python
+from gpuproof.check.source.decode import Unreadable, decode, read_bytes
+from gpuproof.check.source.span import Unit, absolute
+
+MAX_CACHED = 3_000_000
+"""Characters of source whose models are kept at a time; a model takes about fifty bytes a character."""
+
+T = TypeVar("T")
+
+
+class Workspace:
+    """Units and their modules, by path.
+
+    Args:
+        units: the texts, by the absolute path that a job can name.
+    """
+
+    def __init__(self, units: Iterable[Unit] = ()) -> None:
+        self._units: dict[Path, Unit] = {}
+        self._modules: dict[Unit, Module | None] = {}
+        self._syntax_errors: dict[Unit, list[python.Broken]] = {}
+        self._retained: frozenset[Path] = frozenset()
+        self._script_folders: list[str] = []
+        self._imported: dict[tuple[str, str], Unit | None] = {}
+        self._facts: dict[tuple[str, Unit], Any] = {}
+        self._cached = 0
+        self._entries: dict[str, set[str]] = {}
+        for unit in units:
+            self._units.setdefault(unit.absolute, unit)
+
+    def module(self, unit: Unit) -> Module | None:
+        """The model of a unit; None for one that does not parse or is not Python."""
+        if unit not in self._modules:
+            tree, errors = python.parse(unit)
+            self._syntax_errors[unit] = errors
+            self._modules[unit] = Module(unit, tree, self) if tree is not None else None
+            self._cached += len(unit.source)
+            if self._cached > MAX_CACHED:
+                self._evict()
+        return self._modules[unit]
+
+    def lazy_module(self, unit: Unit) -> Module:
+        """The model of a unit that is parsed on first use of its syntax; empty if it does not parse."""
+        return self._modules.get(unit) or Module(unit, None, self)
+
+    def syntax_errors(self, unit: Unit) -> list[python.Broken]:
+        """The syntax errors of a unit."""
+        if unit not in self._syntax_errors:
+            self.module(unit)
+        return self._syntax_errors[unit]
+
+    def release(self, unit: Unit) -> None:
+        """Drop a unit's model, which can be built again, unless a job runs the unit."""
+        if unit in self._modules and unit.absolute not in self._retained:
+            module = self._modules.pop(unit)
+            self._cached -= len(unit.source)
+            if module is not None:
+                module.release()
+
+    def retain(self, paths: Iterable[Path]) -> None:
+        """Keep the models of these files until another call of this method."""
+        self._retained = frozenset(paths)
+
+    def set_script_folders(self, folders: Iterable[Path]) -> None:
+        """Set the folders of entry points, which Python puts on the import path of every module that they import."""
+        self._script_folders = list(dict.fromkeys(map(str, folders)))
+        self._imported.clear()
+        self._facts.clear()
+
+    def file(self, path: Path) -> Unit | None:
+        """The unit of a path: one that is checked, or else a file on the disk."""
+        path = absolute(path)
+        if path not in self._units:
+            unit = _unit_of(path)
+            if unit is None:
+                return None
+            self._units[path] = unit
+        return self._units[path]
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is such a file or folder, on the disk or written by a notebook."""
+        path = absolute(path)
+        return path in self._units or path in self._folders or os.path.lexists(path)
+
+    def imported_module(self, module: Module, dotted: str) -> Module | None:
+        """The project's own module that an import refers to: `config`, `.config`, `pkg.config`; None for libraries."""
+        unit = self.imported_unit(module, dotted)
+        return self.module(unit) if unit is not None else None
+
+    def imported_unit(self, module: Module, dotted: str) -> Unit | None:
+        """The unit of `imported_module`."""
+        folder = str(module.unit.absolute.parent)
+        key = (folder, dotted)
+        if key not in self._imported:
+            self._imported[key] = self._find_import(folder, dotted)
+        return self._imported[key]
+
+    def cached(self, fact: str, unit: Unit, compute: Callable[[], T]) -> T:
+        """A fact about a unit, computed at the first request.
+
+        Keep facts here, and no models of other units: those are released.
+
+        Args:
+            fact: its name.
+            unit: the unit that it is about.
+            compute: computes it.
+        """
+        key = (fact, unit)
+        if key not in self._facts:
+            self._facts[key] = compute()
+        return self._facts[key]
+
+    def _evict(self) -> None:
+        """Release the older half of the models: imports of a large project reach far."""
+        for unit in list(self._modules)[: len(self._modules) // 2]:
+            self.release(unit)
+
+    def _find_import(self, folder: str, dotted: str) -> Unit | None:
+        level = len(dotted) - len(dotted.lstrip("."))
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)  # noqa: PTH120  # strings: this runs for every import of every script
+        inner = dotted.strip(".").replace(".", "/")
+        # A script's own folder is on its path, whichever module of it imports.
+        above = [] if level else [one for one in self._script_folders if _is_below(folder, one)]
+        for base in dict.fromkeys([folder, *above]):
+            # Most imports are of libraries: one look at the folder tells.
+            if inner and inner.partition("/")[0] not in self._names_in(base):
+                continue
+            for candidate in (
+                (f"{base}/{inner}.py", f"{base}/{inner}/__init__.py") if inner else (f"{base}/__init__.py",)
+            ):
+                if (unit := self.file(Path(candidate))) is not None:
+                    return unit
+        return None
+
+    def _names_in(self, folder: str) -> set[str]:
+        """What is in a folder, on the disk or written by a notebook, without the ends of names."""
+        if folder not in self._entries:
+            try:
+                listed = {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
+            except OSError:
+                listed = set[str]()
+            virtual = {
+                path.relative_to(folder).parts[0] for path in self._virtual if path.is_relative_to(folder)
+            }
+            self._entries[folder] = listed | {name.partition(".")[0] for name in virtual}
+        return self._entries[folder]
+
+    @cached_property
+    def _virtual(self) -> list[Path]:
+        return [path for path, unit in self._units.items() if unit.kind == "cell-file"]
+
+    @cached_property
+    def _folders(self) -> set[Path]:
+        return {folder for path in self._units for folder in path.parents}
+
+
+def _is_below(folder: str, other: str) -> bool:
+    return folder == other or folder.startswith(other.rstrip("/") + "/")
+
+
+def _unit_of(path: Path) -> Unit | None:
+    if path.suffix != ".py" or not path.is_file():
+        return None
+    try:
+        text, encoding = decode(read_bytes(path))
+    except Unreadable:
+        return None
+    return Unit(_as_written(path), text, "python", encoding=encoding)
+
+
+def _as_written(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

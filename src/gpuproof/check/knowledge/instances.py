@@ -1,0 +1,40 @@
+"""The instance types of jobs: GPUs and price."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.analysis.values import Value
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.project import Project
+
+if TYPE_CHECKING:
+    from gpuproof.catalogue.model import Instance
+
+
+def find_instance(project: Project, value: Value | str | None) -> Instance | None:
+    """The instance type that a value names, known or default; None if it is unknown."""
+    name = value.text if isinstance(value, Value) else value
+    return project.catalogue.instance(name) if name else None
+
+
+def hourly_price(project: Project, name: str, use: str | None = None) -> float | None:
+    """USD per hour of one instance in the project's region; None if the catalogue has no price."""
+    found = project.catalogue.price(name, project.region, use)  # pyright: ignore[reportArgumentType]
+    return found.usd_per_hour if found is not None else None
+
+
+def gpus_per_host(project: Project, job: JobDefinition) -> int | None:
+    """GPUs of one host of a job; None if its instance type is unknown."""
+    found = find_instance(project, job.instance_type)
+    return found.gpu_count if found is not None else None
+
+
+def largest_job(project: Project, module: Module) -> JobDefinition | None:
+    """The job with the most GPUs among those that run a module; None without a job."""
+    return max(
+        project.jobs_running(module),
+        key=lambda job: (gpus_per_host(project, job) or 0) * int(job.instance_count.number or 1),
+        default=None,
+    )

@@ -1,0 +1,1 @@
+"""Resources of CloudFormation and Terraform templates, with the line of each value."""
