@@ -1,4 +1,4 @@
-"""How fast the catalogue answers, and SkyPilot's CLI asked the same.
+"""Query times of the catalogue, and of SkyPilot's CLI for the same questions.
 
     python bench/catalogue.py [--runs 15] [--skypilot]
 

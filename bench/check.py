@@ -29,11 +29,11 @@ PEERS = (
     ("torchfix", (), 100),
     ("pylint", ("--disable=all", "--enable=E", "-j1"), 60),
 )
-"""Each with its arguments, and how many files it is asked about at most."""
+"""Each with its arguments, and the maximum number of files it is given."""
 
 
 def main() -> int:
-    """Prints the figures; returns 1 where an aim is missed."""
+    """Prints the figures; returns 1 if a target is missed."""
     options = _arguments()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def _scaling(tree: Path, options: argparse.Namespace) -> None:
 
 
 def _median(words: Sequence[str], runs: int) -> tuple[float, int]:
-    """Median seconds of a `gpuproof` command, and the most bytes that one of its processes held."""
+    """Median seconds of a `gpuproof` command, and the peak memory of its largest process, in bytes."""
     gpuproof = Path(sys.executable).with_name("gpuproof")
     return _timed([str(gpuproof), *words], runs)
 
@@ -124,7 +124,7 @@ def _timed(command: Sequence[str], runs: int) -> tuple[float, int]:
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, _, usage = os.wait4(child.pid, 0)
         seconds.append(time.perf_counter() - started)
-        # Linux tells kilobytes, macOS bytes.
+        # Linux reports kilobytes, macOS bytes.
         most = max(most, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     return statistics.median(seconds), most
 

@@ -1,4 +1,4 @@
-"""How long `gpuproof doctor --quick` takes, beside the start of Python itself.
+"""Duration of `gpuproof doctor --quick`, compared with the start of Python itself.
 
     python bench/doctor.py [--runs 15] [--python PY]
 
@@ -49,7 +49,7 @@ def main() -> int:
 def _median_seconds(command: Sequence[str], runs: int, environment: Mapping[str, str]) -> float:
     def once() -> float:
         started = time.perf_counter()
-        # The exit code says what was found, or that there is no GPU.
+        # The exit code depends on the findings, or on the missing GPU.
         subprocess.run(command, capture_output=True, env=environment, check=False)
         return time.perf_counter() - started
 

@@ -1,4 +1,4 @@
-"""How fast `gpuproof explain` goes through a log, beside `grep -E -c` with seven of its patterns.
+"""Throughput of `gpuproof explain` on a log, compared with `grep -E -c` and seven of its patterns.
 
     python bench/explain.py [--mib 100]
 

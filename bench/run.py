@@ -1,4 +1,4 @@
-"""What `gpuproof run` costs beside a bare `python script.py`, and how fast the small verbs answer.
+"""Overhead of `gpuproof run` over a bare `python script.py`, and response times of the quick commands.
 
     python bench/run.py [--rounds 15]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 GPUPROOF = [str(Path(sys.executable).with_name("gpuproof"))]
 STAMPS = "import time\nprint(time.time(), flush=True)\nprint(time.time(), flush=True)\n"
 LINES = 1_000_000
-# It looks at the agent, which is its parent's parent, before it ends.
+# Before it ends, it reads the memory use of the agent, its grandparent.
 MILLION = f"""
 import json, os
 for number in range({LINES}):
@@ -40,7 +40,7 @@ if "SM_MODEL_DIR" in os.environ:
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder to work in, and the environment of a user who has just come."""
+    """A working folder, and the environment of a new user."""
 
     folder: Path
     environment: dict[str, str]
@@ -106,7 +106,7 @@ def bench_start_and_end(desk: Desk, rounds: int) -> None:
 def bench_output(desk: Desk, rounds: int) -> None:
     """A million lines through GPUproof against the same script writing to a file."""
     (desk.folder / "million.py").write_text(MILLION)
-    # AWS's images set PYTHONUNBUFFERED, and so does GPUproof, so that lines are seen when they are printed.
+    # AWS's images set PYTHONUNBUFFERED, and so does GPUproof, so that lines appear as soon as they are printed.
     direct = Desk(desk.folder, {**desk.environment, "PYTHONUNBUFFERED": "1"})
     log = desk.folder / "log.txt"
     pairs = [
@@ -132,7 +132,7 @@ def bench_output(desk: Desk, rounds: int) -> None:
 
 
 def bench_verbs(desk: Desk, rounds: int) -> None:
-    """`gpuproof --help`, and `gpuproof ps` with a thousand runs, beside a Python that does nothing."""
+    """`gpuproof --help`, and `gpuproof ps` with a thousand runs, compared with a Python that does nothing."""
     runs = Path(desk.environment["XDG_STATE_HOME"]) / "gpuproof" / "runs"
     pattern = json.loads(next(runs.glob("*/run.json")).read_text())
     for number in range(1_000 - len(list(runs.iterdir()))):
@@ -157,7 +157,7 @@ def _desk(folder: Path) -> Desk:
         "XDG_STATE_HOME": str(folder / "state"),
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
-    # As on a user's machine: bytecode is kept, and nothing is unbuffered that they did not ask for.
+    # As on a user's machine: bytecode is cached, and output is buffered unless the user disabled it.
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "GPUPROOF_STATE_DIR", "GPUPROOF_CACHE_DIR"):
         environment.pop(name, None)
     (folder / "project").mkdir()

@@ -1,4 +1,4 @@
-"""What the sampler costs: its share of one core, on a machine of eight (pretended) GPUs and many processes.
+"""CPU cost of the sampler: its share of one core on a machine with eight (simulated) GPUs and many processes.
 
     python bench/sampler.py [--seconds 20] [--gpus 8] [--job 32] [--others 200]
 

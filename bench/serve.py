@@ -1,4 +1,4 @@
-"""`gpuproof serve` beside LitServe, MLServer, TorchServe, multi-model-server and FastAPI: the same model, side by side.
+"""`gpuproof serve` compared with LitServe, MLServer, TorchServe, multi-model-server and FastAPI: the same model, side by side.
 
     python bench/serve.py [--quick] [--only mlp,json] [--stacks gpuproof,fastapi] [--shared "eight other jobs ran"]
 
@@ -6,7 +6,7 @@ Each peer gets a virtual environment of its own, made with uv in GPUPROOF_BENCH_
 directory); the Java servers need `java` on PATH. Figures go to standard output and to bench/results. Aims, on the MLP:
 5 times each peer at 64 clients and p99 below theirs, at 1 client no slower than any; ResNet-18 within 5 % of the bare
 predict loop, with one request at a time and with another waiting; `/ping` p99 under 10 ms while the model is busy; `/ping`
-200 under a second beside the model's own load. Returns 1 where one is missed.
+200 within a second after the model's own loading time. Returns 1 where one is missed.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]]
 
 
 def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
-    """Memory after the load, and how soon its health is told while the most clients keep it busy."""
+    """Memory after loading, and the latency of `/ping` under the highest number of clients."""
     clients = case.clients[-1]
     stack.go_on()
     load = threading.Thread(target=generators.load, args=(stack.target, clients, case.seconds + 1, scratch))

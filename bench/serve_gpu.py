@@ -1,4 +1,4 @@
-"""ResNet-50 and BERT on a GPU: `gpuproof serve` beside the bare loop over the same handler.
+"""ResNet-50 and BERT on a GPU: `gpuproof serve` compared with the bare loop over the same handler.
 
     python bench/serve_gpu.py [--only bert] [--ways fp32,autocast]
     python bench/serve_gpu.py --device cpu --quick     # the same code, with networks of toy size
@@ -77,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="networks of toy size, one round of a second")
     parser.add_argument(
-        "--only", default="", choices=[net.name for net in FULL.nets], help="one network alone"
+        "--only", default="", choices=[net.name for net in FULL.nets], help="only one network"
     )
     parser.add_argument(
         "--ways",

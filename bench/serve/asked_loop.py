@@ -1,4 +1,4 @@
-"""The model in a process of its own with no server, predicting for a moment whenever it is asked.
+"""The model in a separate process without a server, which predicts for a given time on request.
 
     python -P bench/serve/asked_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
 

@@ -1,4 +1,4 @@
-"""What is asked of every stack: a model, the form of the body, and what the answer must be."""
+"""Test cases for every stack: a model, a body and its format, and the expected answer."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
 
 
 class Here:
-    """The model in this process, without any server: what is asked of it, and how fast it can be at all."""
+    """The model in this process, without any server: its inputs, and the fastest it can be."""
 
     def __init__(self, folder: Path) -> None:
         sys.path.insert(0, str(HANDLERS))

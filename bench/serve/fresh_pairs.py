@@ -1,4 +1,4 @@
-"""GPUproof beside loops without a server, each in a process that has just begun, in turns of a second.
+"""GPUproof compared with loops without a server, each in a fresh process, in turns of a second.
 
 Where a process's memory happens to lie makes a model's pace differ by some per cent from one process to the next, a loop
 in PyTorch over single images is 8 % slower once it has seen batches of several sizes, and a shared machine's pace of one
@@ -91,7 +91,7 @@ def _seconds(stack: Stack, clients: int, scratch: Path) -> float:
 
 
 class _Loop:
-    """A process that predicts for a moment when it is asked, and waits else."""
+    """A process that predicts for a given time on request, and waits otherwise."""
 
     def __init__(self, case: Case, model: Path, question: Question, scratch: Path) -> None:
         item, body = scratch / "item.npy", scratch / "read"

@@ -18,7 +18,7 @@ ITEMS = 8
 
 @dataclass(frozen=True)
 class Net:
-    """One network and what it is asked.
+    """One network and its inputs.
 
     Args:
         name: `resnet50` or `bert`.

@@ -26,7 +26,7 @@ _ASK = (
 
 
 class NoGpu(Exception):
-    """There is no CUDA GPU to measure on; says why in one sentence."""
+    """Raised if there is no CUDA GPU to measure on; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _chosen(gpus: tuple[GpuInfo, ...], environ: Mapping[str, str]) -> GpuInfo:
 
 
 def _torch(environment: Mapping[str, str], info: GpuInfo) -> dict[str, str]:
-    """What PyTorch says of itself, in a process of its own: this one must hold no CUDA context."""
+    """What PyTorch reports, from a separate process: this one must not hold a CUDA context."""
     done = subprocess.run(
         [sys.executable, "-c", _ASK], env={**os.environ, **environment}, capture_output=True, text=True
     )

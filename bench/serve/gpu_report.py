@@ -109,7 +109,7 @@ def as_json(tables: Sequence[GpuTable]) -> dict[str, Any]:
 
 def as_markdown(tables: Sequence[GpuTable]) -> str:
     """Two tables a network: the figures, and how busy the GPU was."""
-    lines = ["# `gpuproof serve` beside the bare loop", "", _HOW, ""]
+    lines = ["# `gpuproof serve` compared with the bare loop", "", _HOW, ""]
     for table in tables:
         lines += _table(table)
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""How busy the GPU is while something runs on it, as NVML says."""
+"""Utilization of the GPU over time, read from NVML."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _PATIENCE_S = 600.0
 """For compiling a model for many sizes of batches, before it is healthy or predicts."""
 _AT_ONCE = 16
 _ASKED_TOGETHER = 4
-"""Times each item is asked for while others are."""
+"""Number of times that each item is requested concurrently with others."""
 
 
 def measure(net: Net, way: Way, plan: Plan, place: Place, scratch: Path, watch: Watch) -> GpuRow:

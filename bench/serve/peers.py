@@ -1,4 +1,4 @@
-"""The stacks that are measured: what each needs, how it starts, and how it is asked."""
+"""The measured stacks: requirements, start command and request format of each."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Peer:
         """Its interpreter; made and filled with uv where it is not there.
 
         Raises:
-            Unavailable: it cannot be had here; says why.
+            Unavailable: it cannot run here; the message is the reason.
         """
         if self.java and shutil.which("java") is None:
             raise Unavailable("there is no Java (apt-get install default-jre-headless)")

@@ -120,7 +120,7 @@ def as_json(tables: Sequence[Table], facts: dict[str, Any]) -> dict[str, Any]:
 def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
     """A table a case, and the ratios side by side."""
     lines = [
-        "# `gpuproof serve` beside others",
+        "# `gpuproof serve` compared with other servers",
         "",
         f"{facts['machine']}, Python {facts['python']}; load by {facts['generator']} on the same cores.",
         "",

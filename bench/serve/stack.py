@@ -99,7 +99,7 @@ def start(
     """Start a server and wait until it predicts; raises Failed with the end of its log.
 
     Args:
-        patience: seconds until its health says 200, and again until it predicts.
+        patience: seconds until `/ping` returns 200, and again until it predicts.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -125,7 +125,7 @@ def start(
 
 
 def free_port() -> int:
-    """The first of five ports in a row that nobody has; below 32,768, since multi-model-server takes no others."""
+    """The first of five consecutive free ports; below 32,768, since multi-model-server takes no others."""
     while True:
         first = random.randrange(20_000, 32_000)
         try:
