@@ -1,8 +1,8 @@
-"""SageMaker keeps what lies in `/opt/ml/model` when a training job ends, and nothing else.
+"""SageMaker only keeps the contents of `/opt/ml/model` when a training job ends.
 
-A model that is saved into the working folder, or into an input channel, is gone with the instance: the job ends as
-`Completed`, with an empty or missing `model.tar.gz`. The rule speaks about scripts that are a job's entry point, or
-that read SageMaker's own variables, and only where nothing in the script saves or copies to the right place.
+A model that is saved to the working directory or to an input channel is lost with the instance: the job ends as
+`Completed`, with an empty or missing `model.tar.gz`. The rule checks scripts that are a job's entry point or read
+SageMaker's variables, and does not report them if anything in the script saves or copies to the right place.
 
 Bad:
 
@@ -18,7 +18,7 @@ Bad:
     model.fit([], [])
     model.save("my_model.h5")  # <-
 
-Bad: script and launcher in one text, which says so
+Bad: script and launcher in one file, as a comment says
 
     # saved as train.py
     import tensorflow as tf
@@ -49,7 +49,7 @@ Good:
     model.fit([], [])
     model.save(os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 
-Quiet: a script that has nothing to do with SageMaker
+Quiet: a script that does not use SageMaker
 
     import torch
 
@@ -88,7 +88,7 @@ rule = Rule("SM101", "model-outside-model-dir", Severity.ERROR, needs=("save", "
 
 _KEPT = re.compile(r"SM_MODEL_DIR|/opt/ml/(model|checkpoints|output)|model_dir|copytree|copy2?\(|upload")
 _S3 = re.compile(r"s3://|\bboto3\b")
-"""Words of which one in a script means that what is saved elsewhere may well arrive in the right place."""
+"""If any of these occurs in a script, files saved elsewhere may still reach the right place."""
 _KERAS_FILE = re.compile(r"\.(h5|hdf5|keras|tf|pb)$")
 
 
@@ -103,7 +103,7 @@ def check(module: Module, project: Project) -> Hits:
     modules = {one for job in jobs if job.script is not None for one in local_modules(job.script)} | {module}
     if any(_KEPT.search(one.unit.source) for one in modules):
         return
-    # In a text that launches as well, addresses on S3 belong to the job.
+    # In a file that also launches the job, S3 addresses belong to the job.
     if any(_S3.search(one.unit.source) for one in modules - {job.module for job in jobs}):
         return
     for call, path in _saves(module):
@@ -119,7 +119,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _holds_script(module: Module, job: JobDefinition) -> bool:
-    """Whether a text that launches a job has the job's script in it too, and says so in a comment."""
+    """Whether a file that launches a job also contains the job's script, as a comment says."""
     entry = job.entry_point.text
     if job.kind != "training" or job.script is not None or not entry or module.unit.kind == "notebook":
         return False
@@ -138,7 +138,7 @@ def _saves(module: Module) -> list[tuple[Call, Value]]:
 
 def _is_model(module: Module, call: Call) -> bool:
     made = module.origin(call.receiver)
-    # What a function of the file gives back may be a model; its file's name tells.
+    # The return value of a function in the file may be a model, depending on the file name.
     if isinstance(made, ast.Call) and (name := module.qualified(made.func)):
         return name.startswith(("tensorflow.", "keras."))
     return bool(_KERAS_FILE.search(call.argument("filepath", 0).text or ""))

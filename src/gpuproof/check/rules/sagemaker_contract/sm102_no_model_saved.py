@@ -1,9 +1,9 @@
-"""The training script ends without writing a model anywhere: the job is paid for, and nothing is left of it.
+"""The training script ends without saving a model: the job is billed, but its result is lost.
 
-SageMaker uploads what lies in `/opt/ml/model` (`SM_MODEL_DIR`). A script that trains, prints its metrics and returns
-leaves that folder empty, and `deploy()` fails afterwards because there is no `model.tar.gz`. The finding needs a linked
-job, sees every module of the project that the script imports, and is silent as soon as one of them saves anything, or
-imports a library that might.
+SageMaker uploads the contents of `/opt/ml/model` (`SM_MODEL_DIR`). A script that trains, prints its metrics and
+returns leaves that folder empty, and `deploy()` fails afterwards because there is no `model.tar.gz`. The rule
+requires a linked job and reads every module of the project that the script imports; it reports nothing if one of them
+saves anything, or imports a library that might.
 
 Bad:
 
@@ -42,7 +42,7 @@ Good:
         optimizer.step()
     torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth"))
 
-Quiet: a benchmark is about its times
+Quiet: a benchmark only measures times
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -56,7 +56,7 @@ Quiet: a benchmark is about its times
     for _ in range(10):
         model(torch.ones(8).cuda()).sum().backward()
 
-Quiet: a library that is not here may save it
+Quiet: an unknown library may save it
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -101,7 +101,7 @@ def check(module: Module, project: Project) -> Hits:
         return
     yield rule.hit(
         trains[-1].span,
-        f"`{module.title}` trains here and saves nothing: when {jobs[0].title} ends, the model is gone.",
+        f"`{module.title}` trains here but saves nothing: when {jobs[0].title} ends, the model is lost.",
         remedy='Save it: torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pth")).'
         if module.imports("torch")
         else 'Save it: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")).',
@@ -118,7 +118,7 @@ def _training_calls(module: Module) -> list[Call]:
 
 
 def _may_save(module: Module) -> bool:
-    """Whether anything but the training itself may write; `fit` and `main` write nothing of their own."""
+    """Whether anything other than the training itself may write; `fit` and `main` do not."""
     text = module.unit.source
     return bool(re.search(r"save|dump|export|\bwrite", text, re.IGNORECASE)) or (
         may_write(module) and bool(re.search(r"copy|move|put_|persist|store", text, re.IGNORECASE))

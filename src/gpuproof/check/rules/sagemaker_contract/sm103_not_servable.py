@@ -1,8 +1,8 @@
-"""The TensorFlow Serving container looks for `<number>/saved_model.pb` in the model's folder, and loads nothing else.
+"""The TensorFlow Serving container only loads `<number>/saved_model.pb` from the model's folder.
 
-A Keras file (`model.h5`, `model.keras`), or a SavedModel without a folder whose name is a version number, trains and
-uploads well; the endpoint then fails with "no SavedModel bundles found!". The finding needs the whole picture: a
-training script, its TensorFlow estimator, and a `deploy()` of what it trained without an inference script of its own.
+A Keras file (`model.h5`, `model.keras`), or a SavedModel in a folder whose name is not a version number, is trained
+and uploaded without errors; the endpoint then fails with "no SavedModel bundles found!". The rule requires a training
+script, its TensorFlow estimator, and a `deploy()` of that model without a custom inference script.
 
 Bad:
 
@@ -49,7 +49,7 @@ Good:
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1"))
 
-Quiet: trained and not deployed
+Quiet: trained but not deployed
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -60,7 +60,7 @@ Quiet: trained and not deployed
 
     keras.Sequential([]).save("/opt/ml/model/model.h5")
 
-Quiet: the file is kept beside a SavedModel
+Quiet: the file is saved in addition to a SavedModel
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -112,16 +112,16 @@ def check(job: JobDefinition, project: Project) -> Hits:
     for call, path in saves:
         yield rule.hit(
             path.span or call.span,
-            f"{_fault(path)}; {job.title} serves it with TensorFlow Serving, which finds nothing but "
+            f"{_fault(path)}; {job.title} serves it with TensorFlow Serving, which only loads "
             "`<number>/saved_model.pb`: the endpoint fails.",
-            remedy='Keras 3: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")); before: '
+            remedy='Keras 3: model.export(os.path.join(os.environ["SM_MODEL_DIR"], "1")); Keras 2: '
             'model.save() to the same folder "1".',
             severity=rule.severity if not path.is_unknown else lowered(rule.severity),
         )
 
 
 def _trained(job: JobDefinition, project: Project) -> JobDefinition | None:
-    """The training job whose model is served: `estimator.deploy()`, or a model of `estimator.model_data`."""
+    """The training job whose model is served, by `estimator.deploy()` or a model with `estimator.model_data`."""
     if job.model is None or job.model.kind == "training":
         return job.model
     call = job.model.call
@@ -133,7 +133,7 @@ def _trained(job: JobDefinition, project: Project) -> JobDefinition | None:
 
 
 def _fault(path: Value) -> str | None:
-    """Why TensorFlow Serving does not find what is saved there; None where it may."""
+    """Why TensorFlow Serving does not find the model at this path; None if it may find it."""
     text = path.text
     shown = text or f"{path.prefix}...{path.suffix}"
     if (text or path.suffix).endswith(_KERAS_FILE):
@@ -141,4 +141,4 @@ def _fault(path: Value) -> str | None:
     if text is None or not (text.rstrip("/") == MODEL_DIR or text.startswith(MODEL_DIR + "/")):
         return None
     last = text.rstrip("/").rpartition("/")[2]
-    return None if last.isdigit() else f"`{shown}` has no folder that is a version number"
+    return None if last.isdigit() else f"`{shown}` has no folder with a version number"

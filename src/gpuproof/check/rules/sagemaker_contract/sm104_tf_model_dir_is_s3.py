@@ -1,8 +1,8 @@
-"""SDK v2's TensorFlow estimator passes `--model_dir s3://...`, which wins over the default that the script declares.
+"""SDK v2's TensorFlow estimator passes `--model_dir s3://...`, which overrides the default in the script.
 
-A script that declares `--model_dir` with the default `SM_MODEL_DIR`, and saves there, saves to S3 instead, or into a
-local folder called `s3:`. `/opt/ml/model` stays empty, and so does the `model.tar.gz` that the endpoint is made from.
-The estimator leaves the argument out with `model_dir=False`; MPI jobs get `/opt/ml/model`.
+A script that declares `--model_dir` with the default `SM_MODEL_DIR` and saves there saves to S3 instead, or to a
+local folder named `s3:`. `/opt/ml/model` stays empty, and so does the `model.tar.gz` from which the endpoint is
+created. With `model_dir=False` the estimator does not pass the argument; MPI jobs get `/opt/ml/model`.
 
 Bad:
 
@@ -37,7 +37,7 @@ Good:
     args = parser.parse_args()
     keras.Sequential([]).save(os.path.join(args.sm_model_dir, "1"))
 
-Quiet: the estimator passes none, or this very folder
+Quiet: the estimator passes no folder, or this one
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -54,7 +54,7 @@ Quiet: the estimator passes none, or this very folder
     args = parser.parse_args()
     keras.Sequential([]).save(os.path.join(args.model_dir, "1"))
 
-Quiet: PyTorch's estimator adds nothing
+Quiet: the PyTorch estimator does not add the argument
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -91,7 +91,7 @@ def check(module: Module, project: Project) -> Hits:
     argument = command_line(module).by_flag("--model_dir") if job is not None else None
     if job is None or argument is None or argument.default.text != MODEL_DIR:
         return
-    # A save that does not go through the argument puts a model into the right folder as well.
+    # A save that does not use the argument also puts a model into the right folder.
     saves = [call for call, _ in keras_saves(module)]
     through = [
         call
@@ -102,9 +102,9 @@ def check(module: Module, project: Project) -> Hits:
         return
     yield rule.hit(
         module.span(argument.node),
-        f"{job.title} passes --model_dir s3://..., so this default never holds: `{MODEL_DIR}` stays empty, and "
+        f"{job.title} passes --model_dir s3://..., so this default is never used: `{MODEL_DIR}` stays empty, and "
         "model.tar.gz has no model.",
-        remedy='Save to os.environ["SM_MODEL_DIR"] itself, or make the estimator with model_dir=False.',
+        remedy='Save to os.environ["SM_MODEL_DIR"] itself, or create the estimator with model_dir=False.',
     )
 
 

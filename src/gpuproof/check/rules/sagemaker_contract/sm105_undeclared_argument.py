@@ -1,9 +1,9 @@
-"""Each hyperparameter of a job becomes an argument of its script, and `parse_args()` ends on one it does not know.
+"""Each hyperparameter of a job becomes an argument of its script, and `parse_args()` fails on undeclared arguments.
 
-The framework containers start `train.py --epochs 10 --batch_size 32`, with the names exactly as the job spells them:
-argparse does not take `--batch_size` for a declared `--batch-size`. It exits with status 2, "unrecognized arguments",
-once the instance has started and the data has been downloaded. The TensorFlow estimator of SDK v2 adds `--model_dir`
-by itself unless it is made with `model_dir=False`. Scripts that use `parse_known_args()` are never concerned.
+The framework containers start `train.py --epochs 10 --batch_size 32`, with the names exactly as in the job: argparse
+does not match `--batch_size` with a declared `--batch-size`. It exits with status 2, "unrecognized arguments", after
+the instance has started and the data has been downloaded. The TensorFlow estimator of SDK v2 adds `--model_dir`
+unless it is created with `model_dir=False`. Scripts that use `parse_known_args()` are not affected.
 
 Bad:
 
@@ -61,7 +61,7 @@ Good:
     parser.add_argument("--batch_size", type=int, default=8)
     args = parser.parse_args()
 
-Quiet: unknown arguments are left alone
+Quiet: unknown arguments are ignored
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -73,7 +73,7 @@ Quiet: unknown arguments are left alone
     parser = argparse.ArgumentParser()
     args, rest = parser.parse_known_args()
 
-Quiet: the parser's arguments come from elsewhere
+Quiet: the parser's arguments are defined elsewhere
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -129,9 +129,9 @@ def check(job: JobDefinition, _: Project) -> Hits:
         span,
         f"{job.title} passes {', '.join(missing)}{by_itself}, which {job.script_title} does not declare: it exits with "
         f"status 2, unrecognized arguments{f' ({meant})' if meant else ''}.",
-        remedy=f"Declare {missing[0]} with add_argument under exactly this name, or read the rest away: "
+        remedy=f"Declare {missing[0]} with add_argument under exactly this name, or ignore unknown arguments: "
         "args, _ = parser.parse_known_args().",
-        fix=Fix("Let unknown arguments pass", edits, safe=True) if edits else None,
+        fix=Fix("Ignore unknown arguments", edits, safe=True) if edits else None,
     )
 
 

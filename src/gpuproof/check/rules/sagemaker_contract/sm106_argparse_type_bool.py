@@ -1,7 +1,7 @@
-"""`type=bool` does not read a truth value: argparse calls `bool("False")`, and any text but the empty one is true.
+"""`type=bool` does not parse a boolean: argparse calls `bool("False")`, and any non-empty text is true.
 
-`--shuffle False` switches shuffling on, and so does the hyperparameter `"shuffle": False` of a SageMaker job, which
-reaches the script as the text `False`. Nothing fails; the run is only another one than was asked for.
+`--shuffle False` turns shuffling on, and so does the hyperparameter `"shuffle": False` of a SageMaker job, which is
+passed to the script as the text `False`. Nothing fails; the run just does not do what was requested.
 
 Bad:
 
@@ -24,7 +24,7 @@ Good:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shuffle", type=lambda text: text.lower() == "true", default=True)
 
-Quiet: a function of the script's own that is called bool-like
+Quiet: a custom function with a similar name
 
     import argparse
 
@@ -34,7 +34,7 @@ Quiet: a function of the script's own that is called bool-like
     parser = argparse.ArgumentParser()
     parser.add_argument("--shuffle", type=to_bool, default=True)
 
-Quiet: another library's parser, to which JSON brings real truth values
+Quiet: another library's parser, which gets booleans from JSON
 
     from flask_restful import reqparse
 
@@ -69,11 +69,11 @@ def check(module: Module, _: Project) -> Hits:
         if call.receiver is None or "bool" in module.names.imports:
             continue
         flag = call.argument(position=0).text or "this argument"
-        fix = Fix("Read the text as a truth value", (replace_node(module, kind, _PARSER),), safe=True)
+        fix = Fix("Parse the text as a boolean", (replace_node(module, kind, _PARSER),), safe=True)
         yield rule.hit(
             module.span(kind) if kind.lineno == call.node.lineno else call.span,
-            f"`type=bool` makes `{flag} False` true: bool() of any text but the empty one is True.",
-            remedy='Say type=lambda text: text.lower() == "true", or action=argparse.BooleanOptionalAction '
-            "where no SageMaker hyperparameter sets it.",
+            f"`type=bool` makes `{flag} False` true: bool() of any non-empty text is True.",
+            remedy='Use type=lambda text: text.lower() == "true", or action=argparse.BooleanOptionalAction '
+            "if no SageMaker hyperparameter sets it.",
             fix=fix,
         )

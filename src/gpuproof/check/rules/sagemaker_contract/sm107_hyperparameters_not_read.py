@@ -1,8 +1,8 @@
-"""The job passes hyperparameters, and the script reads neither its arguments nor the variables that hold them.
+"""The job passes hyperparameters, but the script reads neither its arguments nor the variables that contain them.
 
-Whatever is set in the job, a learning rate or a number of epochs, the script trains with what is written in it, and a
-tuning job that searches over them buys the same run again and again. The finding needs the linked script and all of
-the project's modules that it imports, and is silent where a library that it does not know might read them.
+The learning rate or number of epochs in the job has no effect: the script uses the values written in it, and a tuning
+job that searches over them repeats the same run. The rule requires the linked script and all modules of the project
+that it imports, and reports nothing if an unknown library might read them.
 
 Bad:
 
@@ -34,7 +34,7 @@ Good:
     parser.add_argument("--epochs", type=int, default=5)
     args, _ = parser.parse_known_args()
 
-Quiet: they are read from the toolkit's variable
+Quiet: the script reads the toolkit's variable
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -46,7 +46,7 @@ Quiet: they are read from the toolkit's variable
 
     settings = json.loads(os.environ["SM_HPS"])
 
-Quiet: a module that is not here may read them
+Quiet: an unknown module may read them
 
     # file: launch.py
     from sagemaker.tensorflow import TensorFlow
@@ -78,7 +78,7 @@ _READERS = re.compile(
     """,
     re.VERBOSE,
 )
-"""Words of which one in a script means that it may read what the job passes."""
+"""If any of these occurs in a script, it may read the hyperparameters."""
 
 
 @rule.job
@@ -92,7 +92,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     listed = ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
     yield rule.hit(
         job.where(job.hyperparameters),
-        f"The job passes {listed}, but `{job.script_title}` never reads its arguments: they change nothing.",
+        f"The job passes {listed}, but `{job.script_title}` never reads its arguments: they have no effect.",
         remedy=f'Declare them in the script: parser.add_argument("--{names[0]}", ...) and '
         "args, _ = parser.parse_known_args().",
     )

@@ -1,8 +1,9 @@
-"""The training script reads its data from a folder that exists on the author's machine, and not in the container.
+"""The training script reads data from a folder that exists on the author's machine but not in the container.
 
-A job gets its script, what lies beside it in `source_dir`, and the input channels below `/opt/ml/input/data`. A path
-such as `data/X.npy` or `/home/me/data.csv` is a FileNotFoundError there, after the instance has started. The rule
-speaks about entry points of linked training jobs that read no channel at all, and knows the files in `source_dir`.
+A job gets its script, the other files in `source_dir`, and the input channels below `/opt/ml/input/data`. A path such
+as `data/X.npy` or `/home/me/data.csv` causes a FileNotFoundError there, after the instance has started. The rule
+checks entry points of linked training jobs that read no channel at all, and takes the files in `source_dir` into
+account.
 
 Bad:
 
@@ -27,7 +28,7 @@ Good:
 
     X = np.load(os.path.join(os.environ["SM_CHANNEL_TRAIN"], "X.npy"))
 
-Quiet: the file is shipped beside the script
+Quiet: the file is next to the script
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -40,7 +41,7 @@ Quiet: the file is shipped beside the script
 
     labels = pd.read_csv("data/labels.csv")
 
-Quiet: the script fetches it first
+Quiet: the script downloads it first
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -90,7 +91,7 @@ _ELSEWHERE = re.compile(
     r"SM_CHANNEL|SM_INPUT|/opt/ml/input|urlretrieve|download|\bwget\b|\bcurl\b|extractall|unpack|\bboto3\b|s3fs|gsutil|awswrangler|copytree|subprocess"
     r"|os\.system|requests\.get|\.save\(|savez|to_csv|to_parquet|to_pickle|shutil"
 )
-"""Words of which one in a script means that it reads channels, or may have put the data there itself."""
+"""If any of these occurs in a script, it reads channels or may have created the data itself."""
 
 
 @rule.module
@@ -114,8 +115,8 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             path.span or call.span,
-            f"`{name}` is not in the container of {jobs[0].title}: only the script's folder and the channels are.",
-            remedy=f'Send it as a channel, fit({{"train": "s3://..."}}), and read os.path.join('
+            f"`{name}` does not exist in the container of {jobs[0].title}, which only has the script's folder and the channels.",
+            remedy=f'Pass it as a channel, fit({{"train": "s3://..."}}), and read os.path.join('
             f'os.environ["SM_CHANNEL_TRAIN"], "{name.rstrip("/").rpartition("/")[2]}").',
             severity=rule.severity if path.certainty == "known" else lowered(rule.severity),
         )

@@ -1,8 +1,8 @@
-"""The script asks the environment for a channel that the job does not send: a KeyError before the first line of work.
+"""The script reads an environment variable of a channel that the job does not have: a KeyError at the start.
 
-The toolkit sets `SM_CHANNEL_<NAME>` for each key of `fit({...})`, in capitals, and for no other. An address alone,
-`fit("s3://bucket/data")`, is the channel `training`. The instance has started, and the data of the other channels has
-been downloaded, when `os.environ["SM_CHANNEL_TRAIN"]` fails.
+The toolkit sets `SM_CHANNEL_<NAME>` for each key of `fit({...})`, in capitals, and no others. A single address,
+`fit("s3://bucket/data")`, becomes the channel `training`. When `os.environ["SM_CHANNEL_TRAIN"]` fails, the instance
+has already started, and the data of the other channels has been downloaded.
 
 Bad:
 
@@ -30,7 +30,7 @@ Good:
 
     data = os.environ["SM_CHANNEL_TRAINING"]
 
-Quiet: asked for with a default, or after a look whether it is there
+Quiet: read with a default, or after a check that it exists
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -44,7 +44,7 @@ Quiet: asked for with a default, or after a look whether it is there
     if "SM_CHANNEL_VALIDATION" in os.environ:
         held_out = os.environ["SM_CHANNEL_VALIDATION"]
 
-Quiet: nobody can tell what fit sends
+Quiet: the channels are unknown
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -87,26 +87,26 @@ def check(module: Module, project: Project) -> Hits:
         if variable is None or _is_guarded(module, read):
             continue
         wanted = variable.removeprefix(_PREFIX)
-        # The worst job is the one whose channels are furthest from what is asked for: any that lacks it will do.
-        job = next((one for one in jobs if not _sends(one, wanted)), None)
+        # Any job that lacks the channel is reported.
+        job = next((one for one in jobs if not _has_channel(one, wanted)), None)
         if job is None:
             continue
-        sent = ", ".join(f"`{name}`" for name in job.channels) or "no channel at all"
+        channels = ", ".join(f"`{name}`" for name in job.channels) or "no channel"
         names = [name.upper() for name in job.channels]
         near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
         text = f'"{_PREFIX}{near[0]}"' if near else ""
-        alone = len(jobs) == 1 and near and near[0] not in _asked(module)
+        alone = len(jobs) == 1 and near and near[0] not in _channels_read(module)
         yield rule.hit(
             module.span(read),
-            f"`{variable}` is not set: {job.title} sends {sent}. This is a KeyError when the job starts.",
-            remedy=(f"Read {text}, or send" if near else "Send")
+            f"`{variable}` is not set: {job.title} has {channels}: KeyError when the job starts.",
+            remedy=(f"Read {text}, or pass" if near else "Pass")
             + f' the data as "{wanted.lower()}" in fit().',
             fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if alone else None,
         )
 
 
-def _sends(job: JobDefinition, wanted: str) -> bool:
-    """Whether the job has a channel, by `fit()` or as the SDK adds it: `model_uri=` is the channel `model`."""
+def _has_channel(job: JobDefinition, wanted: str) -> bool:
+    """Whether the job has a channel, from `fit()` or added by the SDK: `model_uri=` is the channel `model`."""
     if wanted in {name.upper() for name in job.channels}:
         return True
     if wanted == "CODE":
@@ -124,13 +124,13 @@ def _variable(module: Module, read: ast.Subscript) -> str | None:
     return text if text is not None and text.startswith(_PREFIX) and len(text) > len(_PREFIX) else None
 
 
-def _asked(module: Module) -> set[str]:
+def _channels_read(module: Module) -> set[str]:
     variables = [_variable(module, one) for one in module.nodes(ast.Subscript)]
     return {one.removeprefix(_PREFIX) for one in variables if one}
 
 
 def _is_guarded(module: Module, read: ast.Subscript) -> bool:
-    """Whether the read may never happen, or its failure is expected."""
+    """Whether the line may never run, or its failure is handled."""
     function = module.function_of(read)
     if function is not None and not calls_named(module, function.name):
         return True
@@ -139,7 +139,7 @@ def _is_guarded(module: Module, read: ast.Subscript) -> bool:
             return True
         if isinstance(ancestor, ast.If) and "__main__" not in module.text(ancestor.test):
             return True
-    # The script sets the variable itself, as one that is tried out locally does.
+    # The script sets the variable itself, for example for local runs.
     return any(
         isinstance(one.ctx, ast.Store) and module.qualified(one.value) == "os.environ"
         for one in module.nodes(ast.Subscript)

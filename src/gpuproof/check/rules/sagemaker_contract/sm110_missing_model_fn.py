@@ -1,8 +1,8 @@
-"""The endpoint's script has no `model_fn`, and the container cannot guess how a model is loaded.
+"""The endpoint's script has no `model_fn`, so the container cannot load the model.
 
-The scikit-learn container always needs one. The PyTorch container's default loads a TorchScript file, `model.pt`, and
-nothing else: for a state dict or a pickled module the endpoint fails when it starts. `estimator.deploy()` serves with
-the training script unless it is given another `entry_point`, so that script needs the function too.
+The scikit-learn container always requires one. The PyTorch container's default only loads a TorchScript file,
+`model.pt`: for a state dict or a pickled module the endpoint fails at startup. `estimator.deploy()` serves with the
+training script unless it gets another `entry_point`, so that script needs the function too.
 
 Bad:
 
@@ -35,7 +35,7 @@ Good:
     def model_fn(model_dir):
         return torch.load(model_dir + "/model.pth", weights_only=False)
 
-Quiet: TorchScript needs none
+Quiet: TorchScript does not need it
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -80,14 +80,14 @@ def check(module: Module, project: Project) -> Hits:
         if job.module is not None and job.module.mentions("jit", "torchscript", "TorchScript"):
             continue
         yield rule.hit(
-            _place(module),
-            f"`{module.title}` has no model_fn, and {job.title} serves with it: "
+            _anchor(module),
+            f"`{module.title}` has no model_fn, but {job.title} serves with it: "
             + (
                 "the scikit-learn container has no default."
                 if job.framework == "sklearn"
-                else "the PyTorch container's default loads TorchScript files alone."
+                else "the PyTorch container's default only loads TorchScript files."
             ),
-            remedy="Add def model_fn(model_dir): that loads the model from model_dir and returns it.",
+            remedy="Add def model_fn(model_dir):, which loads the model from model_dir and returns it.",
         )
         return
 
@@ -97,8 +97,8 @@ def _needs_model_fn(job: JobDefinition) -> bool:
     return job.kind in ("endpoint", "transform") and job.framework in ("pytorch", "sklearn") and not own_image
 
 
-def _place(module: Module) -> Span:
-    """The first of the handler's other functions, else the file's beginning."""
+def _anchor(module: Module) -> Span:
+    """The first of the handler's other functions, or else the start of the file."""
     own = [module.functions[name] for name in PARAMETERS if name in module.functions]
     if not own:
         return module.unit.span(1)

@@ -1,9 +1,9 @@
 """The serving toolkit calls the functions of an inference script by position, with a fixed number of arguments.
 
-`model_fn(model_dir)`, `input_fn(data, content_type)`, `predict_fn(data, model)`, `output_fn(prediction, accept)` and
-`transform_fn(model, data, content_type, accept)`; newer toolkits hand over a context as one more argument to functions
-that take it. Any other number is a TypeError: for `model_fn` the endpoint never comes into service, for the others each
-request fails with status 500.
+They are `model_fn(model_dir)`, `input_fn(data, content_type)`, `predict_fn(data, model)`, `output_fn(prediction,
+accept)` and `transform_fn(model, data, content_type, accept)`; newer toolkits pass a context as one more argument to
+functions that accept it. Any other number is a TypeError: with `model_fn` the endpoint never becomes available, with
+the others each request fails with status 500.
 
 Bad:
 
@@ -64,7 +64,7 @@ Quiet: a context, defaults and `*args`
     def output_fn(prediction, accept="application/json"):
         return prediction
 
-Quiet: TensorFlow's estimators have a model_fn of their own
+Quiet: the model_fn of TensorFlow's estimators
 
     import tensorflow as tf
 
@@ -115,8 +115,8 @@ def check(module: Module, _: Project) -> Hits:
             f"`{name}` takes {pluralize(required, 'argument')}; SageMaker's toolkit calls "
             f"`{call}` with {len(wanted)}: a TypeError "
             + ("when the endpoint starts." if name == "model_fn" else "for each request."),
-            remedy=f"Say def {call}.",
-            fix=_added(module, function, wanted),
+            remedy=f"Write def {call}.",
+            fix=_add_parameters(module, function, wanted),
         )
 
 
@@ -125,8 +125,8 @@ def _head(module: Module, function: FunctionNode) -> Span:
     return Span(span.unit, span.line, span.column, span.line, len(module.unit.lines[span.line - 1]) + 1)
 
 
-def _added(module: Module, function: FunctionNode, wanted: tuple[str, ...]) -> Fix | None:
-    """The missing parameters after the last one, where none has a default and there is one to stand after."""
+def _add_parameters(module: Module, function: FunctionNode, wanted: tuple[str, ...]) -> Fix | None:
+    """Adds the missing parameters after the last one, if none has a default."""
     given = function.args.args
     if not given or function.args.defaults or function.args.kwonlyargs or len(given) >= len(wanted):
         return None
@@ -135,7 +135,7 @@ def _added(module: Module, function: FunctionNode, wanted: tuple[str, ...]) -> F
         return None
     last = module.span(given[-1])
     at = Span(last.unit, last.end_line, last.end_column, last.end_line, last.end_column)
-    return Fix(f"Take {', '.join(names)} too", (Edit(at, "".join(f", {name}" for name in names)),), safe=True)
+    return Fix(f"Add {', '.join(names)}", (Edit(at, "".join(f", {name}" for name in names)),), safe=True)
 
 
 def _uses(function: FunctionNode, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""`model_fn` gives the toolkit the model; on a path that returns nothing, the endpoint serves with `None`.
+"""`model_fn` returns the model to the toolkit; on a path that returns nothing, the endpoint serves with `None`.
 
-The usual way there is an `except` that logs and goes on. The container then reports that it is healthy, the endpoint
-comes into service, and each request fails in `predict_fn` with "'NoneType' object is not callable", far from the cause.
-An exception that is raised instead ends the deployment at once, with the reason in the log.
+The usual cause is an `except` that logs and continues. The container then reports that it is healthy, the endpoint
+becomes available, and each request fails in `predict_fn` with "'NoneType' object is not callable", far from the
+cause. An exception, in contrast, ends the deployment at once, with the reason in the log.
 
 Bad:
 
@@ -43,7 +43,7 @@ Good:
             print("could not load", error)
             raise
 
-Quiet: the model is returned after the exception was dealt with
+Quiet: the model is returned after the exception was handled
 
     import torch
 
@@ -62,7 +62,7 @@ Quiet: the model is kept in a global
         global model
         model = load(model_dir)
 
-Quiet: not written yet
+Quiet: not implemented yet
 
     def model_fn(model_dir):
         pass
@@ -87,7 +87,7 @@ def check(module: Module, _: Project) -> Hits:
     if function is None or not is_handler(module) or is_placeholder(function):
         return
     inner = list(ast.walk(function))
-    yield from _given_up(module, inner)
+    yield from _returned_none(module, inner)
     if any(isinstance(one, (ast.Global, ast.Yield, ast.Match, ast.AsyncWith)) for one in inner):
         return
     ends = _end(function.body)
@@ -100,27 +100,27 @@ def check(module: Module, _: Project) -> Hits:
         "`model_fn` returns nothing when the exception is caught here: the endpoint starts and serves with None."
         if isinstance(place, ast.ExceptHandler)
         else "`model_fn` has a path that returns nothing: the endpoint starts and serves with None.",
-        remedy="Raise after logging, so that the deployment fails with its reason."
+        remedy="Raise after logging, so that the deployment fails with the reason."
         if isinstance(place, ast.ExceptHandler)
-        else "Return the model at its end.",
+        else "Return the model at the end.",
     )
 
 
-def _given_up(module: Module, inner: list[ast.AST]) -> Hits:
-    """`return None` where an exception was caught, in a function that otherwise returns a model."""
+def _returned_none(module: Module, inner: list[ast.AST]) -> Hits:
+    """`return None` in an exception handler of a function that otherwise returns a model."""
     returns = [one for one in inner if isinstance(one, ast.Return)]
     nothing = [one for one in returns if one.value is None or getattr(one.value, "value", 0) is None]
     for one in nothing if len(nothing) < len(returns) else ():
         if module.enclosing(one, ast.ExceptHandler) is not None:
             yield rule.hit(
                 module.span(one),
-                "`model_fn` returns None when loading fails: the endpoint starts, and each request fails.",
-                remedy="Raise after logging, so that the deployment fails with its reason.",
+                "`model_fn` returns None when loading fails: the endpoint starts, but each request fails.",
+                remedy="Raise after logging, so that the deployment fails with the reason.",
             )
 
 
 def _end(block: list[ast.stmt]) -> ast.AST | None:
-    """What is last done where the end of a block can be reached; None where every path returns or raises."""
+    """The last node if the end of a block can be reached; None if every path returns or raises."""
     for statement in block:
         match statement:
             case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():

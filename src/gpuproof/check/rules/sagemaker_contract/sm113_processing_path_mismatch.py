@@ -1,8 +1,9 @@
-"""The processing script uses a folder that the job does not mount there.
+"""The processing script uses a folder that the job does not mount.
 
-A `ProcessingInput` arrives exactly in its `destination`. Its `input_name` is only a name: no folder of that name is
-made. What is written outside the `source` of every output is gone when the job ends. The finding needs a job all of
-whose mounts are known; a folder inside a mount may come with the data and is left alone, unless it is the input's name.
+A `ProcessingInput` is mounted exactly at its `destination`. Its `input_name` is only a name and does not create a
+folder. Files written outside the `source` of every output are lost when the job ends. The rule requires a job with
+known mounts. A folder inside a mount may be part of the data and is not reported, unless it has the name of the
+input.
 
 Bad:
 
@@ -20,7 +21,7 @@ Bad:
     folder = "/opt/ml/processing/input/raw_data"  # <-
     print(os.listdir(folder))
 
-Bad: no such mount
+Bad: not mounted
 
     # file: launch.py
     from sagemaker.processing import ProcessingInput, ScriptProcessor
@@ -50,7 +51,7 @@ Good:
 
     print(os.listdir("/opt/ml/processing/input"))
 
-Quiet: a folder of the data's own, and one that the processor mounts
+Quiet: a folder of the data, and one that the processor mounts
 
     # file: launch.py
     from sagemaker.processing import ProcessingInput, ScriptProcessor
@@ -98,29 +99,29 @@ def check(module: Module, project: Project) -> Hits:
         named = _named_like_input(path, job)
         if path in seen or any(is_under(path, own) for own in OWN_MOUNTS) or _is_default(module, node):
             continue
-        # What the script makes itself is there, if only for itself.
+        # A folder that the script creates itself exists.
         there = any(is_under(path, one) or is_under(one, path) for one in mounted)
         if named is None and (there or any(is_under(path, one) for one in made)):
             continue
         seen.add(path)
         if named is not None:
-            what = f"{job.title} mounts input `{named[0]}` at `{named[1]}` itself; its name adds no folder"
+            what = f"{job.title} mounts input `{named[0]}` directly at `{named[1]}`; its name does not add a folder"
         elif mounted:
-            what = f"{job.title} mounts " + ", ".join(f"`{one}`" for one in dict.fromkeys(mounted)) + " alone"
+            what = f"{job.title} only mounts " + ", ".join(f"`{one}`" for one in dict.fromkeys(mounted))
         else:
             what = f"{job.title} mounts nothing"
         literal = isinstance(node, ast.Constant) and named is not None
         edits = (replace_node(module, node, f'"{named[1]}"'),) if literal and named is not None else ()
         yield rule.hit(
             module.span(node),
-            f"`{path}` is not there: {what}.",
-            remedy=f'Use "{named[1]}".' if named else "Use one of the job's folders, or mount this one.",
+            f"`{path}` does not exist: {what}.",
+            remedy=f'Use "{named[1]}".' if named else "Use one of the job's folders, or mount this folder.",
             fix=Fix(f"Use {named[1]}", edits, safe=True) if named and edits else None,
         )
 
 
 def _named_like_input(path: str, job: JobDefinition) -> tuple[str, str] | None:
-    """The input whose name a path has taken for a folder, and where that input really is."""
+    """The input whose name a path uses as a folder, and the folder where it is mounted."""
     mounted = {str(one.path.text).rstrip("/") for one in (*(job.inputs or ()), *(job.outputs or ()))}
     for one in job.inputs or ():
         name, folder = one.name.text, str(one.path.text).rstrip("/")
@@ -132,7 +133,7 @@ def _named_like_input(path: str, job: JobDefinition) -> tuple[str, str] | None:
 
 
 def _is_default(module: Module, node: ast.expr) -> bool:
-    """Whether it is only a default that the job's arguments, or the environment, may override."""
+    """Whether the path is only a default that arguments or the environment may override."""
     parent = module.parent(node)
     return isinstance(parent, (ast.keyword, ast.arg, ast.arguments, ast.BoolOp)) or (
         isinstance(parent, ast.Call) and module.qualified(parent.func) in ("os.environ.get", "os.getenv")

@@ -1,8 +1,8 @@
-"""The job uploads a folder into which its script writes nothing: it ends as `Completed`, and the result is empty.
+"""The job uploads a folder to which its script writes nothing: it ends as `Completed`, but the output is empty.
 
-Often the line that saves is still a comment, and a `print("Saved")` below it is not. The finding needs the linked
-script and everything of the project that it imports, and is silent where a library that it does not know, or a command
-line of the job, may lead to the folder.
+Often the line that saves is commented out, but a `print("Saved")` below it is not. The rule requires the linked
+script and all modules of the project that it imports, and reports nothing if an unknown library, or a command line of
+the job, may refer to the folder.
 
 Bad:
 
@@ -43,7 +43,7 @@ Good:
 
     np.save("/opt/ml/processing/output/result.npy", np.ones(3))
 
-Quiet: the folder comes by the command line
+Quiet: the folder is a command-line argument
 
     # file: launch.py
     from sagemaker.processing import ProcessingOutput, ScriptProcessor
@@ -108,7 +108,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
             continue
         yield rule.hit(
             output.span or job.span,
-            f"`{job.script_title}` writes nothing to `{folder}`: the job succeeds, and this output is empty.",
+            f"`{job.script_title}` writes nothing to `{folder}`: the job succeeds, but this output is empty.",
             remedy=f'Save the result in the script, such as np.save("{folder}/result.npy", result), or drop the '
             "output.",
         )

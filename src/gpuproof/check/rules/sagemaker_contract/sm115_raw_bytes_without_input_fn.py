@@ -1,8 +1,9 @@
-"""`predict_fn` opens its data as if it were the request's bytes, but without an `input_fn` it never gets them.
+"""`predict_fn` decodes its data as if it were the request body, but without an `input_fn` it does not get the body.
 
-The default `input_fn` of the PyTorch and scikit-learn containers decodes JSON, CSV and NPY into a tensor or an array,
-and refuses any other content type, images among them. Either the request is refused with "unsupported content type",
-or `io.BytesIO` and `Image.open` fail on a tensor. Hugging Face containers decode by themselves and are not concerned.
+The default `input_fn` of the PyTorch and scikit-learn containers decodes JSON, CSV and NPY into a tensor or an array
+and rejects any other content type, including images. Either the request is rejected with "unsupported content type",
+or `io.BytesIO` and `Image.open` fail on a tensor. Hugging Face containers decode requests themselves and are not
+reported.
 
 Bad:
 
@@ -100,9 +101,9 @@ def check(module: Module, project: Project) -> Hits:
             continue
         yield rule.hit(
             call.span,
-            f"`predict_fn` reads `{name}` as the request's bytes, but there is no input_fn: the default one makes a "
-            "tensor or array of JSON, CSV or NPY, and refuses everything else.",
-            remedy="Move the decoding to def input_fn(body, content_type), which gets the bytes.",
+            f"`predict_fn` decodes `{name}` as the request body, but there is no input_fn: the default one converts "
+            "JSON, CSV or NPY to a tensor or array and rejects everything else.",
+            remedy="Move the decoding to def input_fn(body, content_type), which receives the bytes.",
         )
         return
 

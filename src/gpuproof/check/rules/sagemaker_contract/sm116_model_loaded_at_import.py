@@ -1,8 +1,8 @@
-"""The model is loaded when the inference script is imported, and once more in `model_fn`: two copies for each worker.
+"""The model is loaded when the inference script is imported and again in `model_fn`: two copies per worker.
 
-The toolkit imports the script in every worker and then calls `model_fn`. What the script loads at its top level stays
-in memory, or on the GPU, for as long as the worker lives, although only what `model_fn` returns is used. The start-up
-takes twice as long, and a model that fits a GPU once may not fit twice.
+The toolkit imports the script in every worker and then calls `model_fn`. Objects loaded at the top level of the
+script stay in memory, or on the GPU, as long as the worker lives, although only the result of `model_fn` is used.
+Startup takes twice as long, and a model that fits on a GPU once may not fit twice.
 
 Bad:
 
@@ -19,7 +19,7 @@ Bad:
     def predict_fn(data, model):
         return model(data)
 
-Bad: made by hand, twice
+Bad: created twice
 
     import torch
     from network import Network
@@ -55,7 +55,7 @@ Quiet: a global that model_fn fills, and a small tokenizer
         model = torch.jit.load(model_dir + "/model.pt")
         return model
 
-Quiet: model_fn hands over what was loaded
+Quiet: model_fn returns the loaded model
 
     import torch
 
@@ -86,7 +86,7 @@ def check(module: Module, _: Project) -> Hits:
     function = module.functions.get("model_fn")
     if function is None or not is_handler(module) or module.unit.kind == "notebook":
         return
-    again = _made_in(module, function)
+    again = _returned_names(module, function)
     if not again:
         return
     for statement in module.tree.root.body:
@@ -97,19 +97,19 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if target.id not in again and not _loads(module, statement):
             continue
-        # What model_fn (or another function) reads is a shared part, not a second copy.
+        # An object that model_fn (or another function) reads is shared, not a second copy.
         if _is_read_by_functions(module, target.id):
             continue
         yield rule.hit(
             module.span(statement),
-            f"`{target.id}` is loaded when this file is imported, and again in `model_fn`: each worker holds two copies.",
-            remedy="Load it in model_fn alone, and let predict_fn take it as its argument.",
+            f"`{target.id}` is loaded when this file is imported, and again in `model_fn`: each worker has two copies.",
+            remedy="Load it only in model_fn; predict_fn receives it as an argument.",
         )
         return
 
 
 def _is_model(module: Module, statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
-    """Whether a top-level assignment makes a model: it loads one, or what it makes is moved to a device afterwards."""
+    """Whether a top-level assignment creates a model: it loads one, or its value is moved to a device later."""
     if _loads(module, statement):
         return True
     if isinstance(statement.value, ast.Constant) and statement.value.value is not Ellipsis:
@@ -126,8 +126,8 @@ def _loads(module: Module, statement: ast.stmt) -> bool:
     return any(loads_model(call) for call in calls_within(all_calls(module), statement))
 
 
-def _made_in(module: Module, function: FunctionNode) -> set[str]:
-    """Names that `model_fn` binds itself and returns; a `global` statement means one shared name."""
+def _returned_names(module: Module, function: FunctionNode) -> set[str]:
+    """Local names that `model_fn` returns; empty if it uses a `global` statement."""
     if any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return set()
     bound = set(module.names.bindings(function))

@@ -1,8 +1,8 @@
-"""`model_fn` gets the folder with the unpacked `model.tar.gz`, and does not look into it.
+"""`model_fn` gets the folder with the unpacked `model.tar.gz` but does not use it.
 
-The endpoint then serves other weights than those that were trained: the ones that a library downloads at start-up,
-which also needs a way to the internet, or a file that is not there. The rule is silent where the script finds the
-folder by another name, and where it takes a model from the Hugging Face hub and no linked job gives `model_data`.
+The endpoint then serves other weights than the trained ones: those that a library downloads at startup, which also
+requires internet access, or a file that does not exist. The rule reports nothing if the script uses another name for
+the folder, or if it loads a model from the Hugging Face Hub and no linked job has `model_data`.
 
 Bad:
 
@@ -30,7 +30,7 @@ Good:
     def predict_fn(data, model):
         return model(data)
 
-Quiet: a model of the hub, on purpose
+Quiet: a model from the Hub, on purpose
 
     from transformers import AutoModel
 
@@ -40,7 +40,7 @@ Quiet: a model of the hub, on purpose
     def predict_fn(data, model):
         return model(data)
 
-Quiet: the folder by its own name
+Quiet: the folder by another name
 
     import torch
 
@@ -50,7 +50,7 @@ Quiet: the folder by its own name
     def predict_fn(data, model):
         return model(data)
 
-Quiet: a helper knows where the model lies
+Quiet: a helper loads the model
 
     from serving import load_everything
 
@@ -103,11 +103,11 @@ def check(module: Module, project: Project) -> Hits:
     line = module.span(function)
     yield rule.hit(
         Span(line.unit, line.line, line.column, line.line, len(module.unit.lines[line.line - 1]) + 1),
-        f"`model_fn` never uses `{name}`: what lies in model.tar.gz is ignored, and `{_shown(loads[0])}` serves.",
-        remedy=f'Load from the folder: os.path.join({name}, "model.pth").',
+        f"`model_fn` never uses `{name}`: model.tar.gz is ignored, and the endpoint serves `{_shorten(loads[0])}`.",
+        remedy=f'Load from that folder: os.path.join({name}, "model.pth").',
     )
 
 
-def _shown(call: Call) -> str:
+def _shorten(call: Call) -> str:
     text = " ".join(call.module.text(call.node).split())
     return text if len(text) <= 50 else f"{text[:47]}..."

@@ -1,8 +1,8 @@
-"""A framework container runs what `sagemaker_program` names; a request without it starts the container for nothing.
+"""A framework container runs the script in `sagemaker_program`; a request without it trains nothing.
 
 The SDK adds two hyperparameters to every job: `sagemaker_program`, the script, and `sagemaker_submit_directory`, the
-`sourcedir.tar.gz` on S3 that holds it. In a request of one's own both have to be written. Without a program the
-training toolkit ends with an error as soon as the instance is there (sagemaker-training-toolkit, `environment.py`).
+`sourcedir.tar.gz` on S3 that contains it. A direct request has to contain both. Without a program the training
+toolkit fails as soon as the instance is ready (sagemaker-training-toolkit, `environment.py`).
 
 Bad:
 
@@ -36,7 +36,7 @@ Good:
         },
     )
 
-Quiet: an image of one's own knows what to run
+Quiet: a custom image
 
     import boto3
 
@@ -49,7 +49,7 @@ Quiet: an image of one's own knows what to run
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
     )
 
-Quiet: the request says itself what to run
+Quiet: the request contains the command
 
     import boto3
 
@@ -91,14 +91,14 @@ def check(job: JobDefinition, project: Project) -> Hits:
     missing = [
         name for name, variable in needed if given.at(name).is_absent and environment.at(variable).is_absent
     ]
-    # A channel may bring the code itself; then only the program's name is needed.
+    # A channel may contain the code; then only the name of the program is required.
     if not missing or (
         missing == ["sagemaker_submit_directory"] and (job.channels or not job.channels_known)
     ):
         return
     yield rule.hit(
         job.span,
-        f"`{image.repository}` runs the script that the hyperparameters name; this request has no "
+        f"`{image.repository}` runs the script named in the hyperparameters; this request has no "
         f"{' and no '.join(f'`{name}`' for name in missing)}: nothing is trained.",
         remedy='Add HyperParameters "sagemaker_program": "train.py" and "sagemaker_submit_directory": '
         '"s3://bucket/sourcedir.tar.gz", or an AlgorithmSpecification with ContainerEntrypoint.',

@@ -1,7 +1,7 @@
-"""`predict_fn` runs for every request; a model that it loads is read, and moved to the GPU, for every request.
+"""`predict_fn` runs for every request: a model that it loads is read, and moved to the GPU, for every request.
 
-Each answer then takes as long as a start-up, and workers that load at the same time each need the memory. `model_fn`
-runs once for each worker, and what it returns is handed to `predict_fn` as its second argument.
+Each response then takes as long as a startup, and workers that load at the same time all need the memory. `model_fn`
+runs once per worker, and its return value is passed to `predict_fn` as the second argument.
 
 Bad:
 
@@ -24,7 +24,7 @@ Good:
     def predict_fn(data, model):
         return model(data)
 
-Quiet: once, and then kept
+Quiet: loaded once and kept
 
     import torch
 
@@ -51,7 +51,7 @@ Quiet: a small tokenizer
         tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
         return model(**tokenizer(data))
 
-Quiet: a tensor that the request brought
+Quiet: a tensor in the request
 
     import io
     import pickle
@@ -88,23 +88,23 @@ def check(module: Module, _: Project) -> Hits:
         if function is None:
             continue
         data = parameters(function)[1:2] if name == "transform_fn" else []
-        brought = data[0].arg if data else first_parameter(function)
+        body = data[0].arg if data else first_parameter(function)
         for call in calls_within(all_calls(module), function):
             if not loads_model(call) or module.enclosing(call.node, ast.If, ast.Try, ast.ExceptHandler):
                 continue
-            if brought is not None and _reads(call, brought):
+            if body is not None and _reads(call, body):
                 continue
             yield rule.hit(
                 call.span,
-                f"`{name}` loads the model on every request: each answer waits for it.",
-                remedy="Load it in model_fn and return it; the toolkit hands it to "
+                f"`{name}` loads the model for every request, which delays each response.",
+                remedy="Load it in model_fn and return it; the toolkit passes it to "
                 f"{'predict_fn as its second' if name == 'predict_fn' else 'transform_fn as its first'} argument.",
             )
             break
 
 
 def _reads(call: Call, name: str) -> bool:
-    """Whether what is loaded comes from the request."""
+    """Whether the loaded data comes from the request."""
     arguments = [*call.node.args, *(one.value for one in call.node.keywords)]
     return any(
         (isinstance(node, ast.Name) and node.id == name)

@@ -1,8 +1,8 @@
-"""The weights are saved from the wrapper, and loaded into the bare model: every key begins with `module.` too much.
+"""The weights are saved from the wrapper but loaded into the bare model: every key has the extra prefix `module.`.
 
-DataParallel and DistributedDataParallel hold the model in `.module`, and so do the names in their `state_dict()`.
-`load_state_dict` of the bare model then raises "Missing key(s) in state_dict", usually when the endpoint starts, long
-after the training was paid for. Saving `model.module.state_dict()` gives a file that any model can load.
+DataParallel and DistributedDataParallel keep the model in `.module`, which is also in the keys of their
+`state_dict()`. `load_state_dict` of the bare model then raises "Missing key(s) in state_dict", usually when the
+endpoint starts, long after the training was paid for. `model.module.state_dict()` can be loaded into any model.
 
 Bad:
 
@@ -46,7 +46,7 @@ Good:
         model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
         return model
 
-Quiet: the same wrapper when it is loaded
+Quiet: the same wrapper when loading
 
     import os
     import torch
@@ -60,7 +60,7 @@ Quiet: the same wrapper when it is loaded
         model.load_state_dict(torch.load(os.path.join(model_dir, "model.pth")))
         return model
 
-Quiet: nobody sees how it is loaded
+Quiet: the loading code is unknown
 
     import torch
 
@@ -86,7 +86,7 @@ _WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel",
 )
 _STRIPS = ("module.", "consume_prefix", "strict=False", "removeprefix")
-"""Words of which one near the loading means that it takes the prefix away, or may."""
+"""If any of these occurs in the loading function, it may remove the prefix."""
 
 
 @rule.module
@@ -107,7 +107,7 @@ def check(module: Module, _: Project) -> Hits:
         edit = replace_node(module, state.receiver, f"{name}.module")
         yield rule.hit(
             save.span,
-            f"`{name}` is wrapped, so its state dict's keys begin with `module.`; `model_fn` loads them into the bare "
+            f"`{name}` is wrapped, so the keys of its state dict start with `module.`; `model_fn` loads them into the bare "
             "model: Missing key(s) in state_dict.",
             remedy=f"Save {name}.module.state_dict().",
             fix=Fix(f"Save {name}.module.state_dict()", (edit,), safe=False),
@@ -115,7 +115,7 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _is_wrapped(module: Module, node: ast.expr) -> bool:
-    """Whether every value that the name can have here is a wrapper."""
+    """Whether every possible value of the name is a wrapper."""
     if not isinstance(node, ast.Name):
         return False
     bindings = module.reaching(node)

@@ -1,11 +1,11 @@
-"""The script that the job names is not in the folder that it names.
+"""The job's script does not exist in the job's folder.
 
-The SDK looks before it starts anything and raises `ValueError: No file named "train.py" was found in directory`; in a
-pipeline that is when the step is built. A path is read from the working folder, which nobody knows here: the rule
-speaks only where `source_dir` is there and lacks the file, or where the very file lies in one other folder beside the
-launcher.
+The SDK checks before it starts anything and raises `ValueError: No file named "train.py" was found in directory`; in
+a pipeline this happens when the step is built. Paths are relative to the working directory, which is unknown here.
+The rule therefore only reports scripts if `source_dir` exists and does not contain the file, or if exactly one other
+folder next to the launcher contains it.
 
-Bad: the folder is there, the file is not
+Bad: the folder exists, the file does not
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -19,7 +19,7 @@ Bad: the folder is there, the file is not
     # file: code/trainer.py
     print("training")
 
-Bad: the file is elsewhere
+Bad: the file is in another folder
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -37,7 +37,7 @@ Good:
     # file: src/train.py
     print("training")
 
-Quiet: the folder comes from a repository, or lies on S3
+Quiet: the folder is in a repository or on S3
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -94,31 +94,31 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name, text = PurePosixPath(entry.text), job.span.unit.raw or job.span.unit.source
     written = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
-    if name.is_absolute() or _FETCHES.search(text) or len(written) > _times_named(project, job, entry.text):
+    if name.is_absolute() or _FETCHES.search(text) or len(written) > _job_mentions(project, job, entry.text):
         return
     here = job.span.unit.absolute.parent
     source = job.source_dir.text if job.source_dir.is_known else None
     folder = here / source if source else None
     if any((above / (source or "") / name).exists() for above in list(here.parents)[:4]):
-        return  # seen from a folder above, where the launcher may well be started
-    elsewhere = _folders_with(here, name)
+        return  # relative to a parent folder, in which the launcher may be started
+    others = _folders_with(here, name)
     if folder is not None and folder != here and any(folder.glob("*.py")):
         where = f"`{source}`"
-    elif len(elsewhere) == 1:
+    elif len(others) == 1:
         where = f"`{source}`" if source else f"the folder of `{job.span.unit.absolute.name}`"
     else:
         return
     yield rule.hit(
         job.where(entry),
-        f"There is no `{entry.text}` in {where}: the SDK raises ValueError before anything starts.",
-        remedy=f'It lies in {elsewhere[0]}/: say source_dir="{elsewhere[0]}".'
-        if len(elsewhere) == 1
-        else "Correct entry_point, or put the script there.",
+        f"`{entry.text}` does not exist in {where}: the SDK raises ValueError before anything starts.",
+        remedy=f'It is in {others[0]}/: set source_dir="{others[0]}".'
+        if len(others) == 1
+        else "Correct entry_point, or move the script there.",
     )
 
 
-def _times_named(project: Project, job: JobDefinition, entry: str) -> int:
-    """How often jobs of the same file name the script; any other mention may be the code that writes it."""
+def _job_mentions(project: Project, job: JobDefinition, entry: str) -> int:
+    """How often jobs in the same file name the script; any other mention may be code that writes it."""
     return (
         sum(
             1
@@ -132,7 +132,7 @@ def _times_named(project: Project, job: JobDefinition, entry: str) -> int:
 
 
 def _folders_with(here: Path, name: PurePosixPath) -> list[str]:
-    """Folders beside the launcher that hold the script."""
+    """Folders next to the launcher that contain the script."""
     return sorted(
         one.name
         for one in here.iterdir()

@@ -1,7 +1,7 @@
-"""A truth value among the hyperparameters reaches the script as `--name True`, which a `store_true` flag does not take.
+"""A boolean hyperparameter is passed to the script as `--name True`, but a `store_true` flag takes no value.
 
-Such a flag stands alone on a command line. `parse_args()` ends the job with status 2, "unrecognized arguments: True".
-`parse_known_args()` swallows the word: the flag is then set even where the job says `False`.
+`parse_args()` ends the job with status 2, "unrecognized arguments: True". `parse_known_args()` ignores the value: the
+flag is then set even if the job passes `False`.
 
 Bad:
 
@@ -19,7 +19,7 @@ Bad:
     parser.add_argument("--amp", action="store_true")
     args = parser.parse_args()
 
-Bad: set although the job says no
+Bad: set although the job passes False
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -48,7 +48,7 @@ Good:
     parser.add_argument("--amp", type=lambda text: text.lower() == "true", default=False)
     args = parser.parse_args()
 
-Quiet: the word is swallowed, and the flag is meant to be set
+Quiet: the value is ignored, and the flag should be set
 
     # file: launch.py
     from sagemaker.pytorch import PyTorch
@@ -61,7 +61,7 @@ Quiet: the word is swallowed, and the flag is meant to be set
     parser.add_argument("--amp", action="store_true")
     args, _ = parser.parse_known_args()
 
-Quiet: the Hugging Face parser takes a value after its flags
+Quiet: flags of the Hugging Face parser take a value
 
     # file: launch.py
     from sagemaker.huggingface import HuggingFace
@@ -111,20 +111,20 @@ def check(job: JobDefinition, _: Project) -> Hits:
         if line.strict:
             message = f'ends the script with "unrecognized arguments: {word}"'
         elif unset:
-            message = "sets the flag all the same"
+            message = "sets the flag anyway"
         else:
             continue
         yield rule.hit(
             job.where(value),
-            f"`{name}` reaches `{job.script_title}` as `{flag_of(name)} {word}`; there it is a {argument.action} flag, "
+            f"`{name}` is passed to `{job.script_title}` as `{flag_of(name)} {word}`; there it is a {argument.action} flag, "
             f"which {message}.",
             remedy=f'In the script: parser.add_argument("{flag_of(name)}", type=lambda text: text.lower() == "true").'
-            + (" Or drop it from the hyperparameters." if unset else ""),
+            + (" Or remove it from the hyperparameters." if unset else ""),
         )
 
 
 def _word(value: Value) -> str | None:
-    """What stands on the command line after the flag; None where nobody knows."""
+    """The value after the flag on the command line; None if it is unknown."""
     if not value.is_known or not isinstance(value.value, (bool, int, str)):
         return None
     word = str(value.value)

@@ -1,8 +1,8 @@
-"""The job downloads an input that its script never looks at: the time of the download is paid for on every run.
+"""The job downloads an input that its script never reads: the download time is billed on every run.
 
-In File mode the whole prefix is copied to the instance before the script starts. An input that nothing reads is either
-left over, or the script reads something else than was meant. The finding needs the linked script with everything of
-the project that it imports, and a job whose command line cannot carry the folder's path.
+In File mode the whole prefix is copied to the instance before the script starts. An input that is never read is
+either left over, or the script reads something else by mistake. The rule requires the linked script with all modules
+of the project that it imports, and a job whose command line cannot contain the path of the folder.
 
 Bad:
 
@@ -41,7 +41,7 @@ Good:
 
     print(pd.read_csv("/opt/ml/processing/rows/all.csv").describe())
 
-Quiet: the script goes through whatever is mounted
+Quiet: the script reads everything that is mounted
 
     # file: launch.py
     from sagemaker.processing import ProcessingInput, ScriptProcessor
@@ -59,7 +59,7 @@ Quiet: the script goes through whatever is mounted
     for folder in os.listdir("/opt/ml/processing"):
         print(folder)
 
-Quiet: a module that the script brings along
+Quiet: a module that comes with the script
 
     # file: launch.py
     from sagemaker.processing import ProcessingInput, ScriptProcessor
@@ -116,13 +116,13 @@ def check(job: JobDefinition, _: Project) -> Hits:
         address = mount.address.text or mount.address.prefix or "its data"
         yield rule.hit(
             mount.span or job.span,
-            f"`{job.script_title}` never reads `{folder}`: `{address}` is downloaded for nothing.",
-            remedy="Read it in the script, or drop this input.",
+            f"`{job.script_title}` never reads `{folder}`: `{address}` is downloaded needlessly.",
+            remedy="Read it in the script, or remove this input.",
         )
 
 
 def _names_parent(text: str, folder: str) -> bool:
-    """Whether a text names a folder above this one, through which it may get there."""
+    """Whether a text names a parent of this folder."""
     parents = folder.rstrip("/").split("/")
     above = ["/".join(parents[:end]) for end in range(2, len(parents))]
     return any(re.search(rf"""["']{re.escape(one)}/?["'{{]""", text) for one in above)

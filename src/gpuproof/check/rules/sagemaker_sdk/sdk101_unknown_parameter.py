@@ -1,8 +1,8 @@
-"""The SDK does not know this keyword: models and processors raise a TypeError, estimators ignore it without a word.
+"""The SDK does not have this parameter: models and processors raise a TypeError, estimators ignore it silently.
 
-Estimators of sagemaker v2 take `**kwargs` and hand them up to a base class that drops what it does not know: `env=`
-never reaches the container, `job_name=` names nothing. Models, processors and transformers refuse instead, when the
-training is already paid for. What each class accepts comes from the real package, base classes included.
+Estimators of sagemaker v2 accept `**kwargs` and pass them to a base class that ignores unknown ones: `env=` never
+reaches the container, and `job_name=` has no effect. Models, processors and transformers raise an error, after the
+training has been paid for. The parameters of each class, base classes included, were read from the SDK package.
 
 Bad:
 
@@ -26,7 +26,7 @@ Fixed:
 
     TensorFlow(entry_point="train.py", role="role", environment={"A": "1"})
 
-Bad: a method of what the SDK made
+Bad: a method of an SDK object
 
     from sagemaker.pytorch import PyTorchModel
     from sagemaker.predictor import Predictor
@@ -44,7 +44,7 @@ Good:
     )
     model.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: an estimator's deploy hands what it does not know to the model, which knows predictor_cls
+Quiet: an estimator's deploy passes unknown arguments to the model, which has predictor_cls
 
     from sagemaker.pytorch import PyTorch
     from sagemaker.predictor import Predictor
@@ -52,7 +52,7 @@ Quiet: an estimator's deploy hands what it does not know to the model, which kno
     estimator = PyTorch(entry_point="train.py", role="role", instance_count=1, instance_type="ml.g5.xlarge")
     estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", predictor_cls=Predictor)
 
-Quiet: a class of one's own may take what it likes, and so may set_hyperparameters
+Quiet: custom classes, and set_hyperparameters, accept any parameter
 
     from sagemaker.estimator import Estimator
     from sagemaker.pytorch import PyTorch
@@ -87,7 +87,7 @@ _MEANT = {
     "metrics_definitions": "metric_definitions",
     "metric_definition": "metric_definitions",
 }
-"""Words that people write, and the SDK's own for the same."""
+"""Common wrong names and the SDK's names for the same parameter."""
 
 
 @rule.module
@@ -112,11 +112,11 @@ def _unknown(call: Call, path: str, signature: Signature) -> Hits:
             continue
         old = v1_parameter(path, name)
         if old is not None and (old.new or old.state != "gone"):
-            # SDK102 knows what became of it.
+            # Reported by SDK102.
             continue
         meant = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, signature.names, 1, 0.8)), "")
         fails = signature.unknown == "error"
-        outcome = "the call raises TypeError" if fails else "the SDK ignores it without a word"
+        outcome = "the call raises TypeError" if fails else "the SDK ignores it silently"
         yield rule.hit(
             keyword_span(call, keyword),
             f"`{call.method}` has no parameter `{name}`: {outcome}.",
@@ -133,12 +133,12 @@ def _remedy(name: str, meant: str, signature: Signature) -> str:
     if name in ("instance_type", "instance_count", "initial_instance_count") and signature.name.endswith(
         "Model"
     ):
-        return f"Drop it here and pass it to deploy({'initial_' * (name == 'instance_count')}{name}=...)."
+        return f"Remove it here and pass it to deploy({'initial_' * (name == 'instance_count')}{name}=...)."
     if name == "predictor_cls":
         return "Pass predictor_cls= to the model's constructor."
     if name == "py_version":
-        return "Drop it: the version of TensorFlow Serving alone chooses the image."
-    return "Drop it, or look for the word that this version of the SDK has for it."
+        return "Remove it: only the version of TensorFlow Serving determines the image."
+    return "Remove it, or find the name of the parameter in this version of the SDK."
 
 
 def _fix(call: Call, name: str, meant: str, signature: Signature) -> Fix | None:
@@ -146,4 +146,4 @@ def _fix(call: Call, name: str, meant: str, signature: Signature) -> Fix | None:
         edit = rename_keyword(call, name, meant)
         return Fix(f"Write {meant}=", (edit,), safe=name in _MEANT) if edit else None
     edit = drop_keyword(call, name) if signature.unknown == "error" else None
-    return Fix(f"Drop {name}=", (edit,)) if edit else None
+    return Fix(f"Remove {name}=", (edit,)) if edit else None

@@ -1,7 +1,8 @@
-"""Version 2 of the SDK renamed this parameter of version 1, or dropped it.
+"""Version 2 of the SDK renamed or removed this parameter of version 1.
 
-`train_instance_type`, `image_name`, `distributions` and some forty others: where v2 still understands the old word it
-warns; elsewhere the call fails, or the word is ignored and the estimator runs without it. Version 3 knows none of them.
+It concerns `train_instance_type`, `image_name`, `distributions` and about forty others: v2 accepts some old names
+with a warning; for others the call fails, or the parameter is ignored and the estimator runs without it. Version 3
+accepts none of them.
 
 Bad:
 
@@ -23,7 +24,7 @@ Fixed:
         instance_count=1,
     )
 
-Bad: a model refuses the old word
+Bad: a model rejects the old name
 
     from sagemaker.pytorch import PyTorchModel
 
@@ -44,7 +45,7 @@ Quiet: the project pins version 1
     # file: requirements.txt
     sagemaker==1.72.1
 
-Quiet: another library's word
+Quiet: a parameter of another library
 
     from mylib import Trainer
 
@@ -77,24 +78,24 @@ def check(module: Module, project: Project) -> Hits:
             name = keyword.arg or ""
             change = v1_parameter(path or "", name)
             if change is None or (change.state == "gone" and not change.new):
-                # A word that is gone for good is like any other that is unknown: SDK101.
+                # Parameters removed without a successor are unknown parameters: SDK101.
                 continue
             fails = major == 3 or change.state == "gone"
             yield rule.hit(
                 keyword_span(call, keyword),
                 _message(call, name, change),
-                remedy=f"Write {change.new}=." if change.new else f"Drop {name}=.",
+                remedy=f"Write {change.new}=." if change.new else f"Remove {name}=.",
                 severity=Severity.ERROR if fails else rule.severity,
                 fix=_fix(call, name, change),
             )
 
 
 def _message(call: Call, name: str, change: Change) -> str:
-    became = f"was renamed `{change.new}`" if change.new else "was removed"
+    became = f"was renamed to `{change.new}`" if change.new else "was removed"
     outcome = {
         "gone": "the call raises TypeError",
-        "deprecated": "v2 still understands it and warns, v3 does not",
-        "no-op": "the SDK ignores the old word" if change.new else "it does nothing any more",
+        "deprecated": "v2 still accepts it with a warning, v3 does not",
+        "no-op": "the SDK ignores the old name" if change.new else "it has no effect",
     }[change.state]
     return f"`{name}` of `{call.method}` {became} in sagemaker v2: {outcome}."
 
@@ -104,4 +105,4 @@ def _fix(call: Call, name: str, change: Change) -> Fix | None:
         edit = rename_keyword(call, name, change.new)
         return Fix(f"Write {change.new}=", (edit,), safe=True) if edit else None
     edit = drop_keyword(call, name)
-    return Fix(f"Drop {name}=", (edit,), safe=change.state == "no-op") if edit else None
+    return Fix(f"Remove {name}=", (edit,), safe=change.state == "no-op") if edit else None

@@ -1,8 +1,8 @@
-"""This name or method of version 1 of the SDK does not exist in version 2, or does nothing there.
+"""This name or method of SDK version 1 does not exist in version 2, or has no effect there.
 
-`from sagemaker.predictor import csv_serializer` is an ImportError since v2. Worse are the methods that were kept as
-shells: `tuner.delete_endpoint()` and `estimator.delete_endpoint()` only print a warning, and the endpoint goes on
-costing money.
+`from sagemaker.predictor import csv_serializer` is an ImportError since v2. Methods that were kept without effect are
+worse: `tuner.delete_endpoint()` and `estimator.delete_endpoint()` only print a warning, and the endpoint is still
+billed.
 
 Bad:
 
@@ -39,7 +39,7 @@ Good:
     predictor = estimator.deploy(initial_instance_count=1, instance_type="ml.g5.xlarge", serializer=CSVSerializer())
     predictor.delete_endpoint()
 
-Quiet: whoever catches the ImportError knows
+Quiet: the ImportError is caught
 
     try:
         from sagemaker.predictor import csv_serializer
@@ -77,23 +77,23 @@ def check(module: Module, project: Project) -> Hits:
         works = change.state == "deprecated"
         yield rule.hit(
             module.span(name.node),
-            f"`{name.path}` {'is an old name that only warns' if works else 'does not exist'} in sagemaker v2.",
+            f"`{name.path}` {'is a deprecated name' if works else 'does not exist'} in sagemaker v2.",
             remedy=f"Use {change.new}." if change.new else "It has no successor; pin sagemaker<2 to keep it.",
             severity=Severity.WARNING if works else rule.severity,
         )
     for call in calls_named(module, "delete_endpoint"):
         path = sdk_path(call)
         if path and (change := v1_method(path)):
-            yield _shell(call, change)
+            yield _no_effect(call, change)
 
 
-def _shell(call: Call, change: Change):
+def _no_effect(call: Call, change: Change):
     predictor = _predictor(call)
     return rule.hit(
         call.span,
-        f"`{call.method}` of a `{change.path.split('.')[-2]}` does nothing since sagemaker v2: the endpoint keeps "
+        f"`{call.method}` of a `{change.path.split('.')[-2]}` has no effect since sagemaker v2: the endpoint keeps "
         "running and is billed.",
-        remedy=f"Call {predictor or 'predictor'}.delete_endpoint() on what deploy() returned.",
+        remedy=f"Call {predictor or 'predictor'}.delete_endpoint() on the object that deploy() returned.",
         fix=_fix(call, predictor) if predictor else None,
     )
 
@@ -106,7 +106,7 @@ def _fix(call: Call, predictor: str) -> Fix | None:
 
 
 def _predictor(call: Call) -> str | None:
-    """The one name that holds what `deploy()` of the same object returned."""
+    """The only variable with the return value of the same object's `deploy()`."""
     module = call.module
     made = module.origin(call.receiver)
     found = [

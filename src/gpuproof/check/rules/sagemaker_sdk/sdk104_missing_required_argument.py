@@ -1,8 +1,8 @@
-"""This call fails: an argument that it cannot do without is not given.
+"""The call fails because a required argument is missing.
 
-Some arguments have a default of None and are required all the same: `deploy(initial_instance_count=1)` raises
-ValueError after the model was created, because neither a type nor a serverless configuration says where to run.
-Versions of frameworks are FW110's business.
+Some arguments have the default None but are required: `deploy(initial_instance_count=1)` raises ValueError after the
+model was created, because it has neither an instance type nor a serverless configuration. Framework versions are
+checked by FW110.
 
 Bad:
 
@@ -26,7 +26,7 @@ Good:
     model.deploy(1, "ml.g5.xlarge")
     Transformer(model_name="model", instance_count=1, instance_type="ml.g5.xlarge")
 
-Quiet: a serverless endpoint has no instance, and what **options carries nobody knows
+Quiet: a serverless endpoint has no instance, and the content of **options is unknown
 
     from sagemaker.pytorch import PyTorchModel
     from sagemaker.serverless import ServerlessInferenceConfig
@@ -62,7 +62,7 @@ def check(module: Module, project: Project) -> Hits:
         if missing:
             yield rule.hit(
                 call.span,
-                f"`{call.method}` needs {' and '.join(f'`{name}`' for name in missing)}: "
+                f"`{call.method}` requires {' and '.join(f'`{name}`' for name in missing)}: "
                 f"{'the call raises TypeError' if missing[0] in signature.required else 'the SDK raises ValueError'}.",
                 remedy=f"Pass {', '.join(f'{name}=...' for name in missing)}.",
                 evidence=(signature.path,),
@@ -83,10 +83,10 @@ def _missing(call: Call, path: str, signature: Signature) -> list[str]:
 
 
 def _has(call: Call, signature: Signature, names: tuple[str, ...]) -> bool:
-    """Whether one of these arguments is given, and is not None."""
-    places = {name: place for place, name in enumerate(signature.positional)}
+    """Whether one of these arguments is passed and not None."""
+    positions = {name: position for position, name in enumerate(signature.positional)}
     for name in names:
-        value = call.argument(name, places.get(name))
+        value = call.argument(name, positions.get(name))
         if not value.is_absent and not (value.is_known and value.value is None):
             return True
     return False

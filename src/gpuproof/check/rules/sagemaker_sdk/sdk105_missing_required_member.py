@@ -1,8 +1,8 @@
-"""The request lacks a member that AWS requires: botocore refuses it before it is sent, or the service does.
+"""The request lacks a required member: botocore rejects it before it is sent, or the service does.
 
-`StoppingCondition` of a training job is special. botocore up to 1.40.60 requires it; from 1.40.76 on it is optional,
-and then only the service's own limit of 24 hours ends a job that hangs: on an expensive instance that is a bill to
-remember.
+`StoppingCondition` of a training job is a special case. botocore up to 1.40.60 requires it; since 1.40.76 it is
+optional, and then a job that hangs only ends at the service's own limit of 24 hours, which is costly on an expensive
+instance.
 
 Bad:
 
@@ -17,7 +17,7 @@ Bad:
         ResourceConfig={"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 50},
     )
 
-Bad: a member further in
+Bad: a nested member
 
     import boto3
 
@@ -40,7 +40,7 @@ Good:
         StoppingCondition={"MaxRuntimeInSeconds": 3600},
     )
 
-Quiet: what another function made may have everything
+Quiet: the result of another function may be complete
 
     import boto3
     from requests_of_mine import training_request
@@ -66,12 +66,12 @@ _HOUR = 'StoppingCondition={"MaxRuntimeInSeconds": 3600}'
 @rule.module
 def check(module: Module, _: Project) -> Hits:
     for request in requests(module):
-        yield from _absent(request)
-        yield from _once(request)
+        yield from _missing(request)
+        yield from _formerly_required(request)
 
 
-def _absent(request: Request) -> Hits:
-    """Members that every version requires, at the top and within what is written out."""
+def _missing(request: Request) -> Hits:
+    """Members that every version requires, at the top level and in nested values."""
     top = [("", request.operation.input, request.members)]
     inner = [(part.path, part.shape, part.value) for part in parts(request) if part.shape is not None]
     for path, shape, value in [*top, *inner]:
@@ -82,13 +82,13 @@ def _absent(request: Request) -> Hits:
             where = f"`{path}` of {request.operation.name}" if path else request.operation.name
             yield rule.hit(
                 value.span or request.call.span,
-                f"{where} requires {' and '.join(f'`{name}`' for name in missing)}: the request is refused.",
+                f"{where} requires {' and '.join(f'`{name}`' for name in missing)}: the request is rejected.",
                 remedy=f"Add {', '.join(missing)}.",
             )
 
 
-def _once(request: Request) -> Hits:
-    """Members that only older versions of botocore ask for."""
+def _formerly_required(request: Request) -> Hits:
+    """Members that only older versions of botocore require."""
     name = request.operation.name
     if "ServerlessJobConfig" in request.members.parts:
         return
@@ -101,27 +101,27 @@ def _once(request: Request) -> Hits:
         if member.member != "StoppingCondition":
             yield rule.hit(
                 request.call.span,
-                f"{name} requires `{member.member}` unless ServerlessJobConfig is given: the request is refused.",
+                f"{name} requires `{member.member}` unless ServerlessJobConfig is given: the request is rejected.",
                 remedy=f"Add {member.member}.",
             )
             continue
-        refused = _is_old(request, member)
+        rejected = _is_old(request, member)
         yield rule.hit(
             request.call.span,
             f"{name} without `StoppingCondition`: "
             + (
-                f"botocore up to {member.up_to} refuses it."
-                if refused
-                else f"botocore up to {member.up_to} refuses it, and newer ones let a job that hangs run for 24 hours."
+                f"botocore up to {member.up_to} rejects it."
+                if rejected
+                else f"botocore up to {member.up_to} rejects it; newer versions let a job that hangs run for 24 hours."
             ),
             remedy=f"Add {_HOUR}.",
-            severity=rule.severity if refused else Severity.WARNING,
-            fix=Fix("Stop the job after an hour", (add_keyword(request.call, _HOUR),)),
+            severity=rule.severity if rejected else Severity.WARNING,
+            fix=Fix("Stop the job after one hour", (add_keyword(request.call, _HOUR),)),
         )
 
 
 def _is_old(request: Request, member: OnceRequired) -> bool:
-    """Whether the project pins a boto3 or botocore that still requires it; the two count alike."""
+    """Whether the project pins a boto3 or botocore that still requires it; both have the same version numbers."""
     pins = pinned_versions(request.call.module.unit)
     limit = _numbers(member.up_to)
     pinned = (pins.get(package, "") for package in ("botocore", "boto3"))

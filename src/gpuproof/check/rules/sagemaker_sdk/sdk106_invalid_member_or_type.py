@@ -1,7 +1,7 @@
-"""The request has a member that AWS does not know, or one of the wrong type: botocore raises ParamValidationError.
+"""The request has an unknown member or one of the wrong type: botocore raises ParamValidationError.
 
-The most frequent one: hyperparameters of a training job are texts, all of them, and so are a container's environment
-variables. The SDK turns numbers into texts; boto3 does not.
+The most frequent case: all hyperparameters of a training job must be strings, and so must a container's environment
+variables. The SDK converts numbers to strings; boto3 does not.
 
 Bad:
 
@@ -29,7 +29,7 @@ Fixed:
         **{},
     )
 
-Bad: a member that is spelt otherwise
+Bad: a misspelled member
 
     import boto3
 
@@ -46,7 +46,7 @@ Good:
         ModelName="model", ExecutionRoleArn="arn:aws:iam::123456789012:role/sagemaker"
     )
 
-Quiet: what is not known has no type
+Quiet: an unknown value
 
     import boto3
     from settings import epochs
@@ -70,14 +70,14 @@ _WORDS = {
     "structure": "a mapping",
     "map": "a mapping",
     "list": "a list",
-    "string": "a text",
-    "integer": "a whole number",
-    "long": "a whole number",
+    "string": "a string",
+    "integer": "an integer",
+    "long": "an integer",
     "float": "a number",
     "double": "a number",
     "boolean": "True or False",
 }
-"""Types of the service model; those that are not here are not looked at."""
+"""Names of the service model's types; other types are not checked."""
 
 
 @rule.module
@@ -90,21 +90,21 @@ def check(module: Module, _: Project) -> Hits:
                 near = difflib.get_close_matches(name, part.owner.members, 1, 0.6)
                 yield rule.hit(
                     span,
-                    f"`{part.path}` is no member of {request.operation.name}: botocore refuses the request.",
+                    f"`{part.path}` is not a member of {request.operation.name}: botocore rejects the request.",
                     remedy=f"Write {near[0]}." if near else None,
                 )
             elif (wrong := _wrong_type(part)) is not None:
                 yield rule.hit(
                     span,
                     f"`{part.path}` of {request.operation.name} must be {_WORDS[part.shape.type]}, not {wrong}: "
-                    "botocore refuses the request.",
+                    "botocore rejects the request.",
                     remedy=f'Write "{part.value.value}".' if _is_number_for_text(part) else None,
                     fix=_quoted(part, request),
                 )
 
 
 def _wrong_type(part: Part) -> str | None:
-    """What a value is instead, in words; None where it fits or nobody can tell."""
+    """Description of a value of the wrong type; None if the type is right or unknown."""
     value = part.value
     if part.shape is None or not value.is_known or part.shape.type not in _WORDS or value.value is None:
         return None
@@ -131,11 +131,11 @@ def _fits(value: Value, wanted: str) -> bool:
 def _kind(value: Value) -> str | None:
     match value.value:
         case bool():
-            return "a truth"
+            return "a boolean"
         case int() | float():
             return f"the number {value.value}"
         case str():
-            return f'the text "{value.value}"'
+            return f'the string "{value.value}"'
         case Entries():
             return "a mapping"
         case tuple():
@@ -149,7 +149,7 @@ def _is_number_for_text(part: Part) -> bool:
 
 
 def _quoted(part: Part, request: Request) -> Fix | None:
-    """Quotes around a number that is written where it is used."""
+    """Adds quotes around a number literal."""
     span, number = part.value.span, part.value.number
     if not _is_number_for_text(part) or span is None or span.unit is not request.call.module.unit:
         return None

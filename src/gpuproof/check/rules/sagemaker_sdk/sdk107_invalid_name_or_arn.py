@@ -1,8 +1,8 @@
-"""AWS refuses this name or ARN: it does not match the pattern that the service requires.
+"""AWS rejects this name or ARN because it does not match the pattern that the service requires.
 
-Names of jobs, models and endpoints have letters, digits and hyphens, and never an underscore; the ARN of a role has an
-account of twelve digits. The SDK sends what it is given, so the service refuses after the code was packed and
-uploaded, and an endpoint's name only when the model is there already.
+Names of jobs, models and endpoints consist of letters, digits and hyphens, without underscores; the ARN of a role
+contains an account id of twelve digits. The SDK does not check them, so the service rejects a name only after the
+code was packed and uploaded, and an endpoint name only after the model was created.
 
 Bad:
 
@@ -37,7 +37,7 @@ Good:
         ModelName="model", ExecutionRoleArn="arn:aws:iam::123456789012:role/my_role"
     )
 
-Quiet: a placeholder is for the reader to fill in, and half a name is no name
+Quiet: a placeholder, and a name that is only partly known
 
     import boto3
     from sagemaker.pytorch import PyTorch
@@ -70,7 +70,7 @@ _NAMED = {
     "transform": {"job_name": ("create_transform_job", "TransformJobName")},
     "deploy": {"endpoint_name": ("create_endpoint", "EndpointName")},
 }
-"""Arguments of the SDK's methods that become members of a request as they are."""
+"""Arguments of SDK methods that are passed unchanged to a request."""
 
 _BASES = {
     "sagemaker.estimator.EstimatorBase": {
@@ -86,7 +86,7 @@ _BASES = {
         "role": ("create_model", "ExecutionRoleArn"),
     },
 }
-"""The same for constructors, by the base of the class. The SDK puts a time behind a base name."""
+"""The same for constructors, by base class. The SDK appends a time to base names."""
 
 _UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo", re.IGNORECASE)
 
@@ -97,22 +97,22 @@ def check(module: Module, _: Project) -> Hits:
         for part in parts(request):
             name = part.path.rpartition(".")[2]
             if part.shape is not None and name.endswith(("Name", "Arn")):
-                yield from _judge(part.shape, part.value, name)
+                yield from _check_text(part.shape, part.value, name)
     if not module.imports("sagemaker"):
         return
     for call in all_calls(module):
         for word, (operation, member) in _members(call).items():
             value = _argument(call, word)
-            # The role's bare name is fine with the SDK.
+            # The SDK also accepts the name of a role.
             if member.endswith("Arn") and not (value.text or "").startswith("arn:"):
                 continue
             found = botocore_operation(operation)
             shape = found.shape(member) if found else None
             if shape is not None:
-                yield from _judge(shape, value, word, is_beginning=word.startswith("base_"))
+                yield from _check_text(shape, value, word, is_beginning=word.startswith("base_"))
 
 
-def _judge(shape: Shape, value: Value, name: str, is_beginning: bool = False) -> Hits:
+def _check_text(shape: Shape, value: Value, name: str, is_beginning: bool = False) -> Hits:
     text = value.text
     if text is None or not value.is_known or value.span is None:
         return
@@ -125,12 +125,14 @@ def _hit(shape: Shape, value: Value, name: str, text: str) -> Hit:
     better = re.sub("[_ .]+", "-", text).strip("-")
     better = better if not name.endswith("Arn") and _matches(shape, better) else ""
     too_long = shape.maximum is not None and len(text) > shape.maximum
-    why = f"it has {len(text)} characters, {shape.maximum:.0f} are allowed" if too_long else _why(text, name)
+    why = (
+        f"it has {len(text)} characters, the maximum is {shape.maximum:.0f}" if too_long else _why(text, name)
+    )
     assert value.span is not None
     edits = replace_text(value, text, better) if better else ()
     return rule.hit(
         value.span,
-        f'`{name}="{text}"` is refused: {why}.',
+        f'`{name}="{text}"` is rejected: {why}.',
         remedy=f'Write "{better}".' if better else None,
         evidence=(f"pattern {shape.pattern}",) if shape.pattern else (),
         fix=Fix(f'Write "{better}"', edits, safe=True) if edits else None,
@@ -139,11 +141,11 @@ def _hit(shape: Shape, value: Value, name: str, text: str) -> Hit:
 
 def _why(text: str, name: str) -> str:
     if text.startswith("arn:") and ":iam:" in text:
-        return "the ARN of a role reads arn:aws:iam::ACCOUNT:role/NAME, with twelve digits for the account"
+        return "the ARN of a role is arn:aws:iam::ACCOUNT:role/NAME, with twelve digits for the account"
     if name.lower().endswith("arn"):
-        return "it is no ARN of the kind that is wanted here"
+        return "it is not an ARN of the required kind"
     if "_" in text:
-        return "names here have letters, digits and hyphens, no underscore"
+        return "names consist of letters, digits and hyphens, without underscores"
     return "it does not match the pattern that the service requires"
 
 
@@ -155,12 +157,12 @@ def _matches(shape: Shape, text: str, is_beginning: bool = False) -> bool:
     try:
         return re.fullmatch(shape.pattern, f"{text[:40]}-1" if is_beginning else text) is not None
     except re.error:
-        # A pattern of another dialect of regular expressions.
+        # The pattern uses another dialect of regular expressions.
         return True
 
 
 def _members(call: Call) -> dict[str, tuple[str, str]]:
-    """Arguments of an SDK call that become names and ARNs of a request."""
+    """Arguments of an SDK call that become names and ARNs in a request."""
     words = _NAMED.get(call.method, {})
     if not words and call.name is None:
         return {}
@@ -175,5 +177,5 @@ def _members(call: Call) -> dict[str, tuple[str, str]]:
 def _argument(call: Call, word: str) -> Value:
     path = sdk_path(call)
     signature = sdk_signature(path, None) if path else None
-    places = signature.positional if signature else ()
-    return call.argument(word, places.index(word) if word in places else None)
+    positional = signature.positional if signature else ()
+    return call.argument(word, positional.index(word) if word in positional else None)

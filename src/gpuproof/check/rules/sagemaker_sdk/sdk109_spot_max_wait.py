@@ -1,7 +1,7 @@
-"""Managed Spot training needs a maximum wait, and it must not be shorter than the maximum run time.
+"""Managed Spot training requires a maximum wait time that is at least the maximum run time.
 
-Waiting for capacity and training count together. Without `max_wait`, or with one below `max_run` (24 hours unless it
-is said), the service refuses the job with a ValidationException.
+The maximum wait covers both waiting for capacity and training. Without `max_wait`, or with a value below `max_run`
+(24 hours by default), the service rejects the job with a ValidationException.
 
 Bad:
 
@@ -13,7 +13,7 @@ Bad:
         max_run=3600,
     )
 
-Bad: the default of max_run is a day
+Bad: the default of max_run is 24 hours
 
     from sagemaker.pytorch import PyTorch
 
@@ -43,7 +43,7 @@ Good:
         use_spot_instances=True, max_run=3600, max_wait=7200,
     )
 
-Quiet: what comes from outside may be right
+Quiet: a value defined elsewhere
 
     import sys
     from sagemaker.pytorch import PyTorch
@@ -66,39 +66,39 @@ from gpuproof.findings import Severity
 rule = Rule("SDK109", "spot-max-wait", Severity.ERROR)
 
 _DAY = 86400
-"""`max_run` of SDK v2's estimators and the service's own default, in seconds."""
+"""Default of `max_run` in SDK v2 and of the service, in seconds."""
 
 
 class _Spot(NamedTuple):
-    """What a job says of Spot: whether it is asked for, its limits in seconds, and the word for the second one."""
+    """Spot settings of a job: whether it is enabled, its limits in seconds, and the parameter for the wait limit."""
 
-    asked: Value
+    enabled: Value
     run: Value
     wait: Value
-    word: str
+    wait_parameter: str
 
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
-    if job.kind != "training" or (spot := _spot(job)) is None or spot.asked.flag is not True:
+    if job.kind != "training" or (spot := _spot(job)) is None or spot.enabled.flag is not True:
         return
-    severity = rule.severity if spot.asked.is_known else lowered(rule.severity)
+    severity = rule.severity if spot.enabled.is_known else lowered(rule.severity)
     run = spot.run if not spot.run.is_absent else known(_DAY)
     if spot.wait.is_absent or (spot.wait.is_known and spot.wait.value is None):
         wanted = int((run.number or _DAY) * 2)
         yield rule.hit(
-            job.where(spot.asked),
-            f"Spot training is asked for without `{spot.word}`: the service refuses the job.",
-            remedy=f"Add {spot.word}={wanted}: seconds of waiting and training together.",
+            job.where(spot.enabled),
+            f"Spot training is enabled without `{spot.wait_parameter}`: the service rejects the job.",
+            remedy=f"Add {spot.wait_parameter}={wanted}, in seconds, for waiting and training together.",
             severity=severity,
-            fix=_fix(job, f"{spot.word}={wanted}") if job.source == "sagemaker-v2" else None,
+            fix=_fix(job, f"{spot.wait_parameter}={wanted}") if job.source == "sagemaker-v2" else None,
         )
     elif run.number is not None and spot.wait.number is not None and spot.wait.number < run.number:
-        whose = "the default of a day" if spot.run.is_absent else "the maximum run time"
+        limit = "the default of 24 hours" if spot.run.is_absent else "the maximum run time"
         yield rule.hit(
             job.where(spot.wait),
-            f"`{spot.word}` is {spot.wait.number:g} s, less than {whose} ({run.number:g} s): the service refuses the job.",
-            remedy=f"Wait at least as long as the job may run: {spot.word}={run.number:g} or more.",
+            f"`{spot.wait_parameter}` is {spot.wait.number:g} s, less than {limit} ({run.number:g} s): the service rejects the job.",
+            remedy=f"Set it to at least the maximum run time: {spot.wait_parameter}={run.number:g} or more.",
             severity=severity if spot.wait.is_known else lowered(rule.severity),
         )
 
@@ -138,7 +138,7 @@ def _either(job: JobDefinition, name: str, old: str) -> Value:
 
 
 def _stopping_condition(job: JobDefinition):
-    """Reads a field of v3's `stopping_condition=StoppingCondition(...)`."""
+    """Returns a reader for the fields of v3's `stopping_condition=StoppingCondition(...)`."""
     call = job.call
     written = call.expression("stopping_condition") if call is not None else None
     made = origin_call(call.module, written) if call is not None else None

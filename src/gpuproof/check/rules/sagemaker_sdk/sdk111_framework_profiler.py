@@ -1,6 +1,6 @@
-"""Framework profiling collects nothing from TensorFlow 2.12 and PyTorch 2.0 on.
+"""Framework profiling does not collect anything since TensorFlow 2.12 and PyTorch 2.0.
 
-The SDK prints a warning and goes on; the job pays for a profiler whose charts stay empty. System metrics (GPU use,
+The SDK only prints a warning; the job pays for a profiler whose charts stay empty. System metrics (GPU utilization,
 memory) do not need a `FrameworkProfile`.
 
 Bad:
@@ -84,8 +84,8 @@ def check(job: JobDefinition, _: Project) -> Hits:
         profile.span,
         f"Framework profiling ended with {name} {ended[0]}.{ended[1]}; this job runs {job.framework_version.text}: "
         "no framework metrics are collected.",
-        remedy="Drop framework_profile_params; profile in the script with the framework's own profiler.",
-        fix=Fix("Drop framework_profile_params=", (edit,), safe=True) if edit else None,
+        remedy="Remove framework_profile_params; use the framework's own profiler in the script.",
+        fix=Fix("Remove framework_profile_params=", (edit,), safe=True) if edit else None,
     )
 
 

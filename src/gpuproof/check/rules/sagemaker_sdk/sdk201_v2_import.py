@@ -1,8 +1,8 @@
 """Version 3 of the SDK removed this module or name: the import fails.
 
-Since November 2025 `pip install sagemaker` gives version 3. It has no `sagemaker.pytorch`, `sagemaker.tensorflow`,
-`sagemaker.estimator`, no `sagemaker.Session`: estimators became `ModelTrainer`, models became `ModelBuilder`. Where the
-project pins version 3 every such import is an error; where it pins nothing, one note a file says so.
+Since November 2025 `pip install sagemaker` installs version 3. It has no `sagemaker.pytorch`, `sagemaker.tensorflow`,
+`sagemaker.estimator` and no `sagemaker.Session`: estimators became `ModelTrainer`, models became `ModelBuilder`. If
+the project pins version 3, every such import is an error; if it pins nothing, there is one note per file.
 
 Bad:
 
@@ -11,12 +11,12 @@ Bad:
     # file: requirements.txt
     sagemaker>=3
 
-Bad: nobody says which version; one note for the file
+Bad: the version is not pinned; one note per file
 
     from sagemaker.pytorch import PyTorch, PyTorchModel  # <-
     from sagemaker.processing import ScriptProcessor
 
-Bad: names of the package itself
+Bad: names in the package itself
 
     # file: launch.py
     import sagemaker
@@ -41,7 +41,7 @@ Good:
     # file: requirements.txt
     sagemaker>=3
 
-Quiet: a file that tries one and then the other
+Quiet: a file that tries both
 
     try:
         from sagemaker.train import ModelTrainer
@@ -78,9 +78,9 @@ def check(module: Module, project: Project) -> Hits:
     elif removed and not module.imports(*V3_FOLDERS):
         yield rule.hit(
             module.span(removed[0].node),
-            f"`{removed[0].path}` is only in sagemaker v2, and nothing pins the version: "
-            "`pip install sagemaker` gives v3 since November 2025.",
-            remedy=f'Pin "sagemaker<3", or move: {_remedy(removed[0].path)}',
+            f"`{removed[0].path}` only exists in sagemaker v2, but the version is not pinned: "
+            "`pip install sagemaker` installs v3 since November 2025.",
+            remedy=f'Pin "sagemaker<3", or migrate: {_remedy(removed[0].path)}',
             severity=Severity.NOTE,
         )
 
@@ -92,5 +92,5 @@ def _is_removed(name: SdkName) -> bool:
 def _remedy(path: str) -> str:
     statement = v3_replacement(path)
     if not statement:
-        return "v3 has no successor; describe the job with sagemaker.core or boto3."
+        return "v3 has no successor; define the job with sagemaker.core or boto3."
     return f"{statement[0].upper()}{statement[1:]}." if statement.startswith("import") else f"`{statement}`."

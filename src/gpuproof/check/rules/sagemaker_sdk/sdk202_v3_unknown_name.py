@@ -1,7 +1,7 @@
-"""Version 3 of the SDK has no such name or field. Its classes refuse what they do not know.
+"""Version 3 of the SDK has no such name or field, and its classes reject unknown fields.
 
-Fields are checked by pydantic with extras forbidden: `Compute(use_spot_instances=True)` is a ValidationError. Do not
-trust the migration guide that comes with the SDK: it names fields and modules that do not exist in 3.27.0.
+Fields are validated by pydantic without extras: `Compute(use_spot_instances=True)` is a ValidationError. Do not rely
+on the migration guide of the SDK: it names fields and modules that do not exist in 3.27.0.
 
 Bad:
 
@@ -31,7 +31,7 @@ Fixed:
         source_code=SourceCode(entry_script="train.py"),
     )
 
-Bad: modules and names that are not there
+Bad: modules and names that do not exist
 
     from sagemaker.train import Mode  # <-
     from sagemaker.train.distributed import Distributed  # <-
@@ -52,7 +52,7 @@ Good:
         distributed=Torchrun(process_count_per_node=1),
     )
 
-Quiet: what is the SDK's own to hide may change, and v2 has a sagemaker.serve of its own
+Quiet: private names, and sagemaker.serve, which v2 has too
 
     from sagemaker.core._private import anything
     from sagemaker.serve import SchemaBuilder
@@ -86,7 +86,7 @@ def check(module: Module, project: Project) -> Hits:
         yield rule.hit(
             module.span(name.node),
             f"`{name.path}` does not exist in sagemaker {v3().version}.",
-            remedy=_elsewhere(name.path),
+            remedy=_import_hint(name.path),
         )
     for call in all_calls(module):
         path = sdk_path(call)
@@ -107,22 +107,22 @@ def _fields(call: Call, signature: Signature) -> Hits:
         certain = (signature.name, word) in _words()
         yield rule.hit(
             keyword_span(call, keyword),
-            f"`{call.method}` of sagemaker v3 has no `{word}`: the call is refused.",
-            remedy=f"Write {field}=." if field else f"It has {', '.join(sorted(signature.names)[:12])}.",
+            f"`{call.method}` of sagemaker v3 has no field `{word}`: the call is rejected.",
+            remedy=f"Write {field}=." if field else f"Its fields: {', '.join(sorted(signature.names)[:12])}.",
             evidence=(f"{signature.path} of sagemaker {v3().version}",),
             fix=Fix(f"Write {field}=", (edit,), safe=certain) if edit else None,
         )
 
 
 def _is_of_v3(path: str) -> bool:
-    """Whether the name can only mean v3: below its own packages, or in `serve` without v2 having it."""
+    """Whether the name can only be one of v3: in its own packages, or in `serve` and missing from v2."""
     if path.startswith(tuple(folder + "." for folder in V3_FOLDERS)):
         return True
     return path.startswith("sagemaker.serve.") and v2().has(path) is False
 
 
-def _elsewhere(path: str) -> str | None:
-    """Where v3 has something of the same name."""
+def _import_hint(path: str) -> str | None:
+    """The import of the same name in v3, if any."""
     name = path.rpartition(".")[2]
     found = sorted(
         (module for module in v3().modules if v3().names(module) and v3().has(f"{module}.{name}")),
@@ -133,7 +133,7 @@ def _elsewhere(path: str) -> str | None:
 
 @cache
 def _words() -> dict[tuple[str, str], str]:
-    """Fields of v3 by class and by the word that people write for them."""
+    """Fields of v3 by class and commonly used wrong name."""
     with (FOLDER / "v3_words.csv").open(encoding="utf-8", newline="") as file:
         file.readline()
         return {(row["class"], row["word"]): row["field"] for row in csv.DictReader(file)}

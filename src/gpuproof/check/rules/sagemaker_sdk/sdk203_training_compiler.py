@@ -1,7 +1,7 @@
-"""The SageMaker Training Compiler has ended: it knows no framework of today, and version 3 of the SDK has no use for it.
+"""The SageMaker Training Compiler was discontinued: it supports no current framework, and SDK version 3 removed it.
 
 Its last images are PyTorch 1.13.1, TensorFlow 2.11 and transformers 4.21; with a later version the SDK raises
-ValueError. `torch.compile`, and XLA with `jit_compile=True`, took its place.
+ValueError. Its replacements are `torch.compile` and XLA with `jit_compile=True`.
 
 Bad:
 
@@ -22,7 +22,7 @@ Good:
         instance_count=1, instance_type="ml.g5.xlarge",
     )
 
-Quiet: versions that the compiler knew
+Quiet: versions that the compiler supports
 
     from sagemaker.huggingface import HuggingFace, TrainingCompilerConfig
 
@@ -69,8 +69,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
         made.span,
         "sagemaker v3 has no training compiler."
         if removed
-        else f"The training compiler ends with {ends}; this job runs {job.framework_version.text}: the SDK raises "
+        else f"The training compiler supports versions up to {ends}; this job runs {job.framework_version.text}: the SDK raises "
         "ValueError.",
-        remedy=f"Drop compiler_config and use {instead} in the script.",
+        remedy=f"Remove compiler_config and use {instead} in the script.",
         severity=rule.severity if removed or job.framework_version.is_known else lowered(rule.severity),
     )
