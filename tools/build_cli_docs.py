@@ -45,7 +45,7 @@ def main() -> int:
 
 def page() -> str:
     """The whole page, the same on every version of Python."""
-    from gpuproof.cli.main import VERBS as COMMANDS
+    from gpuproof.cli.main import COMMANDS
 
     root = argparse.ArgumentParser(prog="gpuproof")
     commands = root.add_subparsers()

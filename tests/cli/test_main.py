@@ -1,4 +1,4 @@
-"""`gpuproof`, before and after its verbs."""
+"""`gpuproof` itself: finding a command, passing its arguments, printing its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from gpuproof import __version__
 from gpuproof.agent.state import write_json
 from gpuproof.cli.jobs import ps
-from gpuproof.cli.main import VERBS, main
+from gpuproof.cli.main import COMMANDS, main
 from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
 
 HEAVY = ("boto3", "botocore", "pydantic", "yaml", "torch", "tensorflow", "keras", "numpy", "pynvml")
@@ -57,31 +57,33 @@ def imported_by(*words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_help_lists_every_verb(gpuproof: Callable[..., Said]) -> None:
+def test_help_lists_every_command(gpuproof: Callable[..., Said]) -> None:
     code, out, _ = gpuproof("--help")
     assert code == 0
-    for name, verb in VERBS.items():
+    for name, command in COMMANDS.items():
         assert name in out
-        assert verb.summary.split()[0] in out
+        assert command.summary.split()[0] in out
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself(gpuproof: Callable[..., Said], verb: str) -> None:
-    code, out, _ = gpuproof(verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(gpuproof: Callable[..., Said], command: str) -> None:
+    code, out, _ = gpuproof(command, "--help")
     assert code == 0
-    assert f"gpuproof {verb}" in out
-    description = str(import_module(f"gpuproof.cli.{VERBS[verb].module}").__doc__).strip().splitlines()[0]
+    assert f"gpuproof {command}" in out
+    description = (
+        str(import_module(f"gpuproof.cli.{COMMANDS[command].module}").__doc__).strip().splitlines()[0]
+    )
     assert " ".join(description.split()) in " ".join(out.split())
 
 
-def test_every_file_of_a_verb_is_listed() -> None:
+def test_every_module_of_a_command_is_listed() -> None:
     folder = Path(ps.__file__).parents[1]
-    verbs = {
+    commands = {
         path.stem.replace("_", "-")
         for path in folder.rglob("*.py")
-        if "def add_parser(verbs" in path.read_text()
+        if "def add_parser(commands" in path.read_text()
     }
-    assert verbs == set(VERBS)
+    assert commands == set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -114,23 +116,23 @@ def test_python_m_gpuproof_is_the_same() -> None:
     ("word", "near"),
     [("rnu", "run"), ("log", "logs"), ("puls", "pull"), ("catalog", "catalogue"), ("gpu", "gpus")],
 )
-def test_a_misspelt_verb_suggests_the_nearest(gpuproof: Callable[..., Said], word: str, near: str) -> None:
+def test_a_misspelt_command_suggests_the_nearest(gpuproof: Callable[..., Said], word: str, near: str) -> None:
     code, _, said = gpuproof(word, "x")
     assert code == ExitCode.USAGE
-    assert said == f"gpuproof: There is no verb '{word}'.\n          Did you mean `gpuproof {near}`?\n"
+    assert said == f"gpuproof: Unknown command '{word}'.\n          Did you mean `gpuproof {near}`?\n"
 
 
-def test_a_script_without_its_verb_is_understood(gpuproof: Callable[..., Said]) -> None:
+def test_a_script_without_a_command_is_understood(gpuproof: Callable[..., Said]) -> None:
     assert "gpuproof run train.py" in gpuproof("train.py")[2]
 
 
-def test_a_verb_that_is_like_none_names_the_help(gpuproof: Callable[..., Said]) -> None:
+def test_a_command_that_is_like_none_names_the_help(gpuproof: Callable[..., Said]) -> None:
     code, _, said = gpuproof("xyzzy")
     assert code == ExitCode.USAGE
     assert "gpuproof --help" in said
 
 
-def test_without_a_verb_the_usage_is_shown(gpuproof: Callable[..., Said]) -> None:
+def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., Said]) -> None:
     code, _, said = gpuproof()
     assert code == ExitCode.USAGE
     assert said.startswith("usage: gpuproof")
@@ -147,12 +149,12 @@ def test_without_a_verb_the_usage_is_shown(gpuproof: Callable[..., Said]) -> Non
         (("show", "one", "two"), "gpuproof show --help"),
     ],
 )
-def test_what_a_verb_does_not_take_is_said_with_a_hint(
+def test_an_unknown_argument_is_named_with_a_hint(
     gpuproof: Callable[..., Said], words: tuple[str, ...], hint: str
 ) -> None:
     code, _, said = gpuproof(*words)
     assert code == ExitCode.USAGE
-    assert f"`gpuproof {words[0]}` does not take" in said
+    assert f"`gpuproof {words[0]}` does not accept the argument" in said
     assert hint in said
 
 

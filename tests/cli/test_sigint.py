@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from gpuproof.cli.sigint import HeldInterrupt
+from gpuproof.cli.sigint import DeferredInterrupt
 
 
 def test_ctrl_c_waits_until_it_is_released() -> None:
     reached = False
-    with pytest.raises(KeyboardInterrupt), HeldInterrupt() as interrupt:
+    with pytest.raises(KeyboardInterrupt), DeferredInterrupt() as interrupt:
         os.kill(os.getpid(), signal.SIGINT)
         reached = True
         interrupt.release()
@@ -21,19 +21,19 @@ def test_ctrl_c_waits_until_it_is_released() -> None:
 
 
 def test_it_comes_through_at_the_end_at_the_latest() -> None:
-    with pytest.raises(KeyboardInterrupt), HeldInterrupt():
+    with pytest.raises(KeyboardInterrupt), DeferredInterrupt():
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_without_one_nothing_is_raised_and_it_works_as_before() -> None:
-    with HeldInterrupt() as interrupt:
+    with DeferredInterrupt() as interrupt:
         interrupt.release()
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_a_program_started_meanwhile_can_be_interrupted() -> None:
-    with HeldInterrupt():
+    with DeferredInterrupt():
         process = subprocess.Popen(
             [sys.executable, "-c", "print('ready', flush=True); import time; time.sleep(600)"],
             stdout=subprocess.PIPE,

@@ -1,1 +1,1 @@
-"""The command line: one file a verb. Nothing is imported that the verb does not need."""
+"""The command line: one module per command, which imports only what that command needs."""

@@ -1,4 +1,4 @@
-"""Arguments that several verbs share."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gpuproof.errors import UsageError
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
 
-    # argparse gives no public name to what `add_subparsers` returns.
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    # argparse has no public name for the type that `add_subparsers` returns.
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 RUN_HELP = "a run's id, its beginning or end, or a job's name (default: the newest run)"
 
 
-def verb(
-    verbs: Verbs,
+def add_command(
+    commands: Subparsers,
     name: str,
     summary: str,
     description: str | None,
 ) -> argparse.ArgumentParser:
-    """A verb's parser in the house's form."""
-    return verbs.add_parser(
+    """Adds a command's parser, which keeps line breaks of the description and takes no abbreviated flags."""
+    return commands.add_parser(
         name,
         help=summary,
         description=description,
@@ -32,38 +32,41 @@ def verb(
     )
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """RUN, the newest if it is left out, and where to look for it."""
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds RUN (default: the newest run) and the flags that say where to look for it."""
     parser.add_argument("run_name", nargs="?", metavar="RUN", help=RUN_HELP)
-    add_place(parser)
+    add_backend_flags(parser)
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """--on PLACE and --region REGION."""
+def add_backend_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds --on BACKEND and --region REGION."""
     parser.add_argument(
         "--on",
         choices=["local", "sagemaker"],
-        help="look there alone (default: on this machine, then on SageMaker)",
+        help="look only there (default: on this machine, then on SageMaker)",
     )
-    parser.add_argument("--region", help="the AWS region of SageMaker's runs (default: AWS_REGION)")
+    parser.add_argument("--region", help="AWS region of the SageMaker runs (default: AWS_REGION)")
 
 
-def one_line_type(given: str | None) -> str | None:
-    """--content-type as it was given. Raises UsageError where no header could say it."""
+def validate_content_type(given: str | None) -> str | None:
+    """Returns --content-type unchanged. Raises UsageError if it has line breaks, which no HTTP header can hold."""
     if set("\r\n") & set(given or ""):
-        raise UsageError("--content-type is one line, such as application/json.")
+        raise UsageError("--content-type must be one line, such as application/json.")
     return given
 
 
-def found_run(arguments: argparse.Namespace, name: str | None) -> Run:
-    """The run that these arguments mean."""
-    from gpuproof.backends.registry import find_run  # `gpuproof VERB --help` needs no runs
+def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
+    """Finds the run that RUN, --on and --region name."""
+    from gpuproof.backends.registry import find_run  # `gpuproof COMMAND --help` needs no runs
 
     return find_run(name, arguments.on, arguments.region)
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """--format text|json."""
+def add_format_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds --format text|json."""
     parser.add_argument(
-        "--format", default="text", choices=["text", "json"], help="json is versioned and stable"
+        "--format",
+        default="text",
+        choices=["text", "json"],
+        help="json is versioned and stable (default: text)",
     )

@@ -1,4 +1,4 @@
-"""`gpuproof VERB …`: finds the verb's file and runs it; says errors in words and leaves with their exit code."""
+"""Entry point of `gpuproof`: imports the module of one command, runs it, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -14,117 +14,127 @@ from gpuproof.errors import ExitCode, GPUproofError, UsageError
 from gpuproof.version import __version__
 
 
-class Verb(NamedTuple):
-    """A verb of the command line."""
+class Command(NamedTuple):
+    """One command of `gpuproof`."""
 
     module: str
-    """Below `gpuproof.cli`; holds `add_parser(verbs)` and `run(arguments) -> int`."""
+    """Below `gpuproof.cli`; defines `add_parser(commands)` and `run(arguments) -> int`."""
     summary: str
 
 
-VERBS = {
-    "run": Verb("jobs.run", "run a job and give a verdict on its GPU use"),
-    "ps": Verb("jobs.ps", "list runs"),
-    "show": Verb("jobs.show", "show one run: its state, verdict and artifacts"),
-    "logs": Verb("jobs.logs", "print what a run's script printed; -f goes on until it ends"),
-    "stop": Verb("jobs.stop", "stop a run"),
-    "wait": Verb("jobs.wait", "wait until a run has ended"),
-    "pull": Verb("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
-    "rm": Verb("jobs.rm", "remove runs that have ended"),
-    "explain": Verb("diagnostics.explain", "say what went wrong in a log, and what to type next"),
-    "check": Verb("diagnostics.check", "find what will leave a GPU idle in scripts and job descriptions"),
-    "doctor": Verb("diagnostics.doctor", "look why a GPU is not used, or slow, on this machine"),
-    "bench-endpoint": Verb(
+COMMANDS = {
+    "run": Command("jobs.run", "run a job and report whether it used its GPU"),
+    "ps": Command("jobs.ps", "list runs"),
+    "show": Command("jobs.show", "show one run: its state, verdict and artifacts"),
+    "logs": Command("jobs.logs", "print a run's output; -f follows it until the run ends"),
+    "stop": Command("jobs.stop", "stop a run"),
+    "wait": Command("jobs.wait", "wait until a run has ended"),
+    "pull": Command("jobs.pull", "copy a run's artifacts, verdict and logs into a folder"),
+    "rm": Command("jobs.rm", "remove runs that have ended"),
+    "explain": Command(
+        "diagnostics.explain", "explain the known errors in a log, with the next command to type"
+    ),
+    "check": Command("diagnostics.check", "find what will leave a GPU idle in scripts and job descriptions"),
+    "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
+    "bench-endpoint": Command(
         "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"
     ),
-    "package": Verb("serving.package", "build a model.tar.gz and check that it serves"),
-    "serve": Verb("serving.serve", "serve a model by SageMaker's handler contract"),
-    "rule": Verb("diagnostics.rule", "say what a rule of `gpuproof check` is about"),
-    "gpus": Verb("aws.gpus", "choose a GPU: what AWS offers, what it costs, what runs on it"),
-    "iam": Verb("aws.iam", "print the least permissions that GPUproof needs"),
-    "catalogue": Verb("aws.catalogue", "refresh the facts about AWS GPUs from AWS itself"),
-    "schema": Verb("schema", "print the JSON schema of gpuproof.yaml"),
-    "emulator": Verb("aws.emulator", "an AWS on this machine that really runs SageMaker jobs"),
+    "package": Command("serving.package", "build a model.tar.gz and check that it serves"),
+    "serve": Command("serving.serve", "serve a model with SageMaker's handler contract"),
+    "rule": Command("diagnostics.rule", "show the documentation of a `gpuproof check` rule"),
+    "gpus": Command("aws.gpus", "list AWS GPU instance types: memory, prices, supported frameworks"),
+    "iam": Command("aws.iam", "print the minimal IAM permissions that GPUproof needs"),
+    "catalogue": Command("aws.catalogue", "update the data about AWS GPUs from AWS"),
+    "schema": Command("schema", "print the JSON schema of gpuproof.yaml"),
+    "emulator": Command("aws.emulator", "emulate AWS on this machine; SageMaker jobs really run"),
 }
-"""Every verb, in the order of `gpuproof --help`."""
+"""Every command, in the order of `gpuproof --help`."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The console script's entry point; gives the exit code."""
+    """Runs one command.
+
+    Args:
+        argv: the arguments without the program's name; those of the process if None.
+
+    Returns:
+        The exit code.
+    """
     words = sys.argv[1:] if argv is None else argv
-    # What follows `--` is the script's, whatever it looks like.
+    # Everything after `--` belongs to the script.
     end = words.index("--") if "--" in words else len(words)
     for stream in (sys.stdout, sys.stderr):
-        # A file's name may hold what the terminal cannot show; that is no reason to fail.
+        # A file name may contain characters that the terminal cannot show; printing it must not fail.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        arguments = _read(words[:end])
+        arguments = _parse(words[:end])
         arguments.script_arguments = words[end + 1 :] if end < len(words) else None
         code = arguments.run(arguments)
         sys.stdout.flush()
         return int(code)
     except GPUproofError as error:
-        return _say(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # `gpuproof ps | head`: whoever read us has seen enough. Python would complain once more at exit.
+        # The reader closed the pipe, as in `gpuproof ps | head`. Python would print another error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
 
 
-def _read(words: list[str]) -> argparse.Namespace:
-    asked = next((word for word in words if not word.startswith("-")), None)
-    if asked is not None and asked not in VERBS:
-        raise _no_such_verb(asked)
+def _parse(words: list[str]) -> argparse.Namespace:
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen is not None and chosen not in COMMANDS:
+        raise _unknown_command(chosen)
     parser = argparse.ArgumentParser(
         prog="gpuproof",
-        description="Take a TensorFlow, Keras or PyTorch script to the right AWS GPU and prove that the GPU did the work.",
-        epilog="`gpuproof VERB --help` tells more. Exit codes: 0 fine, 1 findings or a failed job, 2 wrong usage, "
-        "3 undecided, 4 the GPU was not used, 5 AWS refused, 130 interrupted.",
+        description="Run TensorFlow, Keras and PyTorch scripts on AWS GPUs and prove that the GPU did the work.",
+        epilog="`gpuproof COMMAND --help` shows a command's arguments. Exit codes: 0 success, 1 findings or a failed "
+        "job, 2 wrong usage, 3 undecided, 4 the GPU was not used, 5 AWS refused, 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"gpuproof {__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    for name, verb in VERBS.items():
-        if name != asked:
-            verbs.add_parser(name, help=verb.summary, add_help=False)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        if name != chosen:
+            commands.add_parser(name, help=command.summary, add_help=False)
         else:
-            import_module(f"gpuproof.cli.{verb.module}").add_parser(verbs)
+            import_module(f"gpuproof.cli.{command.module}").add_parser(commands)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        raise _not_taken(str(asked), unknown[0], verbs.choices[str(asked)])
+        raise _unknown_argument(str(chosen), unknown[0], commands.choices[str(chosen)])
     return arguments
 
 
-def _no_such_verb(asked: str) -> UsageError:
-    near = _nearest(asked, VERBS)
-    if near is None and asked.endswith((".py", ".sh", ".yaml", ".yml")):
-        remedy = f"gpuproof run {asked}"
+def _unknown_command(word: str) -> UsageError:
+    near = _nearest(word, COMMANDS)
+    if near is None and word.endswith((".py", ".sh", ".yaml", ".yml")):
+        remedy = f"gpuproof run {word}"
     else:
-        remedy = f"Did you mean `gpuproof {near}`?" if near else "`gpuproof --help` lists the verbs."
-    return UsageError(f"There is no verb '{asked}'.", remedy=remedy)
+        remedy = f"Did you mean `gpuproof {near}`?" if near else "`gpuproof --help` lists the commands."
+    return UsageError(f"Unknown command '{word}'.", remedy=remedy)
 
 
-def _not_taken(verb: str, word: str, parser: argparse.ArgumentParser) -> UsageError:
+def _unknown_argument(command: str, word: str, parser: argparse.ArgumentParser) -> UsageError:
     # argparse has no public list of a parser's flags.
     flags: list[str] = [*parser._option_string_actions]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     near = _nearest(word.partition("=")[0], flags, cutoff=0.75) if word.startswith("-") else None
     hints = [f"Did you mean {near}?"] if near else []
-    if verb == "run":
-        hints.append("What is the script's goes after --, as in: gpuproof run train.py -- --epochs 5")
+    if command == "run":
+        hints.append("Write the script's own arguments after --, as in: gpuproof run train.py -- --epochs 5")
     return UsageError(
-        f"`gpuproof {verb}` does not take {word}.", remedy=" ".join(hints) or f"gpuproof {verb} --help"
+        f"`gpuproof {command}` does not accept the argument {word}.",
+        remedy=" ".join(hints) or f"gpuproof {command} --help",
     )
 
 
 def _nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    import difflib  # costs every start 3 ms, for what few of them need
+    import difflib  # 3 ms, needed for mistyped words only
 
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)), None)
 
 
-def _say(error: GPUproofError) -> int:
+def _print_error(error: GPUproofError) -> int:
     sys.stdout.flush()
     indented = "\n          "
     print("gpuproof: " + error.message.replace("\n", indented), file=sys.stderr)

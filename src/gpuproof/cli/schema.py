@@ -1,6 +1,6 @@
 """Print the JSON schema of gpuproof.yaml, for editors and other programs.
 
-Save it beside your jobs and name it in the file's first line:
+Save it next to your gpuproof.yaml and name it in the first line of that file:
   # yaml-language-server: $schema=gpuproof.schema.json
 """
 
@@ -10,20 +10,20 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof schema`."""
-    verb(verbs, "schema", "print the JSON schema of gpuproof.yaml", __doc__).set_defaults(run=run)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof schema` to the command line."""
+    add_command(commands, "schema", "print the JSON schema of gpuproof.yaml", __doc__).set_defaults(run=run)
 
 
 def run(_: argparse.Namespace) -> int:
-    """Carry `gpuproof schema` out."""
+    """Entry point of `gpuproof schema`."""
     from gpuproof.jobs import json_schema
 
     print(json.dumps(json_schema(), indent=2))

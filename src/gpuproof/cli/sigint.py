@@ -1,4 +1,4 @@
-"""Ctrl-C held back while a run is started: it must find a run that can be stopped, or none at all."""
+"""Defers Ctrl-C while a run is being started, so that it always finds either no run or one that can be stopped."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from types import FrameType
 from typing import Any, Self
 
 
-class HeldInterrupt:
-    """Within this context Ctrl-C is remembered; `release`, or leaving the context, lets it through as usual.
+class DeferredInterrupt:
+    """Context in which Ctrl-C is recorded; `release`, or leaving the context, raises it.
 
-    A handler does it and not a signal mask: programs that are started meanwhile would inherit a mask.
+    Uses a signal handler and not a signal mask, because child processes would inherit a mask.
     """
 
     def __init__(self) -> None:
-        self._came = False
+        self._pending = False
         self._before: Any = None
 
     def __enter__(self) -> Self:
@@ -25,17 +25,17 @@ class HeldInterrupt:
         self.release()
 
     def release(self) -> None:
-        """Ctrl-C works again.
+        """Restores the previous handler.
 
         Raises:
-            KeyboardInterrupt: it came meanwhile.
+            KeyboardInterrupt: Ctrl-C was pressed in the meantime.
         """
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None
-        if self._came:
-            self._came = False
+        if self._pending:
+            self._pending = False
             raise KeyboardInterrupt
 
     def _remember(self, _number: int, _frame: FrameType | None) -> None:
-        self._came = True
+        self._pending = True

@@ -1,4 +1,4 @@
-"""A temporary folder that is gone whichever way a verb ends."""
+"""Temporary folder that is removed even on SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 @contextmanager
-def scratch_folder(prefix: str) -> Generator[Path]:
-    """An empty folder; SIGTERM unwinds to its removal as Ctrl-C does, and leaves with 143."""
-    before = signal.signal(signal.SIGTERM, _leave)
+def temporary_folder(prefix: str) -> Generator[Path]:
+    """Creates an empty folder and removes it at the end; on SIGTERM too, with exit code 143."""
+    before = signal.signal(signal.SIGTERM, _exit)
     try:
         with tempfile.TemporaryDirectory(prefix=prefix) as folder:
             yield Path(folder)
@@ -20,5 +20,5 @@ def scratch_folder(prefix: str) -> Generator[Path]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _leave(number: int, _frame: object) -> None:
+def _exit(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)

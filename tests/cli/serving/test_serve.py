@@ -21,7 +21,7 @@ from gpuproof.agent.paths import RunPaths
 from gpuproof.cli.main import main
 from gpuproof.cli.serving import serve
 from gpuproof.cli.serving.hot_reload import _stamp, folders, reload_on_change
-from gpuproof.cli.serving.model_argument import model_path
+from gpuproof.cli.serving.model_argument import resolve_model
 from gpuproof.errors import ExitCode
 from support.cli_sandbox import gone, until
 from support.model_server import ECHO, Server, below, model_folder
@@ -168,7 +168,7 @@ def model_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Pa
     paths.run.write_text(json.dumps(RUN))
     parser = argparse.ArgumentParser()
     serve.add_parser(parser.add_subparsers())
-    return model_path(parser.parse_args(["serve", *words]), tmp_path / "scratch")
+    return resolve_model(parser.parse_args(["serve", *words]), tmp_path / "scratch")
 
 
 def test_a_run_goes_before_the_folder_of_its_script(

@@ -9,14 +9,14 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
     from gpuproof.catalogue.refresh import Outcome, Refresh
     from gpuproof.catalogue.refresh.clients import Clients
     from gpuproof.catalogue.refresh.store import Scope
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 PARTS = ("instances", "offerings", "ec2-prices", "spot-prices", "sagemaker-prices", "quotas", "amis")
 
@@ -33,9 +33,9 @@ class NoCredentials(GPUproofError):
     exit_code = ExitCode.UNDECIDED
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof catalogue`."""
-    parser = verb(verbs, "catalogue", "refresh the facts about AWS GPUs from AWS itself", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof catalogue` to the command line."""
+    parser = add_command(commands, "catalogue", "refresh the facts about AWS GPUs from AWS itself", __doc__)
     actions = parser.add_subparsers(metavar="refresh", required=True)
     refresh = actions.add_parser(
         "refresh",
@@ -57,7 +57,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof catalogue refresh` out."""
+    """Entry point of `gpuproof catalogue refresh`."""
     import time
     from datetime import UTC, datetime
 

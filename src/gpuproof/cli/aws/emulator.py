@@ -15,21 +15,23 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.emulator.faults.fault import Fault
     from gpuproof.emulator.options import Options
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof emulator`."""
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof emulator` to the command line."""
     from gpuproof.emulator.faults.fault import KINDS, LIMITS
     from gpuproof.emulator.server import DEFAULT_PORT
 
-    parser = verb(verbs, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__)
+    parser = add_command(
+        commands, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__
+    )
     parser.add_argument(
         "--port",
         type=_port,
@@ -78,7 +80,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof emulator` out."""
+    """Entry point of `gpuproof emulator`."""
     from gpuproof.emulator.bootstrap import ROLE_ARN
     from gpuproof.emulator.server import CREDENTIALS, serve
 

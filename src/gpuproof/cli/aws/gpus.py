@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.catalogue import Build, Catalogue, Request
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 SORTS = ("price", "per-gpu", "per-tflop", "memory", "total-memory", "gpus", "vcpus", "name")
 KINDS = ("training", "processing", "endpoint", "transform", "notebook", "studio", "cluster")
@@ -25,9 +25,11 @@ class UnknownHere(GPUproofError):
     exit_code = ExitCode.UNDECIDED
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof gpus`."""
-    parser = verb(verbs, "gpus", "choose a GPU: what AWS offers, what it costs, what runs on it", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof gpus` to the command line."""
+    parser = add_command(
+        commands, "gpus", "choose a GPU: what AWS offers, what it costs, what runs on it", __doc__
+    )
     parser.add_argument("--gpu", metavar="A10G", help="model, or several: A10G,L4; with a count: A10G:1..4")
     parser.add_argument(
         "--gpu-memory", metavar="24GB+", help="memory per GPU: 24GB+, 40GiB..80GiB (GiB counts by 1024)"
@@ -59,7 +61,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof gpus` out."""
+    """Entry point of `gpuproof gpus`."""
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.aws import gpus_table
 
@@ -76,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof gpus show` out."""
+    """Entry point of `gpuproof gpus show`."""
     from gpuproof.catalogue import Catalogue
     from gpuproof.cli.aws import gpus_show
 

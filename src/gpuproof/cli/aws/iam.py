@@ -12,12 +12,12 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.backends.sagemaker.iam_policy import Scope
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 _WORDS = {
     "user": "for whoever starts jobs and looks at them: exactly the calls that GPUproof makes.\n"
@@ -29,9 +29,9 @@ _WORDS = {
 }
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof iam`."""
-    parser = verb(verbs, "iam", "print the least permissions that GPUproof needs", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof iam` to the command line."""
+    parser = add_command(commands, "iam", "print the least permissions that GPUproof needs", __doc__)
     parser.add_argument("what", choices=["policy"], metavar="policy", help="what to print")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--user", dest="which", action="store_const", const="user", help="the user's alone")
@@ -65,7 +65,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof iam` out: JSON on stdout, what it is for on stderr."""
+    """Entry point of `gpuproof iam`: JSON on stdout, what it is for on stderr."""
     from gpuproof.backends.sagemaker import iam_policy
 
     scope = _scope(arguments)

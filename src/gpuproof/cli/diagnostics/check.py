@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, UsageError
 from gpuproof.util.humanize import pluralize
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from gpuproof.check.engine import Options, Report
     from gpuproof.check.fixing.apply import Change
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
 MAX_ROUNDS = 5
 """Mending one thing may show another; after so many rounds fixes would be undoing each other."""
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof check`."""
-    parser = verb(verbs, "check", "find what will leave a GPU idle, before it is paid for", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof check` to the command line."""
+    parser = add_command(commands, "check", "find what will leave a GPU idle, before it is paid for", __doc__)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: this folder)")
     parser.add_argument(
         "--select", action="append", metavar="CODES", help="only these rules: codes, prefixes, names, or ALL"
@@ -60,7 +60,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof check` out."""
+    """Entry point of `gpuproof check`."""
     if arguments.explain:
         from gpuproof.cli.diagnostics.rule import explain
 

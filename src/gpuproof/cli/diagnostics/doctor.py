@@ -10,11 +10,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
+from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.doctor.machine import Machine
     from gpuproof.doctor.runner import Report
 
@@ -22,9 +22,9 @@ FORMATS = ("text", "json", "junit")
 SEVERITIES = ("error", "warning", "note")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof doctor`."""
-    parser = verb(verbs, "doctor", "look why a GPU is not used, or slow, on this machine", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof doctor` to the command line."""
+    parser = add_command(commands, "doctor", "look why a GPU is not used, or slow, on this machine", __doc__)
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--quick", action="store_true", help="import no framework: well under a second")
     depth.add_argument(
@@ -49,7 +49,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof doctor` out."""
+    """Entry point of `gpuproof doctor`."""
     _refuse_nonsense(arguments)
     machine = _machine(arguments)
     report = _examine(machine)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, verb
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, RunNotFound, UsageError
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from gpuproof.backends.base import Run
     from gpuproof.catalogue import Catalogue
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.explain import Context, Report
 
 _LABEL = 11
 _WIDEST = 120
 
 
-def add_parser(verbs: Verbs) -> None:
+def add_parser(commands: Subparsers) -> None:
     """Add the parser of `gpuproof explain`."""
-    parser = verb(verbs, "explain", "explain the errors in a log and how to fix them", __doc__)
+    parser = add_command(commands, "explain", "explain the errors in a log and how to fix them", __doc__)
     parser.add_argument(
         "target",
         nargs="?",
@@ -41,7 +41,7 @@ def add_parser(verbs: Verbs) -> None:
         "--region", metavar="us-west-2", help="AWS region of the log, and where to search for the run"
     )
     parser.add_argument("--on", choices=["local", "sagemaker"], help="search for the run only there")
-    add_format(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 

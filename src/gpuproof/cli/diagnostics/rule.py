@@ -5,26 +5,26 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, verb
+from gpuproof.cli.arguments import add_command, add_format_flag
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.check.rule import Rule
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof rule`."""
-    parser = verb(verbs, "rule", "say what a rule of `gpuproof check` is about", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof rule` to the command line."""
+    parser = add_command(commands, "rule", "say what a rule of `gpuproof check` is about", __doc__)
     parser.add_argument(
         "code", nargs="?", metavar="CODE", help="a code or a name, such as DS101 (default: list them all)"
     )
-    add_format(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof rule` out."""
+    """Entry point of `gpuproof rule`."""
     if arguments.code is not None and arguments.format == "text":
         return explain(arguments.code)
     from gpuproof.check.registry import all_rules

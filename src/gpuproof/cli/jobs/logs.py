@@ -9,17 +9,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_run, found_run, verb
+from gpuproof.cli.arguments import add_command, add_run_argument, resolve_run
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof logs`."""
-    parser = verb(verbs, "logs", "print what a run's script printed", __doc__)
-    add_run(parser)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof logs` to the command line."""
+    parser = add_command(commands, "logs", "print what a run's script printed", __doc__)
+    add_run_argument(parser)
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on until the run has ended, then its verdict"
     )
@@ -27,8 +27,8 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof logs` out."""
-    found = found_run(arguments, arguments.run_name)
+    """Entry point of `gpuproof logs`."""
+    found = resolve_run(arguments, arguments.run_name)
     if arguments.follow:
         from gpuproof.cli.follow import follow_to_the_end
         from gpuproof.terminal.console import Console

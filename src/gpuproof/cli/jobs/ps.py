@@ -9,30 +9,30 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, add_place, verb
+from gpuproof.cli.arguments import add_backend_flags, add_command, add_format_flag
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
     from gpuproof.backends.record import RunRecord
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 _NEWEST = 20
 _AWS_SECONDS = 30.0
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof ps`."""
-    parser = verb(verbs, "ps", "list runs", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof ps` to the command line."""
+    parser = add_command(commands, "ps", "list runs", __doc__)
     parser.add_argument(
         "-a", "--all", action="store_true", help="all runs, not the newest 20 and those that go on"
     )
-    add_place(parser)
-    add_format(parser)
+    add_backend_flags(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof ps` out."""
+    """Entry point of `gpuproof ps`."""
     from gpuproof.backends.base import LOCAL, SAGEMAKER
 
     records: list[RunRecord] = []

@@ -6,17 +6,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_run, found_run, verb
+from gpuproof.cli.arguments import add_command, add_run_argument, resolve_run
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof pull`."""
-    parser = verb(verbs, "pull", "copy a run's artifacts into a folder", __doc__)
-    add_run(parser)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof pull` to the command line."""
+    parser = add_command(commands, "pull", "copy a run's artifacts into a folder", __doc__)
+    add_run_argument(parser)
     parser.add_argument(
         "--to", type=Path, metavar="FOLDER", help="where to (default: a folder of the run's name)"
     )
@@ -27,7 +27,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof pull` out."""
+    """Entry point of `gpuproof pull`."""
     from gpuproof.terminal.console import Console
     from gpuproof.util.humanize import format_bytes
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     def show(name: str, done: int, total: int) -> None:
         console.progress(f"Downloading {name} · {format_bytes(done)} of {format_bytes(total)}")
 
-    found = found_run(arguments, arguments.run_name)
+    found = resolve_run(arguments, arguments.run_name)
     try:
         made = found.pull(arguments.to or Path(found.id), extract=arguments.extract, progress=show)
     finally:

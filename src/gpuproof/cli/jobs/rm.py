@@ -9,25 +9,25 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import RUN_HELP, add_place, found_run, verb
+from gpuproof.cli.arguments import RUN_HELP, add_backend_flags, add_command, resolve_run
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof rm`."""
-    parser = verb(verbs, "rm", "remove runs that have ended", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof rm` to the command line."""
+    parser = add_command(commands, "rm", "remove runs that have ended", __doc__)
     parser.add_argument("run_names", nargs="*", metavar="RUN", help=RUN_HELP.partition(" (")[0])
     parser.add_argument("--all", action="store_true", help="all runs of the place that have ended")
-    add_place(parser)
+    add_backend_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof rm` out."""
+    """Entry point of `gpuproof rm`."""
     if arguments.all == bool(arguments.run_names):
         raise UsageError("Name the runs to remove, or say --all.", remedy="gpuproof rm RUN")
     found = _all_ended(arguments) if arguments.all else _named(arguments)
@@ -53,7 +53,7 @@ def _place_of_all(arguments: argparse.Namespace) -> str:
 
 def _named(arguments: argparse.Namespace) -> list[Run]:
     found = list(
-        {run.id: run for run in (found_run(arguments, name) for name in arguments.run_names)}.values()
+        {run.id: run for run in (resolve_run(arguments, name) for name in arguments.run_names)}.values()
     )
     running = next((run for run in found if not run.record.has_ended), None)
     if running is not None:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.jobs.spec import Job
     from gpuproof.terminal.console import Console
 
 _PLACES = ("local", "sagemaker")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof run`."""
-    parser = verbs.add_parser(
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof run` to the command line."""
+    parser = commands.add_parser(
         "run",
         help="run a job and give a verdict on its GPU use",
         description=__doc__,
@@ -62,7 +62,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof run` out."""
+    """Entry point of `gpuproof run`."""
     from gpuproof.terminal.console import Console
 
     _refuse_what_is_for_here(arguments)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuproof.backends.local import plan
 from gpuproof.backends.local.backend import LocalPlace
-from gpuproof.cli.sigint import HeldInterrupt
+from gpuproof.cli.sigint import DeferredInterrupt
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run_here(chosen: LocalPlan, arguments: argparse.Namespace, console: Console)
         return _dry_run(chosen, console, as_json)
     place = LocalPlace()
     chosen = _fetched(place, chosen, console)
-    with HeldInterrupt() as interrupt:
+    with DeferredInterrupt() as interrupt:
         started = place.start(chosen)
         if arguments.detach:
             return _detached(started, chosen, console, as_json)
@@ -50,7 +50,7 @@ def _fetched(place: LocalPlace, chosen: LocalPlan, console: Console) -> LocalPla
 
 
 def _followed(
-    started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool, interrupt: HeldInterrupt
+    started: LocalRun, chosen: LocalPlan, console: Console, as_json: bool, interrupt: DeferredInterrupt
 ) -> int:
     from gpuproof.cli.follow import final_document, follow_to_the_end
 

@@ -6,23 +6,23 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, add_run, found_run, verb
+from gpuproof.cli.arguments import add_command, add_format_flag, add_run_argument, resolve_run
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof show`."""
-    parser = verb(verbs, "show", "show one run", __doc__)
-    add_run(parser)
-    add_format(parser)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof show` to the command line."""
+    parser = add_command(commands, "show", "show one run", __doc__)
+    add_run_argument(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof show` out."""
+    """Entry point of `gpuproof show`."""
     import sys
 
     from gpuproof.cli.billing import billing_text
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.terminal.console import Console
     from gpuproof.util.humanize import format_clock
 
-    found = found_run(arguments, arguments.run_name)
+    found = resolve_run(arguments, arguments.run_name)
     record = found.record
     if arguments.format == "json":
         print(final_document(found))

@@ -9,27 +9,27 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import RUN_HELP, add_place, found_run, verb
+from gpuproof.cli.arguments import RUN_HELP, add_backend_flags, add_command, resolve_run
 from gpuproof.errors import ExitCode, GPUproofError
 
 if TYPE_CHECKING:
     from gpuproof.backends.base import Run
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof stop`."""
-    parser = verb(verbs, "stop", "stop a run", __doc__)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof stop` to the command line."""
+    parser = add_command(commands, "stop", "stop a run", __doc__)
     parser.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP.partition(" (")[0])
     parser.add_argument("--now", action="store_true", help="SIGKILL at once, without two minutes of grace")
     parser.add_argument("--no-wait", action="store_true", help="return before the runs have ended")
-    add_place(parser)
+    add_backend_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof stop` out."""
-    found = [found_run(arguments, name) for name in arguments.run_names]
+    """Entry point of `gpuproof stop`."""
+    found = [resolve_run(arguments, name) for name in arguments.run_names]
     problems: list[GPUproofError] = []
     stopped: list[Run] = []
     for one in found:

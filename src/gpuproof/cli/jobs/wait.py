@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, add_run, found_run, verb
+from gpuproof.cli.arguments import add_command, add_format_flag, add_run_argument, resolve_run
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof wait`."""
-    parser = verb(verbs, "wait", "wait until a run has ended", __doc__)
-    add_run(parser)
-    add_format(parser)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof wait` to the command line."""
+    parser = add_command(commands, "wait", "wait until a run has ended", __doc__)
+    add_run_argument(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof wait` out."""
-    found = found_run(arguments, arguments.run_name)
+    """Entry point of `gpuproof wait`."""
+    found = resolve_run(arguments, arguments.run_name)
     record = found.wait()
     if arguments.format == "json":
         from gpuproof.cli.follow import final_document

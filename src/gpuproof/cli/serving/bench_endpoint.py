@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.cli.arguments import add_format, one_line_type, verb
+from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.catalogue import Price
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.loadtest import Found, Load, Result, Target, Trial
     from gpuproof.terminal.console import Console
 
@@ -29,10 +29,10 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 _DEFAULT_BODY = b"[[0.0]]"
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof bench-endpoint`."""
-    parser = verb(
-        verbs,
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof bench-endpoint` to the command line."""
+    parser = add_command(
+        commands,
         "bench-endpoint",
         "measure an endpoint: latency, highest rate, cost per million requests",
         __doc__,
@@ -62,12 +62,12 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--yes-load", action="store_true", help="load a server that is not this machine: it is yours to load"
     )
-    add_format(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof bench-endpoint` out."""
+    """Entry point of `gpuproof bench-endpoint`."""
     from gpuproof.loadtest import Load, open_loop
     from gpuproof.loadtest.find_rate import MOST_RATE
     from gpuproof.terminal.console import Console
@@ -122,7 +122,7 @@ def _target(arguments: argparse.Namespace) -> Target:
                 remedy="--request names a file that holds the body of one request.",
             ) from error
         content_type = content_type_of(path)
-    target = Target.parse(arguments.url, body, one_line_type(arguments.content_type) or content_type)
+    target = Target.parse(arguments.url, body, validate_content_type(arguments.content_type) or content_type)
     if not target.loopback and not arguments.yes_load:
         raise UsageError(
             f"{target.host} is not surely this machine. Load can cost money, wake autoscaling and take a service away "

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.cli.arguments import add_place, found_run
+from gpuproof.cli.arguments import add_backend_flags, resolve_run
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
 MODEL_HELP = (
@@ -17,7 +17,7 @@ MODEL_HELP = (
 )
 
 
-def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+def add_model_arguments(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """MODEL, the code that goes with it, and where to look for a run."""
     parser.add_argument("model", metavar="MODEL", nargs="?" if optional else None, help=MODEL_HELP)
     parser.add_argument(
@@ -26,10 +26,10 @@ def add_model(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
         metavar="PATH",
         help="the handler: inference.py, or the folder that becomes code/",
     )
-    add_place(parser)
+    add_backend_flags(parser)
 
 
-def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
+def resolve_model(arguments: argparse.Namespace, scratch: Path) -> Path:
     """The file or folder that MODEL means; a run's model is brought here if it lies elsewhere.
 
     Raises:
@@ -42,7 +42,7 @@ def model_path(arguments: argparse.Namespace, scratch: Path) -> Path:
     if path.exists() and not _may_be_a_run(path, text, arguments.code):
         return path
     try:
-        run = found_run(arguments, text)
+        run = resolve_run(arguments, text)
     except GPUproofError as error:
         if path.exists():
             return path

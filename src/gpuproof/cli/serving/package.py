@@ -12,23 +12,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import add_format, one_line_type, verb
-from gpuproof.cli.serving.model_argument import add_model, model_path
-from gpuproof.cli.tempdir import scratch_folder
+from gpuproof.cli.arguments import add_command, add_format_flag, validate_content_type
+from gpuproof.cli.serving.model_argument import add_model_arguments, resolve_model
+from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
     from gpuproof.agent.artifacts.archive_create import PackResult
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
     from gpuproof.serve.model.package import Ask, ServeCheck
 
 DEFAULT = "model.tar.gz"
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof package`."""
-    parser = verb(verbs, "package", "build a model.tar.gz and check that it serves", __doc__)
-    add_model(parser)
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof package` to the command line."""
+    parser = add_command(commands, "package", "build a model.tar.gz and check that it serves", __doc__)
+    add_model_arguments(parser)
     parser.add_argument("--requirements", type=Path, metavar="FILE", help="requirements.txt for code/")
     parser.add_argument(
         "-o",
@@ -51,18 +51,18 @@ def add_parser(verbs: Verbs) -> None:
         "--timeout", type=float, default=600, metavar="SECONDS", help="for loading the model (default: 600)"
     )
     parser.add_argument("--python", metavar="PATH", help="interpreter or environment with the framework")
-    add_format(parser)
+    add_format_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof package` out."""
+    """Entry point of `gpuproof package`."""
     from gpuproof.serve.errors import LoadError  # `gpuproof package --help` needs nothing of it
 
     if not 0 < arguments.timeout < float("inf"):
         raise UsageError("--timeout is a number of seconds above zero, such as 600.")
-    one_line_type(arguments.content_type)
-    with scratch_folder("gpuproof-package-") as scratch:
+    validate_content_type(arguments.content_type)
+    with temporary_folder("gpuproof-package-") as scratch:
         try:
             return _package(arguments, scratch)
         except LoadError as error:
@@ -74,7 +74,9 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
     from gpuproof.serve.model.archive import about, prepare
 
     asked = None if arguments.no_serve_check else _ask(arguments)
-    folder = prepare(model_path(arguments, scratch), scratch / "in", arguments.code, arguments.requirements)
+    folder = prepare(
+        resolve_model(arguments, scratch), scratch / "in", arguments.code, arguments.requirements
+    )
     packed = package.build(folder, arguments.output)
     checked = None
     if not arguments.no_serve_check:

@@ -15,24 +15,24 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuproof.cli.arguments import verb
-from gpuproof.cli.serving.model_argument import MODEL_HELP, add_model, model_path
-from gpuproof.cli.tempdir import scratch_folder
+from gpuproof.cli.arguments import add_command
+from gpuproof.cli.serving.model_argument import MODEL_HELP, add_model_arguments, resolve_model
+from gpuproof.cli.tempdir import temporary_folder
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.cli.arguments import Verbs
+    from gpuproof.cli.arguments import Subparsers
 
 _FLAGS = ("host", "port", "workers", "workers_per_gpu", "max_batch_size", "timeout", "warmup", "autocast")
 _SWITCHES = ("require_gpu", "compile", "cuda_graphs", "no_access_log")
 
 
-def add_parser(verbs: Verbs) -> None:
-    """Describe `gpuproof serve`."""
+def add_parser(commands: Subparsers) -> None:
+    """Add `gpuproof serve` to the command line."""
     from gpuproof.serve.flags import add_flags  # the server's own flags, which its file takes too
 
-    parser = verb(verbs, "serve", "serve a model by SageMaker's handler contract", __doc__)
-    add_model(parser, optional=True)
+    parser = add_command(commands, "serve", "serve a model by SageMaker's handler contract", __doc__)
+    add_model_arguments(parser, optional=True)
     parser.add_argument(
         "--python", metavar="PY", help="the interpreter, or environment, that runs the handler"
     )
@@ -42,7 +42,7 @@ def add_parser(verbs: Verbs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry `gpuproof serve` out."""
+    """Entry point of `gpuproof serve`."""
     from gpuproof.backends.agent_archive import agent_file
     from gpuproof.backends.interpreter import find_interpreter
     from gpuproof.serve.errors import LoadError
@@ -51,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     several = _several(arguments)
     python = find_interpreter(arguments.python)
-    with scratch_folder("gpuproof-serve-") as scratch:
+    with temporary_folder("gpuproof-serve-") as scratch:
         model: list[str] = []
         watched: list[Path | None] = []
         if not several:
             try:
-                path = model_path(arguments, scratch)
+                path = resolve_model(arguments, scratch)
                 model = ["--model-dir", str(prepare(path, scratch / "model", arguments.code))]
             except LoadError as error:
                 raise GPUproofError(error.message, remedy=error.remedy) from error
