@@ -1,4 +1,4 @@
-"""A rule's page: from its docstring to Markdown."""
+"""Generates the Markdown page of each rule from its docstring, and the index of all rules."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ _LANGUAGES = {
 }
 _WHEN = {
     "default": "on by default",
-    "link": "on by default; speaks only where a job is linked to the script that it runs",
+    "link": "on by default; requires a job that is linked to the script that it runs",
     "strict": "off unless selected, as in `gpuproof check --select {code}`",
 }
 
 
 def page_path(code: str) -> str:
-    """Where a rule's page lies in the project's repository."""
+    """Path of a rule's page in the project's repository."""
     return f"docs/rules/{code}.md"
 
 
 def page(rule: Rule) -> str:
-    """A rule's page in Markdown, made from its docstring alone."""
+    """The page of a rule in Markdown, generated from its docstring."""
     documentation = read_documentation(rule.doc)
     when = _WHEN[rule.when].format(code=rule.code)
     parts = [f"# {rule.code}: {rule.name}", f"*{rule.severity}, {when}*", documentation.reason]
-    for verdict, title in (("Bad", "Found"), ("Good", "Better"), ("Quiet", "Not found, and rightly")):
+    for verdict, title in (("Bad", "Flagged"), ("Good", "Use instead"), ("Quiet", "Not flagged")):
         shown = [example for example in documentation.examples if example.verdict == verdict]
         if shown:
             parts.append(f"## {title}")
             parts += list(_blocks(shown, documentation.examples))
-    silence = f"A comment `# noqa: {rule.code}` or `# gpuproof: ignore[{rule.code}]` on its line silences one finding."
-    parts.append(silence)
+    parts.append(
+        f"To suppress one finding, add the comment `# noqa: {rule.code}` or `# gpuproof: ignore[{rule.code}]` to its line."
+    )
     return "\n\n".join(parts) + "\n"
 
 
 def index(rules: Iterable[Rule]) -> str:
-    """The list of all rules in Markdown."""
+    """The index of all rules in Markdown."""
     lines = ["# Rules of `gpuproof check`", "", "| code | name | severity | on | |", "|---|---|---|---|---|"]
     for rule in rules:
         summary = read_documentation(rule.doc).summary.replace("|", "\\|")
         lines.append(
             f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.severity} | {rule.when} | {summary} |"
         )
-    legend = "`link` is on, and speaks only where a job is linked to the script that it runs; `strict` is off unless selected."
+    legend = "`link` rules are on but require a job that is linked to the script that it runs; `strict` rules are off unless selected."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
