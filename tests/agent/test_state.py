@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.state import RunState, read_state, write_json
+from gpuproof.agent.state import RunState, read_state
+from gpuproof.util.atomic import write_json
 
 
 @pytest.fixture

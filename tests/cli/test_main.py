@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from gpuproof import __version__
-from gpuproof.agent.state import write_json
 from gpuproof.cli.jobs import ps
 from gpuproof.cli.main import COMMANDS, main
 from gpuproof.errors import ExitCode, GPUproofError, GpuRequired
+from gpuproof.util.atomic import write_json
 
 HEAVY = ("boto3", "botocore", "pydantic", "yaml", "torch", "tensorflow", "keras", "numpy", "pynvml")
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuproof.util.atomic import write_json
+
 VERSION = 1
 
 IN_PROGRESS = "InProgress"
@@ -101,14 +103,3 @@ def read_state(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) else None
-
-
-def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a JSON file so that a reader sees the old one or the new one, whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from importlib import machinery
 from pathlib import Path
 
+from gpuproof.util.atomic import replacing
+
 ON_BOARD = ("agent", "gpu", "runtime", "serve", "util")
 _MAIN = b"""import sys
 
@@ -60,14 +62,9 @@ def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None
     time, every other one passes over it and compiles the source.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    beside = destination.with_name(f".{destination.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(_packed(sources if sources is not None else _sources()))
-        beside.chmod(0o755)
-        beside.replace(destination)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(destination) as partial:
+        partial.write_bytes(_packed(sources if sources is not None else _sources()))
+        partial.chmod(0o755)
 
 
 def _packed(sources: Iterable[tuple[str, Path]]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuproof.doctor.stack_tables import table
+from gpuproof.doctor.tables import table
 from gpuproof.findings import Location
 from gpuproof.gpu.driver import PciGpu
 
@@ -11,7 +11,7 @@ START_WITH_GPUS = "Start the container with its GPUs: docker run --gpus all (nee
 
 def pci_model(gpu: PciGpu) -> str | None:
     """The catalogue's name of a GPU on the bus; `None` for one that AWS does not have."""
-    return next((row["gpu"] for row in table("pci_gpus") if row["device_id"] == gpu.device_id), None)
+    return next((row["gpu"] for row in table("stack/pci_gpus") if row["device_id"] == gpu.device_id), None)
 
 
 def pci_name(gpu: PciGpu) -> str:

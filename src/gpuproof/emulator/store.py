@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -12,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from gpuproof.util.atomic import write_bytes
 
 
 @dataclass
@@ -106,9 +107,7 @@ class Store:
     def _write(self, resource: Resource) -> None:
         path = self._path(resource)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(json.dumps(asdict(resource)), encoding="utf-8")
-        os.replace(beside, path)  # noqa: PTH105 - atomic, and says so
+        write_bytes(path, json.dumps(asdict(resource)).encode())
 
     def _path(self, resource: Resource) -> Path:
         return self._folder / resource.region / resource.kind / f"{quote(resource.name, safe='')}.json"

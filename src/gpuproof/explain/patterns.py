@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 DATA = Path(__file__).parent / "data"
 
@@ -125,9 +124,8 @@ def citations() -> dict[str, dict[str, str]]:
     return data_table("sources", "source")
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (DATA / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        yield from csv.DictReader(file, strict=True)
+def _rows(name: str) -> list[dict[str, str]]:
+    return read_rows(DATA / f"{name}.csv")
 
 
 def _error(area: str, row: dict[str, str]) -> KnownError:

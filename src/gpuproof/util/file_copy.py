@@ -1,4 +1,4 @@
-"""Copies that appear whole, and folders that are laid over others."""
+"""Copies files atomically, and folders into existing folders."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import os
 import shutil
 from pathlib import Path
 
+from gpuproof.util.atomic import replacing
+
 
 def copy_file(source: Path, destination: Path) -> None:
-    """Copy a file so that the new name shows all of it or nothing; what was there is replaced.
+    """Copy a file atomically, replacing the destination and creating its folder.
 
     Raises:
-        OSError: it could not be written; nothing half is left.
+        OSError: the destination could not be written; it stays as it was.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    beside = destination.with_name(f".{destination.name}.partial")
-    try:
-        shutil.copyfile(source, beside)
-        beside.replace(destination)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with replacing(destination) as partial:
+        shutil.copyfile(source, partial)
 
 
-def lay_over(source: Path, destination: Path) -> None:
-    """Copy a folder's content into another folder, which may have some already; links stay links.
+def merge_folder(source: Path, destination: Path) -> None:
+    """Copy a folder's content into a folder that may exist already; symbolic links are copied as links.
 
     Raises:
-        OSError: a file could not be read or written; what was copied until then stays.
+        OSError: a file could not be read or written; files that were copied before it stay.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
@@ -35,7 +32,7 @@ def lay_over(source: Path, destination: Path) -> None:
         if entry.is_dir(follow_symlinks=False):
             if target.is_symlink() or (target.exists() and not target.is_dir()):
                 target.unlink()
-            lay_over(Path(entry.path), target)
+            merge_folder(Path(entry.path), target)
             continue
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)

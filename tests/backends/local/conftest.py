@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.state import write_json
 from gpuproof.backends.local.store import RunStore
+from gpuproof.util.atomic import write_json
 
 
 class Runs:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.state import read_state, write_json
+from gpuproof.agent.state import read_state
 from gpuproof.backends.local.follow import Event, Live, Output, follow
 from gpuproof.backends.local.store import RunStore
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import RunNotFound
+from gpuproof.util.atomic import write_json
 
 
 class Agent:

@@ -14,7 +14,7 @@ from gpuproof.doctor.checks.frameworks.builds import InstalledBuild, cpu_by_name
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, model_of
 from gpuproof.doctor.checks.hardware import devices
 from gpuproof.doctor.checks.libraries import cuda_libraries
-from gpuproof.doctor.stack_tables import FOLDER, table
+from gpuproof.doctor.tables import FOLDER, table
 from gpuproof.findings import Severity
 from gpuproof.gpu.cuda import CudaDevice, CudaReading, Library, NvmlReading
 from gpuproof.gpu.driver import DriverFiles, PciGpu
@@ -69,13 +69,13 @@ def test_gpus_that_answer_without_a_bus_are_there() -> None:
     assert not list(devices.evaluate(devices.Reading(DriverFiles(pci=None), answering=1)))
 
 
-@pytest.mark.parametrize("code", [int(row["code"]) for row in table("cuda_errors")])
+@pytest.mark.parametrize("code", [int(row["code"]) for row in table("stack/cuda_errors")])
 def test_every_error_of_cuinit_has_its_cause_and_remedy(code: int) -> None:
     reading = cuda_init.Reading(
         CudaReading(version=(13, 0), init=code), NvmlReading(), DriverFiles(loaded=True)
     )
     (finding,) = cuda_init.evaluate(reading)
-    row = next(row for row in table("cuda_errors") if int(row["code"]) == code)
+    row = next(row for row in table("stack/cuda_errors") if int(row["code"]) == code)
     assert row["name"] in finding.message
     assert finding.remedy == row["remedy"]
 
@@ -87,14 +87,14 @@ def test_an_error_that_nobody_knows_is_told_by_its_number() -> None:
 
 
 def test_rows_of_the_tables_name_their_source() -> None:
-    sources = {row["source"] for row in table("sources")}
-    for path in FOLDER.glob("*.csv"):
+    sources = {row["source"] for row in table("stack/sources")}
+    for path in (FOLDER / "stack").glob("*.csv"):
         if path.stem != "sources":
-            assert {row["source"] for row in table(path.stem)} <= sources, path.name
+            assert {row["source"] for row in table(f"stack/{path.stem}")} <= sources, path.name
 
 
 def test_every_pci_id_means_a_gpu_of_the_catalogue() -> None:
-    assert {row["gpu"] for row in table("pci_gpus")} <= set(CATALOGUE.tables.gpus)
+    assert {row["gpu"] for row in table("stack/pci_gpus")} <= set(CATALOGUE.tables.gpus)
 
 
 @pytest.mark.parametrize(

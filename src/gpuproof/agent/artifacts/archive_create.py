@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuproof.util.atomic import sync_folder
+
 # Weights are close to noise: level 1 makes float32 ones 7.1 % smaller, level 6 makes them 7.4 % smaller and is slower.
 COMPRESSION_LEVEL = 1
 _MOST_LINKS = 40  # as many as Linux follows before it says ELOOP: path_resolution(7)
@@ -273,20 +275,10 @@ def _appearing_whole(archive: Path) -> Generator[io.FileIO]:
                 os.fsync(raw.fileno())
         with _said_as_artifact_error(archive):
             part.replace(archive)
-            _sync_folder(archive.parent)
+            sync_folder(archive.parent)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some network file systems do not know how to; the content itself is safe by now
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

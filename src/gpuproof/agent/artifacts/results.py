@@ -10,7 +10,7 @@ from gpuproof.agent.artifacts.stray_models import Snapshot, models_left_behind
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
-from gpuproof.util.file_copy import copy_file, lay_over
+from gpuproof.util.file_copy import copy_file, merge_folder
 
 
 @dataclass
@@ -82,7 +82,7 @@ def _as_the_script_saw_it(job: AgentJob, paths: RunPaths) -> dict[str, Path]:
 def _deliver_outputs(job: AgentJob, paths: RunPaths) -> None:
     for output in job.outputs:
         if output.destination is not None:
-            lay_over(paths.ml / output.target, Path(output.destination))
+            merge_folder(paths.ml / output.target, Path(output.destination))
 
 
 def _holds_anything(folder: Path) -> bool:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from gpuproof.agent import state as states
 from gpuproof.agent.contract import Machine, lay_out
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.output import Sink, appending_to
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
+from gpuproof.util.atomic import write_json
 
 
 class NotStarted(Exception):
@@ -90,7 +90,7 @@ class RunFolder:
 
     def show_sample(self, sample: Mapping[str, Any]) -> None:
         try:
-            states.write_json(self.paths.live, sample)
+            write_json(self.paths.live, sample)
         except OSError:
             # A full disk: the progress line stands still, the run goes on.
             return

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from gpuproof.agent import state as states
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.contract import Machine, code_folder, make_folders
@@ -28,6 +27,7 @@ from gpuproof.agent.paths import ContainerPaths, RunPaths
 from gpuproof.agent.runner import Run
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
+from gpuproof.util.atomic import write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
 LONGEST_LINE = 200_000
@@ -144,8 +144,8 @@ class Container:
         try:
             results.mkdir(parents=True, exist_ok=True)
             if self._verdict is not None:
-                states.write_json(results / self.paths.verdict.name, self._verdict)
-            states.write_json(results / self.paths.run.name, self._state.values)
+                write_json(results / self.paths.verdict.name, self._verdict)
+            write_json(results / self.paths.run.name, self._state.values)
         except OSError as error:
             say(f"{results} cannot be written: {error.strerror}")
         if self._verdict is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+
+from gpuproof.util.csv_table import read_rows
 
 _TABLE = Path(__file__).parent / "data" / "remedies.csv"
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
@@ -66,15 +67,14 @@ def find_remedy(service: str, operation: str, codes: Sequence[str], message: str
 @cache
 def read_remedies() -> tuple[Remedy, ...]:
     """All rows, in their order."""
-    with _TABLE.open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Remedy(
-                row["service"],
-                row["operation"],
-                tuple(row["codes"].split()),
-                row["message"],
-                row["remedy"],
-                row["source"],
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        Remedy(
+            row["service"],
+            row["operation"],
+            tuple(row["codes"].split()),
+            row["message"],
+            row["remedy"],
+            row["source"],
         )
+        for row in read_rows(_TABLE)
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.state import IN_PROGRESS, VERSION, write_json
+from gpuproof.agent.state import IN_PROGRESS, VERSION
 from gpuproof.backends.agent_archive import agent_file
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.interpreter import find_interpreter
@@ -29,6 +29,7 @@ from gpuproof.jobs.source_tree import SourceTree, collect, copy_to
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
+from gpuproof.util.atomic import write_json
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:

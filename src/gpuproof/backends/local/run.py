@@ -20,7 +20,7 @@ from gpuproof.backends.local.follow import follow
 from gpuproof.backends.local.store import RunStore, agent_alive
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, UsageError
-from gpuproof.util.file_copy import copy_file, lay_over
+from gpuproof.util.file_copy import copy_file, merge_folder
 from gpuproof.util.file_watch import FileWatch
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class LocalRun:
                 yield _copied(archive, destination / archive.name)
         for kept in self._kept_outputs():
             target = destination / kept.name
-            lay_over(kept, target)
+            merge_folder(kept, target)
             yield target
         if self.paths.verdict.exists():
             yield _copied(self.paths.verdict, destination / self.paths.verdict.name)

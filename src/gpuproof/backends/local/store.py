@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.agent.state import ENDED, FAILED, read_state, write_json
+from gpuproof.agent.state import ENDED, FAILED, read_state
 from gpuproof.backends.base import AmbiguousRun
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
+from gpuproof.util.atomic import write_json
 
 _NAME_LIMIT = 63  # SageMaker's limit for a job name
 _NEEDED = {"job_name", "kind", "place", "status"}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuproof.backends.sagemaker.planning.role import SERVICE
 from gpuproof.backends.sagemaker.s3_layout import ROOT
+from gpuproof.util.csv_table import read_rows
 
 ROLE_NAME = "gpuproof-sagemaker"
 """What a role is called that is made for GPUproof alone."""
@@ -132,18 +132,17 @@ def trust_policy(scope: Scope) -> dict[str, Any]:
 @cache
 def read_actions() -> tuple[Row, ...]:
     """The whole table."""
-    with _TABLE.open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Row(
-                row["who"],
-                row["service"],
-                row["operation"],
-                tuple(row["actions"].split()),
-                row["resource"],
-                row["condition"],
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        Row(
+            row["who"],
+            row["service"],
+            row["operation"],
+            tuple(row["actions"].split()),
+            row["resource"],
+            row["condition"],
         )
+        for row in read_rows(_TABLE)
+    )
 
 
 def _statements(who: str, scope: Scope) -> list[dict[str, Any]]:

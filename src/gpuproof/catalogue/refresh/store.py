@@ -5,14 +5,12 @@ Each file is replaced whole, by a rename, so a reader sees the old table or the 
 
 import csv
 import json
-import os
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gpuproof.catalogue.csv_rows import Row
+from gpuproof.util.atomic import replacing
 
 STATE_VERSION = 1
 
@@ -116,7 +114,7 @@ class Store:
         if not rows:
             path.unlink(missing_ok=True)
             return
-        with _replacing(path) as file:
+        with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
@@ -132,22 +130,12 @@ class Store:
         parts: dict[str, dict[str, str]] = {}
         for scope, date in sorted(dates.items()):
             parts.setdefault(scope.part, {})[scope.region] = date
-        with _replacing(self._folder / "state.json") as file:
+        with (
+            replacing(self._folder / "state.json") as partial,
+            partial.open("w", encoding="utf-8", newline="") as file,
+        ):
             json.dump({"version": STATE_VERSION, "as_of": parts}, file, indent=2)
 
 
 def _owned(row: Row, scope: Scope) -> bool:
     return TABLES[scope.part].owns(row, scope.region)
-
-
-@contextmanager
-def _replacing(path: Path) -> Generator[IO[str]]:
-    """Writes beside the file and renames at the end; an error leaves the old file alone."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
-            yield file
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from functools import cache
 from pathlib import Path
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.source.span import Unit
+from gpuproof.util.csv_table import read_rows
 
 MOST = 50
 """A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
@@ -49,8 +49,7 @@ def unseen_imports(script: Module) -> list[str]:
 def quiet_libraries() -> frozenset[str]:
     """Libraries that neither move tensors nor start processes for a script, from `data/quiet_libraries.csv`."""
     path = Path(__file__).parents[1] / "data" / "quiet_libraries.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        return frozenset(row["import"] for row in csv.DictReader(file))
+    return frozenset(row["import"] for row in read_rows(path))
 
 
 def _imported(script: Module, unit: Unit) -> tuple[Unit, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tempfile
 from collections import defaultdict
@@ -18,6 +17,7 @@ from gpuproof.check.source.decode import Unreadable, read_bytes
 from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.check.source.read import read_file
 from gpuproof.check.source.span import Unit
+from gpuproof.util.atomic import replacing
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,12 @@ def write(change: Change) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    target = os.path.realpath(change.path)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".gpuproof-")  # noqa: PTH120
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(change.after)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, os.stat(target).st_mode & 0o7777)  # noqa: PTH101, PTH116
-        os.replace(temporary, target)  # noqa: PTH105
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    target = Path(change.path).resolve()
+    with replacing(target, sync=True) as partial:
+        # Nobody else may read the new file before it has the old one's mode.
+        partial.touch(0o600)
+        partial.write_bytes(change.after)
+        partial.chmod(target.stat().st_mode & 0o7777)
 
 
 def diff(change: Change) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.source.span import Span
+from gpuproof.util.csv_table import read_rows
 
 _HOST = r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
 _NAME = r"(?P<repository>[a-z0-9][a-z0-9._/-]*)(?::(?P<tag>[\w.-]+))?(?:@(?P<digest>sha256:\w+))?"
@@ -161,6 +161,5 @@ def sdk_versions(framework: str, scope: str) -> tuple[SdkVersion, ...]:
         scope: `training` or `inference`.
     """
     path = Path(__file__).parents[1] / "data" / "sdk_image_versions.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if (row["framework"], row["scope"]) == (framework, scope)]
+    rows = [row for row in read_rows(path) if (row["framework"], row["scope"]) == (framework, scope)]
     return tuple(SdkVersion(row["version"], row["alias"], tuple(row["py_versions"].split())) for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import re
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from gpuproof.check.analysis.call import Call, local_function, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
+from gpuproof.util.csv_table import read_rows
 
 Verdict = Literal["yes", "no", "unknown"]
 
@@ -30,10 +30,7 @@ class Removed(NamedTuple):
 def removed_from_keras() -> tuple[Removed, ...]:
     """What Keras has taken out, with the sources and dates in the file itself."""
     path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(
-            Removed(row["kind"], row["name"], row["since"], row["instead"]) for row in csv.DictReader(file)
-        )
+    return tuple(Removed(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path))
 
 
 def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Verdict:

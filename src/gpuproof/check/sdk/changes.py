@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from gpuproof.check.sdk.tables import FOLDER, v2, v3
+from gpuproof.util.csv_table import read_rows
 
 State = Literal["gone", "deprecated", "no-op"]
 """An error; works and warns; does nothing."""
@@ -106,34 +105,34 @@ def v2_needs(path: str) -> tuple[Need, ...]:
 
 def distribution_keys(path: str) -> frozenset[str]:
     """Keys of `distribution=` that mean something to a v2 estimator; empty if it was not looked at."""
-    rows = {row["call"]: frozenset(row["keys"].split()) for row in _rows("distribution")}
+    rows = {row["call"]: frozenset(row["keys"].split()) for row in rows_of("distribution")}
     return rows.get(v2().home(path), frozenset())
 
 
-def rows_of(table: str) -> Iterator[dict[str, str]]:
-    """The rows of one of these CSV files; their first line, which says where they come from, is left out."""
-    return _rows(table)
+def rows_of(table: str) -> list[dict[str, str]]:
+    """The rows of one of these CSV files."""
+    return read_rows(FOLDER / f"{table}.csv")
 
 
 @cache
 def _names() -> dict[str, Change]:
-    return {row["path"]: _change(row) for row in _rows("changes_v2") if row["kind"] in ("module", "name")}
+    return {row["path"]: _change(row) for row in rows_of("changes_v2") if row["kind"] in ("module", "name")}
 
 
 @cache
 def _methods() -> list[Change]:
-    return [_change(row) for row in _rows("changes_v2") if row["kind"] == "method"]
+    return [_change(row) for row in rows_of("changes_v2") if row["kind"] == "method"]
 
 
 @cache
 def _parameters() -> dict[tuple[str, str], Change]:
-    rows = (row for row in _rows("changes_v2") if row["kind"] == "parameter")
+    rows = (row for row in rows_of("changes_v2") if row["kind"] == "parameter")
     return {(row["path"], row["word"]): _change(row) for row in rows}
 
 
 @cache
 def _replacements() -> dict[str, tuple[str, str]]:
-    return {row["path"]: (row["statement"], row["moved_to"]) for row in _rows("changes_v3")}
+    return {row["path"]: (row["statement"], row["moved_to"]) for row in rows_of("changes_v3")}
 
 
 @cache
@@ -147,7 +146,7 @@ def _needs() -> list[tuple[str, Need]]:
                 row["says"],
             ),
         )
-        for row in _rows("needs")
+        for row in rows_of("needs")
     ]
 
 
@@ -171,9 +170,3 @@ def _replacement_above(path: str) -> str:
 
 def _change(row: dict[str, str]) -> Change:
     return Change(row["path"], row["new"], row["state"])  # pyright: ignore[reportArgumentType]
-
-
-def _rows(table: str) -> Iterator[dict[str, str]]:
-    with (FOLDER / f"{table}.csv").open(encoding="utf-8", newline="") as file:
-        file.readline()
-        yield from csv.DictReader(file)

@@ -8,8 +8,8 @@ import pytest
 from gpuproof.doctor.checks.gpu_state import xid_events
 from gpuproof.doctor.checks.gpu_state.kernel_log import parse, read_kernel_log
 from gpuproof.doctor.checks.host import oom_kills
-from gpuproof.doctor.environment_tables import FOLDER, table
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.tables import FOLDER, table
 from gpuproof.findings import Severity
 from support.gpu_states import codes, text
 
@@ -121,8 +121,8 @@ def test_a_fatal_sxid_of_an_nvswitch_is_an_error_and_another_a_note():
 
 
 def test_each_xid_has_its_row_once_with_a_source_and_a_known_action():
-    rows = table("xids")
-    with (FOLDER / "sources.csv").open() as file:
+    rows = table("environment/xids")
+    with (FOLDER / "environment" / "sources.csv").open() as file:
         sources = {row["source"] for row in csv.DictReader(file)}
     assert len({row["xid"] for row in rows}) == len(rows)
     assert {row["source"] for row in rows} <= sources

@@ -9,8 +9,8 @@ import pytest
 
 from gpuproof.doctor.checks.host import ld_library_path, variables
 from gpuproof.doctor.checks.host.ld_library_path import Shadow
-from gpuproof.doctor.environment_tables import FOLDER, table
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.tables import FOLDER, table
 from gpuproof.gpu.framework_probe import Packages
 from support.gpu_states import codes, text
 
@@ -73,10 +73,10 @@ def test_without_such_variables_there_is_nothing_to_look_at():
 
 
 def test_every_row_has_a_code_of_its_variable_and_a_source():
-    with (FOLDER / "sources.csv").open() as file:
+    with (FOLDER / "environment" / "sources.csv").open() as file:
         sources = {row["source"] for row in csv.DictReader(file)}
     names: dict[str, set[str]] = {}
-    for row in table("variables"):
+    for row in table("environment/variables"):
         names.setdefault(row["code"], set()).add(row["name"])
         assert row["source"] in sources
         re.compile(row["pattern"])

@@ -17,6 +17,7 @@ from gpuproof.backends.aws import Aws, S3Object, SageMakerKind
 from gpuproof.backends.base import Artifact, Progress
 from gpuproof.backends.local.s3_inputs.mapping import S3Prefix, lay_out
 from gpuproof.errors import GPUproofError, InvalidJob
+from gpuproof.util.atomic import replacing
 
 _VERDICT_OUTPUT = "gpuproof"
 _ARCHIVE = ".tar.gz"
@@ -185,13 +186,8 @@ def said_as_gpuproof_error(destination: Path, location: str) -> Generator[None]:
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
     """Write a file that is there whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.writelines(pieces)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("wb") as file:
+        file.writelines(pieces)
     return path
 
 

@@ -44,7 +44,6 @@ Quiet: turned off
     )
 """
 
-import csv
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +53,7 @@ from gpuproof.check.knowledge.launchers import launchers
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("DS105", "smddp-unsupported-instance", Severity.ERROR)
 
@@ -81,5 +81,4 @@ def check(job: JobDefinition, project: Project) -> Hits:
 @cache
 def _supported() -> tuple[str, ...]:
     path = Path(__file__).parents[2] / "data" / "smddp_instances.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(row["instance_type"] for row in csv.DictReader(file))
+    return tuple(row["instance_type"] for row in read_rows(path))

@@ -44,7 +44,6 @@ Quiet: options of a valid key
     )
 """
 
-import csv
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -53,6 +52,7 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("DS111", "unknown-distribution-key", Severity.ERROR)
 
@@ -83,8 +83,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
 def _keys() -> dict[tuple[str, str], tuple[str, ...]]:
     """The valid keys of each SDK class, by package and class."""
     path = Path(__file__).parents[2] / "data" / "distribution.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
     return {
-        (row["call"].split(".")[1], row["call"].split(".")[-1]): tuple(row["keys"].split()) for row in rows
+        (row["call"].split(".")[1], row["call"].split(".")[-1]): tuple(row["keys"].split())
+        for row in read_rows(path)
     }

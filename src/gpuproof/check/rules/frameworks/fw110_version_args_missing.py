@@ -45,7 +45,6 @@ Quiet: SDK 1 had defaults
     PyTorch(entry_point="train.py", role="role", train_instance_count=1, train_instance_type="ml.g5.xlarge")
 """
 
-import csv
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +54,7 @@ from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("FW110", "version-args-missing", Severity.ERROR, needs=("sagemaker",))
 
@@ -99,10 +99,9 @@ def _class(call: Call) -> tuple[str, str]:
 def _needs() -> dict[tuple[str, str], list[tuple[str, ...]]]:
     path = Path(__file__).parents[2] / "data" / "needs.csv"
     found: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            parts = row["call"].split(".")
-            if row["needs"] in _ARGUMENTS and len(parts) == 4:
-                names = (row["needs"], row["or"]) if row["or"] else (row["needs"],)
-                found.setdefault((parts[1], parts[-1]), []).append(names)
+    for row in read_rows(path):
+        parts = row["call"].split(".")
+        if row["needs"] in _ARGUMENTS and len(parts) == 4:
+            names = (row["needs"], row["or"]) if row["or"] else (row["needs"],)
+            found.setdefault((parts[1], parts[-1]), []).append(names)
     return found

@@ -58,7 +58,6 @@ Quiet: private names, and sagemaker.serve, which v2 has too
     from sagemaker.serve import SchemaBuilder
 """
 
-import csv
 import difflib
 from functools import cache
 
@@ -72,6 +71,7 @@ from gpuproof.check.sdk.names import sdk_names
 from gpuproof.check.sdk.tables import FOLDER
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("SDK202", "v3-unknown-name", Severity.ERROR, needs=("sagemaker",))
 
@@ -134,6 +134,4 @@ def _import_hint(path: str) -> str | None:
 @cache
 def _words() -> dict[tuple[str, str], str]:
     """Fields of v3 by class and commonly used wrong name."""
-    with (FOLDER / "v3_words.csv").open(encoding="utf-8", newline="") as file:
-        file.readline()
-        return {(row["class"], row["word"]): row["field"] for row in csv.DictReader(file)}
+    return {(row["class"], row["word"]): row["field"] for row in read_rows(FOLDER / "v3_words.csv")}

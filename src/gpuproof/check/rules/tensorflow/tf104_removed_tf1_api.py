@@ -51,7 +51,6 @@ Quiet: a TensorFlow 1 script
 """
 
 import ast
-import csv
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +60,7 @@ from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 
 rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
 
@@ -98,8 +98,7 @@ def check(module: Module, project: Project) -> Hits:
 @cache
 def _removed() -> dict[str, str]:
     path = Path(__file__).parents[2] / "data" / "tensorflow1_removed.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        return {row["name"]: row["instead"] for row in csv.DictReader(file)}
+    return {row["name"]: row["instead"] for row in read_rows(path)}
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.driver.nvml import HANGS, MISMATCH
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.stack_tables import table
+from gpuproof.doctor.tables import table
 from gpuproof.doctor.text import START_WITH_GPUS
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import CudaReading, NvmlReading
@@ -92,7 +92,7 @@ def _no_library(reading: Reading) -> Finding:
 
 
 def _fails(reading: Reading, code: int) -> Finding:
-    row = next((row for row in table("cuda_errors") if int(row["code"]) == code), None)
+    row = next((row for row in table("stack/cuda_errors") if int(row["code"]) == code), None)
     cuda, files = reading.cuda, reading.files
     evidence = [
         f"cuInit: {code}" + (f" ({row['name']})" if row else ""),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.gpu_state.gpu_readings import REPLACEMENT, read_gpus
 from gpuproof.doctor.checks.gpu_state.kernel_log import read_kernel_log
-from gpuproof.doctor.environment_tables import table
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Location, Severity
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
@@ -119,7 +119,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 
 
 def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
-    row = next((row for row in table("xids") if int(row["xid"]) == event.number), None)
+    row = next((row for row in table("environment/xids") if int(row["xid"]) == event.number), None)
     evidence = tuple(_line(one) for one in (event, *followers))
     where = Location(device=label)
     if row is None:

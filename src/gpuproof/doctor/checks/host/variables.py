@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
 from gpuproof.doctor.checks.host.host import host_cpus
-from gpuproof.doctor.environment_tables import table
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Severity
 
 _FIRST_WITH_TF32 = (8, 0)
@@ -39,7 +39,7 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """The variables; `None` where none is set."""
-    names = {row["name"] for row in table("variables")}
+    names = {row["name"] for row in table("environment/variables")}
     values = tuple((name, value) for name, value in sorted(machine.environment.items()) if name in names)
     if not values:
         return None
@@ -56,7 +56,7 @@ def read(machine: Machine) -> Reading | None:
 def evaluate(reading: Reading) -> Iterator[Finding]:
     """D645 to D656, one code for each variable."""
     values = dict(reading.values)
-    for row in table("variables"):
+    for row in table("environment/variables"):
         value = values.get(row["name"])
         if (
             value is None

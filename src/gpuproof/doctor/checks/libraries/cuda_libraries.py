@@ -12,7 +12,7 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import NAMES, cpu_by_name, find_row
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.stack_tables import table
+from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import Library, read_libraries
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, Packages, cudnn_version
@@ -78,12 +78,12 @@ def find_needs(packages: Packages, catalogue: Catalogue) -> Iterator[Need]:
         if version is None or row is None or not row.cuda or cpu_by_name(framework, packages, row):
             continue
         major = row.cuda.partition(".")[0]
-        names = [one["soname"] for one in table("cuda_libraries") if one["cuda"] == major]
+        names = [one["soname"] for one in table("stack/cuda_libraries") if one["cuda"] == major]
         if row.cudnn:
             names.append(f"libcudnn.so.{row.cudnn.partition('.')[0]}")
         lines = packages.requires.get(framework, ())
         asked = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
-        wheels = {one["package"] for one in table("cuda_libraries") if one["cuda"] == major}
+        wheels = {one["package"] for one in table("stack/cuda_libraries") if one["cuda"] == major}
         yield Need(
             framework,
             version,
