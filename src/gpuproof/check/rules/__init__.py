@@ -1,1 +1,1 @@
-"""One file a rule. `README.md` tells how to write one; the examples in a rule's docstring are its tests."""
+"""The rules, one file each. `README.md` explains how to write one; the examples in a docstring are its tests."""

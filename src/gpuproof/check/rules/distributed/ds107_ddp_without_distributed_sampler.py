@@ -100,8 +100,8 @@ def check(module: Module, project: Project) -> Hits:
         if shuffle.flag is not True or not shuffle.is_known or not all(one.is_absent for one in given):
             continue
         data = call.expression("dataset", 0)
-        made = module.origin(data)
-        if any(one is not None and _RANKED.search(module.text(one)) for one in (data, made)):
+        origin = module.origin(data)
+        if any(one is not None and _RANKED.search(module.text(one)) for one in (data, origin)):
             continue
         yield rule.hit(
             call.span,

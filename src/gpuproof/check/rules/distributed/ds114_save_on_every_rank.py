@@ -120,5 +120,7 @@ def check(module: Module, project: Project) -> Hits:
 
 def _has_own_file(module: Module, call: Call) -> bool:
     path = call.expression("f", 1)
-    made = module.origin(path)
-    return path is None or any(one is not None and _OWN_FILE.search(module.text(one)) for one in (path, made))
+    origin = module.origin(path)
+    return path is None or any(
+        one is not None and _OWN_FILE.search(module.text(one)) for one in (path, origin)
+    )

@@ -128,13 +128,13 @@ def _to_plain_cuda(module: Module, call: Call) -> bool:
 
 
 def _is_plain_cuda(module: Module, node: ast.expr | None) -> bool:
-    made = module.origin(node)
-    if isinstance(made, ast.IfExp):
-        return _is_plain_cuda(module, made.body)
-    if isinstance(made, ast.Constant):
-        return made.value == "cuda"
-    if isinstance(made, ast.Call) and module.qualified(made.func) == "torch.device":
-        return len(made.args) == 1 and not made.keywords and _is_plain_cuda(module, made.args[0])
+    origin = module.origin(node)
+    if isinstance(origin, ast.IfExp):
+        return _is_plain_cuda(module, origin.body)
+    if isinstance(origin, ast.Constant):
+        return origin.value == "cuda"
+    if isinstance(origin, ast.Call) and module.qualified(origin.func) == "torch.device":
+        return len(origin.args) == 1 and not origin.keywords and _is_plain_cuda(module, origin.args[0])
     return False
 
 

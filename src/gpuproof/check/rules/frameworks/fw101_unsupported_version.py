@@ -99,8 +99,8 @@ def _no_version(job: JobDefinition, versions: tuple[SdkVersion, ...], scope: str
     text = str(job.framework_version.text)
     newest = max(version_key(one.version) for one in versions)
     is_newer = version_key(text) > newest
-    wanted = version_key(text)[:2]
-    near = sorted(versions, key=lambda one: _distance(version_key(one.version)[:2], wanted))[:4]
+    target = version_key(text)[:2]
+    near = sorted(versions, key=lambda one: _distance(version_key(one.version)[:2], target))[:4]
     listed = ", ".join(one.version for one in sorted(near, key=lambda one: version_key(one.version)))
     sure = job.framework_version.is_known and not is_newer
     name = _NAMES[str(job.framework)]

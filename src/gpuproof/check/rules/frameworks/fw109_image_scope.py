@@ -99,13 +99,13 @@ def check_resource(resource: Resource, project: Project) -> Hits:
     yield from _hits(image, image.span or resource.span, "inference", project)
 
 
-def _hits(value: Value, span: Span, wanted: str, project: Project) -> Iterator[Hit]:
+def _hits(value: Value, span: Span, required: str, project: Project) -> Iterator[Hit]:
     image = image_name(value)
-    if image is None or image.scope in (None, wanted) or not is_aws_container(image, project):
+    if image is None or image.scope in (None, required) or not is_aws_container(image, project):
         return
-    right = image.repository.replace(str(image.scope), wanted)
+    right = image.repository.replace(str(image.scope), required)
     edits = replace_text(value, image.repository, right)
-    does = "serve a model" if wanted == "inference" else "train"
+    does = "serve a model" if required == "inference" else "train"
     yield rule.hit(
         span,
         f"`{image.repository}` cannot {does}: it is AWS's {image.scope} image.",

@@ -67,11 +67,11 @@ def check(module: Module, project: Project) -> Hits:
         return
     for call in calls_named(module, "fit", "fit_generator"):
         keyword = "x" if call.method == "fit" else "generator"
-        made = origin_call(module, call.expression(keyword, 0))
+        origin = origin_call(module, call.expression(keyword, 0))
         workers = call.argument("workers")
-        if made is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
+        if origin is None or not (workers.is_absent or (workers.is_known and workers.number in (0, 1))):
             continue
-        what = _generator(module, made)
+        what = _generator(module, origin)
         if what is None:
             continue
         yield rule.hit(
@@ -82,14 +82,14 @@ def check(module: Module, project: Project) -> Hits:
         )
 
 
-def _generator(module: Module, made: Call) -> str | None:
+def _generator(module: Module, origin: Call) -> str | None:
     """The generator that runs in one thread; None if it is something else or has its own workers."""
-    if made.method in _FLOWS and made.receiver is not None:
-        source = origin_call(module, made.receiver)
+    if origin.method in _FLOWS and origin.receiver is not None:
+        source = origin_call(module, origin.receiver)
         if source is not None and source.method == "ImageDataGenerator":
-            return f"ImageDataGenerator.{made.method}"
+            return f"ImageDataGenerator.{origin.method}"
         return None
-    owner = module.classes.get(made.method) if isinstance(made.node.func, ast.Name) else None
-    if owner is None or "workers" in module.text(owner) or not made.argument("workers").is_absent:
+    owner = module.classes.get(origin.method) if isinstance(origin.node.func, ast.Name) else None
+    if owner is None or "workers" in module.text(owner) or not origin.argument("workers").is_absent:
         return None
-    return made.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None
+    return origin.method if any(base.endswith(_BASES) for base in module.bases(owner)) else None

@@ -61,11 +61,13 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     if instance.accelerator not in (*_NEURON, "gpu", "none"):
         return
-    has = instance.accelerator if has_neuron else f"{instance.arch}, {instance.gpu_count or 'no'} GPU"
-    made = (
+    instance_kind = (
+        instance.accelerator if has_neuron else f"{instance.arch}, {instance.gpu_count or 'no'} GPU"
+    )
+    image_kind = (
         "Neuron devices" if for_neuron else "ARM hosts" if for_arm else f"x86_64 ({image.device or 'no GPU'})"
     )
-    wanted = (
+    tag_part = (
         "-neuronx"
         if has_neuron
         else "-arm64"
@@ -76,7 +78,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     )
     yield rule.hit(
         job.where(job.instance_type),
-        f"The image `{image.repository}:{image.tag}` is built for {made}; `{instance.name}` is {has}.",
-        remedy=f"Use AWS's {wanted} image for this instance, or an instance for this image.",
+        f"The image `{image.repository}:{image.tag}` is built for {image_kind}, but `{instance.name}` has {instance_kind}.",
+        remedy=f"Use AWS's {tag_part} image for this instance, or an instance for this image.",
         severity=rule.severity if job.instance_type.is_known else lowered(rule.severity),
     )

@@ -134,8 +134,8 @@ def _something_moves_inside(module: Module) -> bool:
 
 
 def _has_no_weights(module: Module, call: Call) -> bool:
-    made = module.origin(call.node.func)
-    name = module.qualified(made.func) if isinstance(made, ast.Call) else None
+    origin = module.origin(call.node.func)
+    name = module.qualified(origin.func) if isinstance(origin, ast.Call) else None
     return name is not None and _WEIGHTLESS.match(name) is not None
 
 

@@ -137,8 +137,8 @@ def _saves(module: Module) -> list[tuple[Call, Value]]:
 
 
 def _is_model(module: Module, call: Call) -> bool:
-    made = module.origin(call.receiver)
+    origin = module.origin(call.receiver)
     # The return value of a function in the file may be a model, depending on the file name.
-    if isinstance(made, ast.Call) and (name := module.qualified(made.func)):
+    if isinstance(origin, ast.Call) and (name := module.qualified(origin.func)):
         return name.startswith(("tensorflow.", "keras."))
     return bool(_KERAS_FILE.search(call.argument("filepath", 0).text or ""))

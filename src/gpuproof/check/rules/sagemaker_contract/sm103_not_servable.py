@@ -128,8 +128,8 @@ def _trained(job: JobDefinition, project: Project) -> JobDefinition | None:
     data = call.module.origin(call.expression("model_data", 0)) if call is not None else None
     if call is None or not isinstance(data, ast.Attribute) or data.attr != "model_data":
         return None
-    made = call.module.origin(data.value)
-    return next((one for one in project.jobs if one.call is not None and one.call.node is made), None)
+    origin = call.module.origin(data.value)
+    return next((one for one in project.jobs if one.call is not None and one.call.node is origin), None)
 
 
 def _fault(path: Value) -> str | None:

@@ -141,11 +141,14 @@ def _is_tried(module: Module, call: Call) -> bool:
 
 def _may_be_passed(job: JobDefinition, call: Call) -> bool:
     """Whether the job may set the argument that the path comes from."""
-    given: Value = job.hyperparameters
-    if not (given.is_absent or (given.entries is not None and given.entries.complete)):
+    hyperparameters: Value = job.hyperparameters
+    if not (
+        hyperparameters.is_absent
+        or (hyperparameters.entries is not None and hyperparameters.entries.complete)
+    ):
         return True
     names = {name.replace("-", "_") for name in passed(job)}
-    asked = {node.attr for node in ast.walk(call.node) if isinstance(node, ast.Attribute)}
+    attributes = {node.attr for node in ast.walk(call.node) if isinstance(node, ast.Attribute)}
     return bool(names) and (
-        bool(names & asked) or any("dir" in one or "path" in one or "data" in one for one in names)
+        bool(names & attributes) or any("dir" in one or "path" in one or "data" in one for one in names)
     )

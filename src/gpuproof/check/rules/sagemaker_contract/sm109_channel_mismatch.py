@@ -95,13 +95,13 @@ def check(module: Module, project: Project) -> Hits:
         names = [name.upper() for name in job.channels]
         near = get_close_matches(wanted, names, 1, 0.4) or (names if len(names) == 1 else [])
         text = f'"{_PREFIX}{near[0]}"' if near else ""
-        alone = len(jobs) == 1 and near and near[0] not in _channels_read(module)
+        is_certain = len(jobs) == 1 and near and near[0] not in _channels_read(module)
         yield rule.hit(
             module.span(read),
             f"`{variable}` is not set: {job.title} has {channels}: KeyError when the job starts.",
             remedy=(f"Read {text}, or pass" if near else "Pass")
             + f' the data as "{wanted.lower()}" in fit().',
-            fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if alone else None,
+            fix=Fix(f"Read {text}", (replace_node(module, read.slice, text),)) if is_certain else None,
         )
 
 

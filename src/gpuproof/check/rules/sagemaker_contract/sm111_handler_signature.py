@@ -99,7 +99,7 @@ rule = Rule("SM111", "handler-signature", Severity.ERROR, needs=("model_fn", "pr
 def check(module: Module, _: Project) -> Hits:
     if not is_handler(module):
         return
-    for name, wanted in PARAMETERS.items():
+    for name, expected in PARAMETERS.items():
         function = module.functions.get(name)
         if function is None or function.decorator_list or function.args.vararg is not None:
             continue
@@ -107,16 +107,16 @@ def check(module: Module, _: Project) -> Hits:
             continue
         given = parameters(function)
         required = len(given) - len(function.args.defaults)
-        if required <= len(wanted) + 1 and len(given) >= len(wanted):
+        if required <= len(expected) + 1 and len(given) >= len(expected):
             continue
-        call = f"{name}({', '.join(wanted)})"
+        call = f"{name}({', '.join(expected)})"
         yield rule.hit(
             _head(module, function),
             f"`{name}` takes {pluralize(required, 'argument')}; SageMaker's toolkit calls "
-            f"`{call}` with {len(wanted)}: a TypeError "
+            f"`{call}` with {len(expected)}: a TypeError "
             + ("when the endpoint starts." if name == "model_fn" else "for each request."),
             remedy=f"Write def {call}.",
-            fix=_add_parameters(module, function, wanted),
+            fix=_add_parameters(module, function, expected),
         )
 
 
@@ -125,12 +125,12 @@ def _head(module: Module, function: FunctionNode) -> Span:
     return Span(span.unit, span.line, span.column, span.line, len(module.unit.lines[span.line - 1]) + 1)
 
 
-def _add_parameters(module: Module, function: FunctionNode, wanted: tuple[str, ...]) -> Fix | None:
+def _add_parameters(module: Module, function: FunctionNode, expected: tuple[str, ...]) -> Fix | None:
     """Adds the missing parameters after the last one, if none has a default."""
     given = function.args.args
-    if not given or function.args.defaults or function.args.kwonlyargs or len(given) >= len(wanted):
+    if not given or function.args.defaults or function.args.kwonlyargs or len(given) >= len(expected):
         return None
-    names = list(wanted[len(given) :])
+    names = list(expected[len(given) :])
     if {one.arg for one in given} & set(names) or any(_uses(function, name) for name in names):
         return None
     last = module.span(given[-1])

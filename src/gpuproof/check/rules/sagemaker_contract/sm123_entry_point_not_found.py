@@ -93,8 +93,8 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if not job.source_dir.is_absent and (not job.source_dir.is_known or "://" in str(job.source_dir.value)):
         return
     name, text = PurePosixPath(entry.text), job.span.unit.raw or job.span.unit.source
-    written = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
-    if name.is_absolute() or _FETCHES.search(text) or len(written) > _job_mentions(project, job, entry.text):
+    mentions = re.findall(rf"""[/"'\s]{re.escape(name.name)}\b""", text)
+    if name.is_absolute() or _FETCHES.search(text) or len(mentions) > _job_mentions(project, job, entry.text):
         return
     here = job.span.unit.absolute.parent
     source = job.source_dir.text if job.source_dir.is_known else None

@@ -108,11 +108,11 @@ def _fix(call: Call, predictor: str) -> Fix | None:
 def _predictor(call: Call) -> str | None:
     """The only variable with the return value of the same object's `deploy()`."""
     module = call.module
-    made = module.origin(call.receiver)
+    origin = module.origin(call.receiver)
     found = [
         target.id
         for deploy in calls_named(module, "deploy")
-        if deploy.receiver is not None and module.origin(deploy.receiver) is made
+        if deploy.receiver is not None and module.origin(deploy.receiver) is origin
         for parent in [module.parent(deploy.node)]
         if isinstance(parent, ast.Assign) and len(parent.targets) == 1
         for target in parent.targets

@@ -111,9 +111,9 @@ def _wrong_type(part: Part) -> str | None:
     return None if _fits(value, part.shape.type) else _kind(value)
 
 
-def _fits(value: Value, wanted: str) -> bool:
+def _fits(value: Value, type_name: str) -> bool:
     content = value.value
-    match wanted:
+    match type_name:
         case "structure" | "map":
             return isinstance(content, Entries)
         case "list":

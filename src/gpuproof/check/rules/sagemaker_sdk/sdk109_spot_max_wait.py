@@ -140,11 +140,11 @@ def _either(job: JobDefinition, name: str, old: str) -> Value:
 def _stopping_condition(job: JobDefinition):
     """Returns a reader for the fields of v3's `stopping_condition=StoppingCondition(...)`."""
     call = job.call
-    written = call.expression("stopping_condition") if call is not None else None
-    made = origin_call(call.module, written) if call is not None else None
+    node = call.expression("stopping_condition") if call is not None else None
+    origin = origin_call(call.module, node) if call is not None else None
 
     def field(name: str) -> Value:
-        return made.argument(name) if made is not None else job.argument("stopping_condition")
+        return origin.argument(name) if origin is not None else job.argument("stopping_condition")
 
     return field
 

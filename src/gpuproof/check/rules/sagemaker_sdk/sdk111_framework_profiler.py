@@ -90,6 +90,6 @@ def check(job: JobDefinition, _: Project) -> Hits:
 
 
 def _made(call: Call, keyword: str, name: str) -> Call | None:
-    written = call.expression(keyword)
-    made = origin_call(call.module, written) if written is not None else None
-    return made if made is not None and made.name is not None and made.method == name else None
+    node = call.expression(keyword)
+    origin = origin_call(call.module, node) if node is not None else None
+    return origin if origin is not None and origin.name is not None and origin.method == name else None

@@ -53,11 +53,11 @@ _LAST = {
 def check(job: JobDefinition, project: Project) -> Hits:
     known = _LAST.get(job.framework or "")
     call = job.call
-    written = call.expression("compiler_config") if call is not None else None
-    if known is None or call is None or written is None:
+    node = call.expression("compiler_config") if call is not None else None
+    if known is None or call is None or node is None:
         return
-    made = origin_call(call.module, written)
-    if made is None or made.method != "TrainingCompilerConfig":
+    origin = origin_call(call.module, node)
+    if origin is None or origin.method != "TrainingCompilerConfig":
         return
     name, last, instead = known
     version = release(job.framework_version.text)
@@ -66,7 +66,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     ends = f"{name} {last[0]}.{last[1]}"
     yield rule.hit(
-        made.span,
+        origin.span,
         "sagemaker v3 has no training compiler."
         if removed
         else f"The training compiler supports versions up to {ends}; this job runs {job.framework_version.text}: the SDK raises "

@@ -85,10 +85,10 @@ rule = Rule("PF113", "scaler-misuse", Severity.ERROR, needs=("GradScaler",))
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    made = calls_to(
+    scalers = calls_to(
         module, "torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"
     )
-    if not made or is_test(module):
+    if not scalers or is_test(module):
         return
     steps = [one for one in calls_named(module, "step") if _is_scaler(module, one)]
     if steps and not calls_named(module, "update"):
@@ -116,8 +116,8 @@ def check(module: Module, _: Project) -> Hits:
 
 
 def _is_scaler(module: Module, call: Call) -> bool:
-    made = origin_call(module, call.receiver) if isinstance(call.receiver, ast.Name) else None
-    return made is not None and made.method == "GradScaler"
+    origin = origin_call(module, call.receiver) if isinstance(call.receiver, ast.Name) else None
+    return origin is not None and origin.method == "GradScaler"
 
 
 def _block(module: Module, call: Call) -> int:
