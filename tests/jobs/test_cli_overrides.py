@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs import Changes, ProcessingJob, TrainingJob, override_job
+from gpuproof.jobs import Overrides, ProcessingJob, TrainingJob, override_job
 from gpuproof.units import Duration, GpuRequest, MemoryRange
 
 CWD = Path("/work-dir")
@@ -20,7 +20,7 @@ def training(**keys: Any) -> TrainingJob:
 
 def test_no_flags_change_nothing() -> None:
     job = training(hyperparameters={"a": 1}, inputs={"training": "/data"}, max_duration="1h")
-    assert override_job(job, Changes(), CWD) == job
+    assert override_job(job, Overrides(), CWD) == job
 
 
 def test_flags_win_key_by_key() -> None:
@@ -29,7 +29,7 @@ def test_flags_win_key_by_key() -> None:
         inputs={"training": "/a", "test": "/b"},
         environment={"A": "1"},
     )
-    changes = Changes(
+    changes = Overrides(
         name="other",
         inputs=["training=./data", "extra=s3://bucket/x"],
         hyperparameters=["epochs=5"],
@@ -67,14 +67,14 @@ def test_flags_win_key_by_key() -> None:
     ],
 )
 def test_a_hyperparameter_on_the_command_line_is_json_or_text(text: str, value: object) -> None:
-    changed = override_job(training(), Changes(hyperparameters=[f"x={text}"]), CWD)
+    changed = override_job(training(), Overrides(hyperparameters=[f"x={text}"]), CWD)
     assert changed.hyperparameters["x"] == value
     assert type(changed.hyperparameters["x"]) is type(value)
 
 
 def test_an_instance_type_takes_the_place_of_the_files_gpu() -> None:
     job = training(resources={"gpu": "A10G:1", "gpu_memory": "24GiB+", "spot": True})
-    changed = override_job(job, Changes(instance_type="g6.xlarge"), CWD)
+    changed = override_job(job, Overrides(instance_type="g6.xlarge"), CWD)
     assert changed.instance_type == "g6.xlarge"
     assert changed.resources.gpu is None
     assert changed.resources.gpu_memory is None
@@ -83,7 +83,7 @@ def test_an_instance_type_takes_the_place_of_the_files_gpu() -> None:
 
 def test_a_gpu_takes_the_place_of_the_files_instance_type() -> None:
     job = training(instance_type="ml.g5.xlarge", resources={"gpu_memory": "24GiB+"})
-    changed = override_job(job, Changes(gpu="L4:2"), CWD)
+    changed = override_job(job, Overrides(gpu="L4:2"), CWD)
     assert changed.instance_type is None
     assert changed.resources.gpu == GpuRequest.parse("L4:2")
     assert changed.resources.gpu_memory == MemoryRange.parse("24GiB+")
@@ -93,7 +93,7 @@ def test_an_input_of_a_processing_job_keeps_its_path() -> None:
     job = ProcessingJob.model_validate(
         {"entry_point": "p.py", "inputs": {"data": {"source": "/old", "path": "/opt/ml/processing/mine"}}}
     )
-    changed = override_job(job, Changes(inputs=["data=new", "/opt/ml/processing/more=/m"]), CWD)
+    changed = override_job(job, Overrides(inputs=["data=new", "/opt/ml/processing/more=/m"]), CWD)
     assert {key: (mount.path, mount.source) for key, mount in changed.inputs.items()} == {
         "data": ("/opt/ml/processing/mine", "/work-dir/new"),
         "/opt/ml/processing/more": ("/opt/ml/processing/more", "/m"),
@@ -103,24 +103,24 @@ def test_an_input_of_a_processing_job_keeps_its_path() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (Changes(name="no good"), "--name: 'no good' cannot name a job on SageMaker"),
-        (Changes(inputs=["./data"]), "--input './data' is not NAME=VALUE"),
-        (Changes(inputs=["training="]), "--input training: it is empty"),
-        (Changes(inputs=["a b=./data"]), "--input a b: 'a b' cannot name a channel"),
-        (Changes(hyperparameters=["epochs"]), "-p 'epochs' is not NAME=VALUE"),
+        (Overrides(name="no good"), "--name: 'no good' cannot name a job on SageMaker"),
+        (Overrides(inputs=["./data"]), "--input './data' is not NAME=VALUE"),
+        (Overrides(inputs=["training="]), "--input training: it is empty"),
+        (Overrides(inputs=["a b=./data"]), "--input a b: 'a b' cannot name a channel"),
+        (Overrides(hyperparameters=["epochs"]), "-p 'epochs' is not NAME=VALUE"),
         (
-            Changes(hyperparameters=[f"x={'y' * 3000}"]),
+            Overrides(hyperparameters=[f"x={'y' * 3000}"]),
             "-p x: the value of a hyperparameter, as JSON, has 3002",
         ),
-        (Changes(environment=["=x"]), "--env '=x' is not NAME=VALUE"),
-        (Changes(environment=["1A=x"]), "--env 1A: '1A' cannot name an environment variable"),
-        (Changes(instance_type="big"), "--instance-type: 'big' is not an instance type"),
-        (Changes(instance_count=0), "--instance-count must be at least 1, not 0"),
-        (Changes(gpu="4xA10G"), "--gpu: '4xA10G' is not how GPUs are counted: write A10G:4"),
-        (Changes(max_duration="soon"), "--max-duration: 'soon' is not a length of time"),
+        (Overrides(environment=["=x"]), "--env '=x' is not NAME=VALUE"),
+        (Overrides(environment=["1A=x"]), "--env 1A: '1A' cannot name an environment variable"),
+        (Overrides(instance_type="big"), "--instance-type: 'big' is not an instance type"),
+        (Overrides(instance_count=0), "--instance-count must be at least 1, not 0"),
+        (Overrides(gpu="4xA10G"), "--gpu: '4xA10G' is not how GPUs are counted: write A10G:4"),
+        (Overrides(max_duration="soon"), "--max-duration: 'soon' is not a length of time"),
     ],
 )
-def test_a_wrong_flag_is_named(changes: Changes, message: str) -> None:
+def test_a_wrong_flag_is_named(changes: Overrides, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         override_job(training(), changes, CWD)
     assert caught.value.message.startswith(message)
@@ -129,5 +129,5 @@ def test_a_wrong_flag_is_named(changes: Changes, message: str) -> None:
 def test_a_processing_job_has_no_hyperparameters_to_set() -> None:
     job = ProcessingJob.model_validate({"entry_point": "p.py"})
     with pytest.raises(UsageError, match="-p: a processing job has no hyperparameters") as caught:
-        override_job(job, Changes(hyperparameters=["epochs=5"]), CWD)
+        override_job(job, Overrides(hyperparameters=["epochs=5"]), CWD)
     assert caught.value.remedy == "pass arguments after --, as in -- --epochs 5"

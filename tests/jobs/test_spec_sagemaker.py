@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs import Changes, TrainingJob, load_jobs, override_job
+from gpuproof.jobs import Overrides, TrainingJob, load_jobs, override_job
 from gpuproof.units import Duration
 
 HERE = Path(__file__).parent
@@ -51,7 +51,7 @@ def test_flags_win_over_the_file() -> None:
         sagemaker={"role": "Old", "bucket": "old-bucket", "volume_size": 50},
         resources={"memory": "16GiB+"},
     )
-    changes = Changes(
+    changes = Overrides(
         framework="pytorch",
         framework_version="2.8",
         image="mine:1",
@@ -76,23 +76,25 @@ def test_flags_win_over_the_file() -> None:
 
 
 def test_no_spot_takes_spot_back() -> None:
-    assert override_job(training(resources={"spot": True}), Changes(spot=False), CWD).resources.spot is False
+    assert (
+        override_job(training(resources={"spot": True}), Overrides(spot=False), CWD).resources.spot is False
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (Changes(role="a role"), "--role: 'a role'"),
-        (Changes(bucket="My_Bucket"), "--bucket: 'My_Bucket'"),
-        (Changes(region="mars"), "--region: 'mars'"),
-        (Changes(keep_alive="7h"), "--keep-alive: 7h"),
-        (Changes(max_wait="soon"), "--max-wait"),
-        (Changes(fallbacks=["G5"]), "--fallback: 'G5'"),
-        (Changes(tags=["team"]), "--tag 'team' is not NAME=VALUE"),
-        (Changes(tags=["aws:x=1"]), "--tag"),
+        (Overrides(role="a role"), "--role: 'a role'"),
+        (Overrides(bucket="My_Bucket"), "--bucket: 'My_Bucket'"),
+        (Overrides(region="mars"), "--region: 'mars'"),
+        (Overrides(keep_alive="7h"), "--keep-alive: 7h"),
+        (Overrides(max_wait="soon"), "--max-wait"),
+        (Overrides(fallbacks=["G5"]), "--fallback: 'G5'"),
+        (Overrides(tags=["team"]), "--tag 'team' is not NAME=VALUE"),
+        (Overrides(tags=["aws:x=1"]), "--tag"),
     ],
 )
-def test_a_wrong_flag_is_named(changes: Changes, said: str) -> None:
+def test_a_wrong_flag_is_named(changes: Overrides, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         override_job(training(), changes, CWD)
     assert said in raised.value.message

@@ -11,7 +11,7 @@ import boto3
 
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.sagemaker.backend import SageMakerPlace
-from gpuproof.jobs.local_paths import anchor
+from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
 
@@ -51,10 +51,10 @@ class Desk:
         return SageMakerPlace(aws or self.aws, cache=cache, sleep=lambda _seconds: None)
 
     def training(self, **keys: Any) -> TrainingJob:
-        return anchor(TrainingJob(**self._keys("train.py", keys)), self.folder)
+        return resolve_paths(TrainingJob(**self._keys("train.py", keys)), self.folder)
 
     def processing(self, **keys: Any) -> ProcessingJob:
-        return anchor(ProcessingJob(**self._keys("train.py", keys)), self.folder)
+        return resolve_paths(ProcessingJob(**self._keys("train.py", keys)), self.folder)
 
     def run(self, job: Job) -> Any:
         """Plan, submit and wait; the final record."""

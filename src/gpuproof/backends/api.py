@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, overload
 
 from gpuproof.backends.base import LOCAL, SAGEMAKER, Output, Run
 from gpuproof.errors import UsageError
-from gpuproof.jobs.local_paths import anchor
+from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(
     Raises:
         GPUproofError: the job cannot run there.
     """
-    anchored = anchor(job, Path.cwd())
+    anchored = resolve_paths(job, Path.cwd())
     sink = logs or sys.stdout.buffer
     if on == SAGEMAKER:
         if python is not None:

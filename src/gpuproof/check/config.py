@@ -92,7 +92,7 @@ def _table(path: Path) -> dict[str, Any] | None:
 def _settings(path: Path, table: dict[str, Any]) -> CheckSettings:
     for key in table:
         if key not in KEYS:
-            from gpuproof.jobs.validation_errors import did_you_mean
+            from gpuproof.jobs.suggestions import did_you_mean
 
             raise UsageError(f"{path}: [tool.gpuproof.check] has no key '{key}'{did_you_mean(key, KEYS)}")
     per_file = table.get("per-file-ignores", {})

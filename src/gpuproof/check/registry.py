@@ -85,6 +85,6 @@ def _means(word: str, rule: Rule) -> bool:
 
 
 def _near(word: str, rules: Sequence[Rule]) -> str:
-    from gpuproof.jobs.validation_errors import did_you_mean
+    from gpuproof.jobs.suggestions import did_you_mean
 
     return did_you_mean(word, [name for rule in rules for name in (rule.code, rule.name)])

@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.cli_overrides import Changes, override_job
+    from gpuproof.jobs.cli_overrides import Overrides, override_job
     from gpuproof.jobs.load import load as load_job
     from gpuproof.jobs.load import load_jobs
     from gpuproof.jobs.schema import json_schema
     from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 __all__ = [
-    "Changes",
     "Job",
+    "Overrides",
     "ProcessingJob",
     "TrainingJob",
     "json_schema",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Changes": ("cli_overrides", "Changes"),
+    "Overrides": ("cli_overrides", "Overrides"),
     "Job": ("spec", "Job"),
     "ProcessingJob": ("spec", "ProcessingJob"),
     "TrainingJob": ("spec", "TrainingJob"),

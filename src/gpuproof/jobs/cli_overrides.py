@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs.local_paths import absolute, anchor
+from gpuproof.jobs.local_paths import resolve_path, resolve_paths
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
 
@@ -44,7 +44,7 @@ _FLAGS_BELOW: dict[tuple[str, ...], str] = {
 
 
 @dataclass(frozen=True)
-class Changes:
+class Overrides:
     """What the flags say; None and empty mean that a flag was not given.
 
     Args:
@@ -94,7 +94,7 @@ class Changes:
     keep_alive: str | None = None
 
 
-def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
+def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
     """The job as the flags change it.
 
     Args:
@@ -140,12 +140,12 @@ def override_job(job: JobType, changes: Changes, folder: Path) -> JobType:
         data["resources"] = asked
         data["instance_type"] = changes.instance_type
     try:
-        return anchor(type(job).model_validate(data), folder)
+        return resolve_paths(type(job).model_validate(data), folder)
     except InvalidFields as error:
         raise UsageError("\n".join(_sentence(problem) for problem in error.field_problems)) from None
 
 
-def _plain_changes(changes: Changes) -> dict[str, Any]:
+def _plain_changes(changes: Overrides) -> dict[str, Any]:
     given = {
         "name": changes.name,
         "instance_type": changes.instance_type,
@@ -180,7 +180,7 @@ def _pairs(flag: str, texts: Sequence[str], example: str) -> dict[str, str]:
 def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
     pairs = _pairs("--input", texts, "training=./data")
     return {
-        key: absolute(place, folder) if place and "://" not in place else place
+        key: resolve_path(place, folder) if place and "://" not in place else place
         for key, place in pairs.items()
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpuproof.jobs.validation_errors import did_you_mean
+from gpuproof.jobs.suggestions import did_you_mean
 
 
 def is_file(path: Path) -> bool:
@@ -18,7 +18,7 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
-def near_file(path: Path) -> str:
+def suggest_file(path: Path) -> str:
     """`; did you mean 'x'?` for the file beside a missing one whose name is nearest, or nothing."""
     try:
         names = [entry.name for entry in path.parent.iterdir() if is_file(entry)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs.file_hints import is_file, is_folder, near_file
+from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.spec import Job, TrainingJob
-from gpuproof.jobs.validation_errors import did_you_mean
+from gpuproof.jobs.suggestions import did_you_mean
 
 FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 
@@ -49,9 +49,9 @@ def load_jobs(path: Path) -> dict[str, Job]:
         UsageError: there is no such file, or it cannot be read.
         InvalidJob: one message with every problem of the file, sorted by line.
     """
-    from gpuproof.jobs.yaml_file import read_description  # yaml is slow to import, and a script needs none
+    from gpuproof.jobs.yaml_file import read_jobs  # yaml is slow to import, and a script needs none
 
-    return read_description(_description_file(path))
+    return read_jobs(_description_file(path))
 
 
 def _is_script(path: Path) -> bool:
@@ -60,7 +60,7 @@ def _is_script(path: Path) -> bool:
 
 def _job_of_script(path: Path) -> Job:
     if not is_file(path):
-        raise UsageError(f"{path} does not exist{near_file(path)}")
+        raise UsageError(f"{path} does not exist{suggest_file(path)}")
     if path.suffix == ".ipynb":
         raise UsageError(f"{path} is a notebook", f"make it a script: jupyter nbconvert --to script '{path}'")
     script = path.absolute()
@@ -71,7 +71,7 @@ def _description_file(path: Path) -> Path:
     if is_file(path):
         return path
     if not is_folder(path):
-        raise UsageError(f"{path} does not exist{near_file(path)}")
+        raise UsageError(f"{path} does not exist{suggest_file(path)}")
     for file_name in FILE_NAMES:
         if is_file(path / file_name):
             return path / file_name

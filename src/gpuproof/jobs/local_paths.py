@@ -12,29 +12,29 @@ from gpuproof.jobs.spec import Job, TrainingJob
 JobType = TypeVar("JobType", bound=Job)
 
 
-def anchor(job: JobType, folder: Path) -> JobType:
+def resolve_paths(job: JobType, folder: Path) -> JobType:
     """The job with every relative local path taken from a folder.
 
     Args:
         job: may have absolute paths and S3 addresses already; they stay.
         folder: absolute; where the job's file is, or the current directory.
     """
-    changes: dict[str, Any] = {"source_dir": absolute(job.source_dir, folder)}
+    changes: dict[str, Any] = {"source_dir": resolve_path(job.source_dir, folder)}
     if isinstance(job, TrainingJob):
-        changes["inputs"] = {channel: absolute(source, folder) for channel, source in job.inputs.items()}
+        changes["inputs"] = {channel: resolve_path(source, folder) for channel, source in job.inputs.items()}
         if job.output:
-            changes["output"] = absolute(job.output, folder)
+            changes["output"] = resolve_path(job.output, folder)
         if job.checkpoint and job.checkpoint.path:
             changes["checkpoint"] = job.checkpoint.model_copy(
-                update={"path": absolute(job.checkpoint.path, folder)}
+                update={"path": resolve_path(job.checkpoint.path, folder)}
             )
         return job.model_copy(update=changes)
     changes["inputs"] = {
-        key: mount.model_copy(update={"source": absolute(mount.source, folder)})
+        key: mount.model_copy(update={"source": resolve_path(mount.source, folder)})
         for key, mount in job.inputs.items()
     }
     changes["outputs"] = {
-        key: outlet.model_copy(update={"destination": absolute(outlet.destination, folder)})
+        key: outlet.model_copy(update={"destination": resolve_path(outlet.destination, folder)})
         if outlet.destination
         else outlet
         for key, outlet in job.outputs.items()
@@ -42,14 +42,14 @@ def anchor(job: JobType, folder: Path) -> JobType:
     return job.model_copy(update=changes)
 
 
-def absolute(place: str, folder: Path) -> str:
+def resolve_path(place: str, folder: Path) -> str:
     """A local path from a folder, `~` expanded and `..` folded; an S3 address as it is."""
     if validators.is_s3(place):
         return place
     return os.path.normpath(folder / os.path.expanduser(place))  # noqa: PTH111 - leaves ~nobody as it is
 
 
-def filled_folders(job: Job) -> list[Path]:
+def output_folders(job: Job) -> list[Path]:
     """Local folders that the job's results come to: what an earlier run left there is no source of the next."""
     if isinstance(job, TrainingJob):
         places = [job.output, job.checkpoint.path if job.checkpoint else None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuproof.jobs.spec import KNOWN_FRAMEWORKS, ProcessingJob, TrainingJob
-from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, Mount, Outlet, Resources
+from gpuproof.jobs.spec_parts import Checkpoint, IfGpuUnused, ProcessingInput, ProcessingOutput, Resources
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
 from gpuproof.jobs.validators import CHANNEL_NAME, PROCESSING_ROOT
 
@@ -136,8 +136,11 @@ def _add_short_forms(
         action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
         properties["if_gpu_unused"] = _also(properties["if_gpu_unused"], IfGpuUnused.__name__, action)
     names = {"anyOf": [{"pattern": CHANNEL_NAME}, {"pattern": f"^{PROCESSING_ROOT}(/|$)"}]}
-    for key, part, short in (("inputs", Mount, _TEXT), ("outputs", Outlet, {"type": ["string", "null"]})):
-        definitions[part.__name__]["required"] = ["source"] if part is Mount else []
+    for key, part, short in (
+        ("inputs", ProcessingInput, _TEXT),
+        ("outputs", ProcessingOutput, {"type": ["string", "null"]}),
+    ):
+        definitions[part.__name__]["required"] = ["source"] if part is ProcessingInput else []
         value = {"anyOf": [short, {"$ref": f"#/$defs/{part.__name__}"}]}
         processing[key].update(additionalProperties=value, propertyNames=names)
 

@@ -31,7 +31,7 @@ LIMIT_FILES = 10_000
 LIMIT_BYTES = 500 * 2**20
 
 # What tools make again by themselves, and what belongs to this computer alone.
-LEFT_OUT = (
+DEFAULT_EXCLUDES = (
     *(".git", ".hg", ".svn", ".DS_Store"),
     *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
     *("node_modules", ".ipynb_checkpoints"),
@@ -39,9 +39,9 @@ LEFT_OUT = (
 # Files that tell a virtual environment (PEP 405) and a conda environment, whatever they are called.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
 # What `gpuproof pull` leaves beside a job: a folder of the run's name, with these in it.
-_PULLED = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
+_PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
 _PULLED_MARKS = ("verdict.json", "algo-1.log")
-_MOST_TO_COMPARE = 2_000
+_MAX_COMPARED = 2_000
 _FICLONE = 0x40049409  # ioctl_ficlone(2)
 
 
@@ -108,14 +108,14 @@ def collect(
     script = root / entry_point
     if not script.is_file():
         raise _no_entry_point(root, entry_point)
-    if _holds_more_than_a_job(root):
+    if _is_shared_folder(root):
         alone = _source_file(script, entry_point)
         note = f"{root} is not a folder for one job alone, so only {entry_point} goes along: set source_dir to change that"
         return SourceTree(root, (alone,), alone.size, note=note)
     excluded = {os.path.normpath(path.absolute()) for path in exclude} | {
         os.path.realpath(path) for path in exclude
     }
-    walk = _Walk(root, frozenset(excluded), _rules(root))
+    walk = _TreeWalk(root, frozenset(excluded), _exclusion_rule(root))
     chosen: dict[str, SourceFile] = {}
     total = 0
     for file in walk.files():
@@ -157,7 +157,7 @@ def copy_to(tree: SourceTree, destination: Path) -> None:
         (destination / folder).mkdir(parents=True, exist_ok=True)
 
 
-class _Walk:
+class _TreeWalk:
     """One pass over a source folder.
 
     Args:
@@ -166,12 +166,12 @@ class _Walk:
         stays: whether something stays at home, by its relative name (with a slash at the end of a folder's).
     """
 
-    def __init__(self, root: Path, exclude: frozenset[str], stays: Callable[[str], bool]) -> None:
+    def __init__(self, root: Path, exclude: frozenset[str], is_excluded: Callable[[str], bool]) -> None:
         self.empty_folders: list[str] = []
         self._root = root
         self._real_root = os.path.realpath(root)
         self._exclude = exclude - {str(root), self._real_root}
-        self._stays = stays
+        self._is_excluded = is_excluded
 
     def files(self) -> Iterator[SourceFile]:
         """The files, folder by folder in the order of their names."""
@@ -203,7 +203,7 @@ class _Walk:
             is_folder, is_file = entry.is_dir(), entry.is_file()
         except OSError:
             return  # links in a circle
-        if self._stays(f"{name}/" if is_folder else name):
+        if self._is_excluded(f"{name}/" if is_folder else name):
             return
         if is_link and (target := self._inside(Path(entry.path))) is not None:
             yield SourceFile(name, 0, 0o777, target)
@@ -235,23 +235,23 @@ def _source_file(path: Path, name: str) -> SourceFile:
     return SourceFile(name, status.st_size, stat.S_IMODE(status.st_mode))
 
 
-def _rules(root: Path) -> Callable[[str], bool]:
+def _exclusion_rule(root: Path) -> Callable[[str], bool]:
     """Whether something stays at home, by its relative name."""
     spec = _ignore_spec(root / IGNORE_FILE)
 
-    def stays(name: str) -> bool:
+    def is_excluded(name: str) -> bool:
         asked = None if spec is None else spec.check_file(name).include
         if asked is not None:
             return asked
         base = name.rstrip("/").rpartition("/")[2]
-        if any(fnmatchcase(base, pattern) for pattern in LEFT_OUT):
+        if any(fnmatchcase(base, pattern) for pattern in DEFAULT_EXCLUDES):
             return True
         if not name.endswith("/"):
             return False
-        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED.fullmatch(base) else ()))
+        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED_NAME.fullmatch(base) else ()))
         return any((root / name / mark).exists() for mark in marks)
 
-    return stays
+    return is_excluded
 
 
 def _ignore_spec(path: Path) -> GitIgnoreSpec | None:
@@ -271,7 +271,7 @@ def _ignore_spec(path: Path) -> GitIgnoreSpec | None:
         ) from error
 
 
-def _holds_more_than_a_job(folder: Path) -> bool:
+def _is_shared_folder(folder: Path) -> bool:
     shared = [os.sep, tempfile.gettempdir(), os.path.expanduser("~")]  # noqa: PTH111 - never fails
     return os.path.realpath(folder) in {os.path.realpath(path) for path in shared}
 
@@ -295,11 +295,12 @@ def _clone(source: Path, target: Path) -> bool:
 def _no_entry_point(root: Path, entry_point: str) -> UsageError:
     if not root.is_dir():
         return UsageError(f"There is no source folder {root}.", "Correct source_dir.")
-    from gpuproof.jobs.validation_errors import did_you_mean  # only for an error
+    from gpuproof.jobs.suggestions import did_you_mean  # only for an error
 
     try:
         seen = [
-            file.relative for file in islice(_Walk(root, frozenset(), _rules(root)).files(), _MOST_TO_COMPARE)
+            file.relative
+            for file in islice(_TreeWalk(root, frozenset(), _exclusion_rule(root)).files(), _MAX_COMPARED)
         ]
     except UsageError:
         seen = []

@@ -24,16 +24,16 @@ from gpuproof.jobs.spec_parts import (
     CheckpointField,
     Distribution,
     IfGpuUnusedField,
-    Mount,
-    Outlet,
+    PathOrS3,
     PathText,
-    Place,
+    ProcessingInput,
+    ProcessingOutput,
     Resources,
-    read_mounts,
-    read_outlets,
+    expand_inputs,
+    expand_outputs,
 )
 from gpuproof.jobs.spec_sagemaker import SageMakerSettings
-from gpuproof.jobs.validation_errors import FieldError, InvalidFields, did_you_mean, find_problems
+from gpuproof.jobs.validation_errors import FieldError, InvalidFields, collect_problems, did_you_mean
 from gpuproof.units import Duration
 
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
@@ -41,39 +41,39 @@ KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxn
 _EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 """A key with nothing after it, as in `hyperparameters:`, means an empty mapping."""
 
-_FEW_MOUNTS = AfterValidator(validators.at_most(validators.MAX_PROCESSING_MOUNTS, "mounts"))
+_FEW_MOUNTS = AfterValidator(validators.max_entries(validators.MAX_PROCESSING_MOUNTS, "mounts"))
 
 _Hyperparameters = dict[
     Annotated[str, AfterValidator(validators.check_hyperparameter_name)],
     Annotated[Any, AfterValidator(validators.check_hyperparameter)],
 ]
-_Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], Place]
+_Channels = dict[Annotated[str, AfterValidator(validators.check_channel)], PathOrS3]
 _Environment = dict[
     Annotated[str, AfterValidator(validators.check_variable)],
     Annotated[
-        str, BeforeValidator(validators.text_of_number), AfterValidator(validators.check_variable_value)
+        str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_variable_value)
     ],
 ]
 _Tags = dict[
     Annotated[str, AfterValidator(validators.check_tag_key)],
-    Annotated[str, BeforeValidator(validators.text_of_number), AfterValidator(validators.check_tag_value)],
+    Annotated[str, BeforeValidator(validators.number_to_text), AfterValidator(validators.check_tag_value)],
 ]
 
 
-class _Described(BaseModel):
+class _BaseJob(BaseModel):
     """What every job says. Raises InvalidFields, an InvalidJob, that names each key that is wrong."""
 
     # Deferred: importing this room builds no model, and using one builds it alone.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     foreign_keys: ClassVar[dict[str, str]]
-    longest: ClassVar[Duration]
+    max_allowed_duration: ClassVar[Duration]
 
     entry_point: Annotated[PathText, AfterValidator(validators.check_entry_point)] = Field(
         description="The script to run, relative to source_dir.", examples=["train.py"]
     )
     name: Annotated[str, AfterValidator(validators.check_name)] = Field(
-        default_factory=lambda known: validators.name_from(known.get("entry_point", "")),
+        default_factory=lambda known: validators.derive_job_name(known.get("entry_point", "")),
         description="What the job is called: up to 63 letters, digits and hyphens.",
         examples=["train-cifar"],
         json_schema_extra={"pattern": validators.JOB_NAME},
@@ -81,11 +81,11 @@ class _Described(BaseModel):
     source_dir: PathText = Field(
         default=".", description="The folder that travels with the job.", examples=["."]
     )
-    arguments: Annotated[tuple[str, ...], BeforeValidator(validators.texts)] = Field(
+    arguments: Annotated[tuple[str, ...], BeforeValidator(validators.as_texts)] = Field(
         default=(), description="What the script gets on its command line, after any hyperparameters."
     )
     environment: Annotated[
-        _Environment, _EMPTY, AfterValidator(validators.at_most(validators.MAX_ENTRIES, "variables"))
+        _Environment, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables"))
     ] = Field(
         default_factory=dict,
         description="Environment variables of the script.",
@@ -120,7 +120,7 @@ class _Described(BaseModel):
     )
     fallbacks: Annotated[
         tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
-        BeforeValidator(validators.texts),
+        BeforeValidator(validators.as_texts),
     ] = Field(
         default=(),
         description="Instance types to try in order where instance_type cannot be had: no capacity, or no quota.",
@@ -137,10 +137,12 @@ class _Described(BaseModel):
         default=None,
         description="What happens to a job that has a GPU and does not touch it; grace is 5min unless said.",
     )
-    tags: Annotated[_Tags, _EMPTY, AfterValidator(validators.at_most(validators.MAX_TAGS, "tags"))] = Field(
-        default_factory=dict,
-        description="AWS tags.",
-        json_schema_extra={"maxProperties": validators.MAX_TAGS},
+    tags: Annotated[_Tags, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags"))] = (
+        Field(
+            default_factory=dict,
+            description="AWS tags.",
+            json_schema_extra={"maxProperties": validators.MAX_TAGS},
+        )
     )
     sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
         default_factory=SageMakerSettings,
@@ -158,39 +160,39 @@ class _Described(BaseModel):
     @field_validator("max_duration")
     @classmethod
     def _within_limits(cls, duration: Duration | None) -> Duration | None:
-        if duration is None or 1 <= duration.seconds <= cls.longest.seconds:
+        if duration is None or 1 <= duration.seconds <= cls.max_allowed_duration.seconds:
             return duration
         raise ValueError(
-            f"{duration} is not between 1s and {cls.longest}, SageMaker's limit for a job of this kind"
+            f"{duration} is not between 1s and {cls.max_allowed_duration}, SageMaker's limit for a job of this kind"
         )
 
-    def _check(self) -> None:
+    def _check_conflicts(self) -> None:
         """Raises ValueError or FieldError where keys contradict each other."""
 
     @model_validator(mode="after")
-    def _checked(self) -> _Described:
-        self._check()
+    def _run_conflict_check(self) -> _BaseJob:
+        self._check_conflicts()
         return self
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explained(cls, data: Any, handler: Callable[[Any], _Described]) -> _Described:
+    def _convert_errors(cls, data: Any, handler: Callable[[Any], _BaseJob]) -> _BaseJob:
         try:
             return handler(data)
         except ValidationError as error:
-            problems = find_problems(error, cls)
+            problems = collect_problems(error, cls)
         raise InvalidFields(problems, cls.__name__)
 
 
-class TrainingJob(_Described):
+class TrainingJob(_BaseJob):
     """A script that trains: hyperparameters and channels in, a model and checkpoints out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
-    longest: ClassVar[Duration] = validators.MAX_TRAINING_DURATION
+    max_allowed_duration: ClassVar[Duration] = validators.MAX_TRAINING_DURATION
 
     kind: Literal["training"] = Field(default="training", description="What sort of job this is.")
     hyperparameters: Annotated[
-        _Hyperparameters, _EMPTY, AfterValidator(validators.at_most(validators.MAX_ENTRIES, "entries"))
+        _Hyperparameters, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries"))
     ] = Field(
         default_factory=dict,
         description="What the script gets as --name value: text, numbers, true or false, null, lists, mappings.",
@@ -201,7 +203,7 @@ class TrainingJob(_Described):
         },
     )
     inputs: Annotated[
-        _Channels, _EMPTY, AfterValidator(validators.at_most(validators.MAX_CHANNELS, "channels"))
+        _Channels, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_CHANNELS, "channels"))
     ] = Field(
         default_factory=dict,
         description="Each channel and its data: a folder, a file or an s3:// address.",
@@ -211,7 +213,7 @@ class TrainingJob(_Described):
             "maxProperties": validators.MAX_CHANNELS,
         },
     )
-    output: Place | None = Field(
+    output: PathOrS3 | None = Field(
         default=None,
         description="Where the artifacts go: a folder or an s3:// address; without it, they stay with the run.",
         examples=["./artifacts", "s3://bucket/artifacts"],
@@ -227,7 +229,7 @@ class TrainingJob(_Described):
     )
 
 
-class ProcessingJob(_Described):
+class ProcessingJob(_BaseJob):
     """A script that prepares or examines data: folders in, folders out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {
@@ -236,23 +238,27 @@ class ProcessingJob(_Described):
         "distribution": "only training jobs are distributed",
         "checkpoint": "only training jobs keep checkpoints",
     }
-    longest: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
+    max_allowed_duration: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
 
     kind: Literal["processing"] = Field(default="processing", description="What sort of job this is.")
-    inputs: Annotated[dict[str, Mount], BeforeValidator(read_mounts), _EMPTY, _FEW_MOUNTS] = Field(
-        default_factory=dict,
-        description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
-        examples=[{"/opt/ml/processing/input": "./data"}],
-        json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
+    inputs: Annotated[dict[str, ProcessingInput], BeforeValidator(expand_inputs), _EMPTY, _FEW_MOUNTS] = (
+        Field(
+            default_factory=dict,
+            description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
+            examples=[{"/opt/ml/processing/input": "./data"}],
+            json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
+        )
     )
-    outputs: Annotated[dict[str, Outlet], BeforeValidator(read_outlets), _EMPTY, _FEW_MOUNTS] = Field(
-        default_factory=dict,
-        description="Each output: its path in the job, or a name, and where its files go.",
-        examples=[{"/opt/ml/processing/output": "./out"}],
-        json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
+    outputs: Annotated[dict[str, ProcessingOutput], BeforeValidator(expand_outputs), _EMPTY, _FEW_MOUNTS] = (
+        Field(
+            default_factory=dict,
+            description="Each output: its path in the job, or a name, and where its files go.",
+            examples=[{"/opt/ml/processing/output": "./out"}],
+            json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
+        )
     )
 
-    def _check(self) -> None:
+    def _check_conflicts(self) -> None:
         mounts = [(("inputs", key), mount.path) for key, mount in self.inputs.items()]
         mounts += [(("outputs", key), outlet.path) for key, outlet in self.outputs.items()]
         for (_, first), (path, second) in combinations(mounts, 2):

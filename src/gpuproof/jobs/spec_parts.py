@@ -19,21 +19,21 @@ from gpuproof.jobs import validators
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import CountRange, Duration, GpuRequest, MemoryRange, Money
 
-PathText = Annotated[str, BeforeValidator(validators.text_of_path)]
+PathText = Annotated[str, BeforeValidator(validators.path_to_text)]
 """A local path, which Python may give as a `pathlib.Path`."""
 
-Place = Annotated[PathText, AfterValidator(validators.check_place)]
+PathOrS3 = Annotated[PathText, AfterValidator(validators.check_path_or_s3)]
 """A local folder or file, or an `s3://` address."""
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     """A mapping that takes no keys but its own."""
 
     # Deferred: importing this room builds no model, and using one builds it alone.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Resources(Part):
+class Resources(StrictModel):
     """What the job needs, for GPUproof to choose an instance type by."""
 
     gpu: GpuRequest | None = Field(
@@ -60,7 +60,7 @@ class Resources(Part):
     )
 
 
-class Switch(Part):
+class Switch(StrictModel):
     """A way to distribute training, on or off."""
 
     enabled: StrictBool = Field(default=True, description="Whether to launch this way.")
@@ -75,7 +75,7 @@ class Mpi(Switch):
     custom_mpi_options: str = Field(default="", description="Further options of mpirun, as one line.")
 
 
-class Distribution(Part):
+class Distribution(StrictModel):
     """How one job becomes several processes; the keys are the SageMaker SDK's."""
 
     foreign_keys: ClassVar[dict[str, str]] = {
@@ -114,19 +114,21 @@ class Distribution(Part):
 
 
 def _read_checkpoint(value: Any) -> Any:
-    value = validators.text_of_path(value)
+    value = validators.path_to_text(value)
     if not isinstance(value, str):
         return value
     return {"s3": value} if validators.is_s3(value) else {"path": value}
 
 
-class Checkpoint(Part):
+class Checkpoint(StrictModel):
     """Where checkpoints outlive the job: mounted at /opt/ml/checkpoints, offered again on the next attempt."""
 
-    path: Place | None = Field(
+    path: PathOrS3 | None = Field(
         default=None, description="A folder on this machine.", examples=["./checkpoints"]
     )
-    s3: Place | None = Field(default=None, description="An S3 prefix.", examples=["s3://bucket/checkpoints"])
+    s3: PathOrS3 | None = Field(
+        default=None, description="An S3 prefix.", examples=["s3://bucket/checkpoints"]
+    )
 
     @model_validator(mode="after")
     def _each_in_its_place(self) -> Checkpoint:
@@ -143,7 +145,7 @@ def _read_action(value: Any) -> Any:
     return {"action": value} if isinstance(value, str) else value
 
 
-class IfGpuUnused(Part):
+class IfGpuUnused(StrictModel):
     """What happens to a job that has a GPU and does not touch it."""
 
     action: Literal["stop", "fail", "warn"] = Field(
@@ -156,33 +158,33 @@ class IfGpuUnused(Part):
     )
 
 
-class Mount(Part):
+class ProcessingInput(StrictModel):
     """An input of a processing job: what is mounted, and where."""
 
-    source: Place = Field(description="A local folder or file, or an s3:// address.", examples=["./data"])
+    source: PathOrS3 = Field(description="A local folder or file, or an s3:// address.", examples=["./data"])
     path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
         description="Where the job finds it.", examples=["/opt/ml/processing/input/data"]
     )
 
 
-class Outlet(Part):
+class ProcessingOutput(StrictModel):
     """An output of a processing job: where the job writes, and where that goes."""
 
     path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
         description="Where the job writes.", examples=["/opt/ml/processing/output"]
     )
-    destination: Place | None = Field(
+    destination: PathOrS3 | None = Field(
         default=None,
         description="A local folder or an s3:// address; without it, the files stay with the run.",
     )
 
 
-def read_mounts(value: Any) -> Any:
+def expand_inputs(value: Any) -> Any:
     """The short forms of a processing job's inputs in full, under the same keys."""
     return _read_each(value, "source", "input")
 
 
-def read_outlets(value: Any) -> Any:
+def expand_outputs(value: Any) -> Any:
     """The short forms of a processing job's outputs in full, under the same keys."""
     return _read_each(value, "destination", "output")
 
@@ -194,7 +196,7 @@ def _read_each(value: Any, place: str, folder: str) -> Any:
 
 
 def _in_full(key: Any, item: Any, place: str, folder: str) -> Any:
-    item = validators.text_of_path(item)
+    item = validators.path_to_text(item)
     path = key if "/" in str(key) else str(PurePosixPath(validators.PROCESSING_ROOT, folder, str(key)))
     if item is None or isinstance(item, str):
         return {"path": path, place: item}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema, model_validator
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.spec_parts import Part
+from gpuproof.jobs.spec_parts import StrictModel
 from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import Duration
 
@@ -73,7 +73,7 @@ else:
     _Subnets, _SecurityGroups = _network_ids(MAX_SUBNETS), _network_ids(MAX_SECURITY_GROUPS)
 
 
-class SageMakerSettings(Part):
+class SageMakerSettings(StrictModel):
     """How the job runs on SageMaker: whose role, which bucket, which network, which keys."""
 
     role: Annotated[str, _matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
@@ -120,7 +120,7 @@ class SageMakerSettings(Part):
     )
     metrics: Annotated[
         dict[str, Annotated[str, AfterValidator(_regex)]],
-        AfterValidator(validators.at_most(MAX_METRICS, "metrics")),
+        AfterValidator(validators.max_entries(MAX_METRICS, "metrics")),
     ] = Field(
         default_factory=dict,
         description="Metrics that CloudWatch reads off the log, each by a regular expression with one group.",

@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from gpuproof.errors import InvalidJob, Problem
+from gpuproof.jobs.suggestions import KEY_ALIASES, did_you_mean, normalize_key
 
 KeyPath = tuple[str | int, ...]
 """The keys that lead to a value, as in `("resources", "gpu")`; `()` is the job itself."""
-
-OTHER_NAMES = {
-    "args": "arguments",
-    "base_job_name": "name",
-    "channels": "inputs",
-    "checkpoint_local_path": "checkpoint",
-    "checkpoint_s3_uri": "checkpoint",
-    "checkpoints": "checkpoint",
-    "command": "entry_point",
-    "default_bucket": "bucket",
-    "enable_network_isolation": "network_isolation",
-    "encrypt_inter_container_traffic": "encrypt_traffic",
-    "env": "environment",
-    "environment_variables": "environment",
-    "execution_role": "role",
-    "gpus": "gpu",
-    "hyperparams": "hyperparameters",
-    "image_uri": "image",
-    "job_name": "name",
-    "keep_alive_period_in_seconds": "keep_alive",
-    "max_run": "max_duration",
-    "max_runtime": "max_duration",
-    "max_runtime_in_seconds": "max_duration",
-    "max_wait_time_in_seconds": "max_wait",
-    "metric_definitions": "metrics",
-    "output_kms_key_id": "output_kms_key",
-    "output_path": "output",
-    "parameters": "hyperparameters",
-    "params": "hyperparameters",
-    "role_arn": "role",
-    "script": "entry_point",
-    "security_group_ids": "security_groups",
-    "timeout": "max_duration",
-    "training_image": "image",
-    "training_job_name": "name",
-    "use_spot_instances": "spot",
-    "vcpus": "cpus",
-    "volume_kms_key_id": "volume_kms_key",
-    "volume_size_in_gb": "volume_size",
-}
-"""What the SageMaker SDK, its API and other tools call our keys."""
 
 _SENTENCES = {
     "string_type": "must be text, not {shown}",
@@ -121,7 +80,7 @@ class FieldError(ValueError):
         self.path = path
 
 
-def find_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
+def collect_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
     """Everything that pydantic found, one problem a key.
 
     Args:
@@ -132,20 +91,7 @@ def find_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldP
     return [_problem(details, model) for details in found]
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the nearest known word, or nothing where none is near."""
-    words = list(known)
-    plain = _plain(word)
-    by_plain = {_plain(name): name for name in words}
-    if plain in by_plain:
-        return f"; did you mean '{by_plain[plain]}'?"
-    if OTHER_NAMES.get(plain) in words:
-        return f"; did you mean '{OTHER_NAMES[plain]}'?"
-    near = difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.6)
-    return f"; did you mean '{by_plain[near[0]]}'?" if near else ""
-
-
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as its author would write it in YAML, kept short."""
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "nothing"}[value]
@@ -157,7 +103,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def dotted(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """A path as one word, as in `resources.gpu`, `arguments[2]` and `inputs['/opt/ml/processing/input']`."""
     plain = (isinstance(key, str) and re.fullmatch(r"[\w-]+", key) for key in path)
     return "".join(f".{key}" if word else f"[{key!r}]" for key, word in zip(path, plain, strict=True)).lstrip(
@@ -171,24 +117,24 @@ def _problem(details: Any, model: type[BaseModel]) -> FieldProblem:
     if kind == "extra_forbidden":
         return _unknown_key(path, model)
     if kind == "missing":
-        return FieldProblem(path[:-1], f"the key '{dotted(path)}' is missing", "")
+        return FieldProblem(path[:-1], f"the key '{format_path(path)}' is missing", "")
     error = details.get("ctx", {}).get("error")
     if isinstance(error, FieldError):
         path = (*path, *error.path)
-    subject = f"'{dotted(path)}'"
+    subject = f"'{format_path(path)}'"
     if isinstance(error, ValueError):
         return FieldProblem(path, subject, f": {error}")
     if kind == "literal_error":
         choices = [choice for choice in get_args(_annotation(model, path)) if isinstance(choice, str)]
         near = did_you_mean(str(details["input"]), choices)
         return FieldProblem(
-            path, subject, f" must be {_either(details)}, not {shown(details['input'])}{near}"
+            path, subject, f" must be {_either(details)}, not {format_value(details['input'])}{near}"
         )
     sentence = _SENTENCES.get(kind) or str(details["msg"])
     return FieldProblem(
         path,
         subject,
-        " " + sentence.format(shown=shown(details["input"]), **details.get("ctx", {})),
+        " " + sentence.format(shown=format_value(details["input"]), **details.get("ctx", {})),
         needs_text=kind == "string_type" and details["input"] is not None,
     )
 
@@ -196,7 +142,7 @@ def _problem(details: Any, model: type[BaseModel]) -> FieldProblem:
 def _unknown_key(path: KeyPath, model: type[BaseModel]) -> FieldProblem:
     *parents, key = path
     parent = _model_at(model, tuple(parents))
-    place = f" under '{dotted(tuple(parents))}'" if parents else ""
+    place = f" under '{format_path(tuple(parents))}'" if parents else ""
     known = list(parent.model_fields)
     subject = f"unknown key '{key}'{place}"
     if not parents:
@@ -215,7 +161,7 @@ def _all_keys(known: list[str]) -> str:
 
 def _home(key: str, model: type[BaseModel]) -> str:
     """The nested mapping that has this key, if one has."""
-    word = OTHER_NAMES.get(_plain(key), key)
+    word = KEY_ALIASES.get(normalize_key(key), key)
     for name, field in model.model_fields.items():
         nested = _nested(field.annotation)
         if nested and word in nested.model_fields and word not in model.model_fields:
@@ -250,8 +196,3 @@ def _nested(annotation: Any) -> type[BaseModel] | None:
 
 def _either(details: Any) -> str:
     return str(details.get("ctx", {}).get("expected", "one of the known words"))
-
-
-def _plain(word: str) -> str:
-    """`InstanceType`, `instance-type` and `instanceType` all read as `instance_type`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).replace("-", "_").replace(" ", "_").lower()

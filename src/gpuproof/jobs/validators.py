@@ -48,12 +48,12 @@ def check_name(name: str) -> str:
     if not re.fullmatch(JOB_NAME, name):
         raise ValueError(
             f"'{name}' cannot name a job on SageMaker: use up to 63 letters, digits and hyphens, "
-            f"as in '{name_from(name)}'"
+            f"as in '{derive_job_name(name)}'"
         )
     return name
 
 
-def name_from(text: str) -> str:
+def derive_job_name(text: str) -> str:
     """A job name that SageMaker takes, made from a file's name or a key: `train_cifar.py` gives `train-cifar`."""
     stem = PurePosixPath(text).stem if text else ""
     return re.sub(r"[^a-zA-Z0-9]+", "-", stem).strip("-")[:63].strip("-") or "job"
@@ -73,7 +73,7 @@ def check_entry_point(path: str) -> str:
     return str(pure)
 
 
-def check_place(place: str) -> str:
+def check_path_or_s3(place: str) -> str:
     """A folder or file here, or an S3 address; `file://` becomes a path."""
     if not place.strip():
         raise ValueError("it is empty: write a folder, a file or an s3:// address")
@@ -120,21 +120,21 @@ def check_variable(name: str) -> str:
     return name
 
 
-def text_of_path(value: Any) -> Any:
+def path_to_text(value: Any) -> Any:
     """A `pathlib.Path` as text; anything else as it is."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def text_of_number(value: Any) -> Any:
+def number_to_text(value: Any) -> Any:
     """A number as text, since variables and tags hold text alone; anything else as it is."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def texts(value: Any) -> Any:
+def as_texts(value: Any) -> Any:
     """A list with its numbers as text, nothing as an empty list; anything else as it is."""
     if value is None:
         return ()
-    return tuple(text_of_number(item) for item in value) if isinstance(value, list | tuple) else value
+    return tuple(number_to_text(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def check_variable_value(value: str) -> str:
@@ -168,7 +168,7 @@ def check_hyperparameter(value: Any) -> Any:
     return plain
 
 
-def at_most(most: int, what: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+def max_entries(most: int, what: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     """A rule that a mapping has no more entries than SageMaker takes."""
 
     def check(things: Mapping[str, Any]) -> Mapping[str, Any]:

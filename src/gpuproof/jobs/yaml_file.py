@@ -7,19 +7,26 @@ from typing import Any
 
 from gpuproof.errors import InvalidJob, Problem, UsageError
 from gpuproof.jobs import yaml_reader
-from gpuproof.jobs.file_hints import is_file, is_folder, near_file
-from gpuproof.jobs.local_paths import anchor
+from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
+from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job
-from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields, KeyPath, did_you_mean, dotted, shown
+from gpuproof.jobs.validation_errors import (
+    FieldProblem,
+    InvalidFields,
+    KeyPath,
+    did_you_mean,
+    format_path,
+    format_value,
+)
 from gpuproof.jobs.yaml_reader import MAX_BYTES, Mark
-from gpuproof.jobs.yaml_sections import MODELS, Section, split
+from gpuproof.jobs.yaml_sections import MODELS, Section, split_sections
 
 _AS_WRITTEN = ("name", "framework_version", "image")
 _AS_WRITTEN_BELOW = ("environment", "tags", "arguments")
 """Where a number is text as it was written: `framework_version: 2.10` is 2.10 and not 2.1."""
 
 
-def read_description(file: Path) -> dict[str, Job]:
+def read_jobs(file: Path) -> dict[str, Job]:
     """Every job of a file, by its key (or its name, where the file is one job), with absolute paths.
 
     Raises:
@@ -34,7 +41,7 @@ def read_description(file: Path) -> dict[str, Job]:
     problems = list(document.problems)
     jobs: dict[str, Job] = {}
     if document.data is not None or not problems:
-        sections, more = split(document)
+        sections, more = split_sections(document)
         problems += more
         for section in sections:
             job, more = _job(section, file.parent.absolute())
@@ -65,20 +72,20 @@ def _validated(section: Section, folder: Path) -> tuple[Job | None, list[FieldPr
     kind = section.data.get("kind", "training")
     if kind not in tuple(MODELS):
         near = did_you_mean(str(kind), MODELS)
-        rest = f" must be 'training' or 'processing', not {shown(kind)}{near}"
+        rest = f" must be 'training' or 'processing', not {format_value(kind)}{near}"
         return None, [FieldProblem(("kind",), "'kind'", rest)]
-    data, as_written = _as_written(section)
-    surprises = {
-        path: FieldProblem(path, f"'{dotted(path)}'", f": {mark.surprise}")
+    data, as_written = _keep_number_text(section)
+    ambiguous = {
+        path: FieldProblem(path, f"'{format_path(path)}'", f": {mark.ambiguity}")
         for path, mark in section.marks.items()
-        if mark.surprise and path not in as_written
+        if mark.ambiguity and path not in as_written
     }
     try:
-        job = anchor(MODELS[kind].model_validate(data), folder)
+        job = resolve_paths(MODELS[kind].model_validate(data), folder)
     except InvalidFields as error:
-        others = [problem for problem in error.field_problems if problem.path not in surprises]
-        return None, [*surprises.values(), *others]
-    return job, [*surprises.values(), *_missing_files(job)]
+        others = [problem for problem in error.field_problems if problem.path not in ambiguous]
+        return None, [*ambiguous.values(), *others]
+    return job, [*ambiguous.values(), *_missing_files(job)]
 
 
 def _missing_files(job: Job) -> list[FieldProblem]:
@@ -89,43 +96,43 @@ def _missing_files(job: Job) -> list[FieldProblem]:
     script = source / job.entry_point
     if is_file(script):
         return []
-    rest = f": there is no file {job.entry_point} in {source}{near_file(script)}"
+    rest = f": there is no file {job.entry_point} in {source}{suggest_file(script)}"
     return [FieldProblem(("entry_point",), "'entry_point'", rest)]
 
 
 def _sentence(problem: FieldProblem, section: Section) -> str:
     mark = section.marks.get(problem.path)
     sentence = problem.sentence(section.owner(problem.path))
-    if mark is None or not mark.written or not problem.needs_text:
+    if mark is None or not mark.plain_text or not problem.needs_text:
         return sentence
-    if mark.written.lower() in ("yes", "no", "on", "off"):
-        return f"{sentence}, which is what YAML makes of {mark.written}: put it in quotes"
+    if mark.plain_text.lower() in ("yes", "no", "on", "off"):
+        return f"{sentence}, which is what YAML makes of {mark.plain_text}: put it in quotes"
     return f"{sentence}: put it in quotes"
 
 
-def _as_written(section: Section) -> tuple[dict[str, Any], set[KeyPath]]:
+def _keep_number_text(section: Section) -> tuple[dict[str, Any], set[KeyPath]]:
     """The data with numbers as text where text is wanted, and the paths where that was done."""
     kept: set[KeyPath] = set()
     data = dict(section.data)
     for path, mark in section.marks.items():
-        if mark.written is None or not _is_number(section.data, path, mark):
+        if mark.plain_text is None or not _is_number(section.data, path, mark):
             continue
         if len(path) == 1 and path[0] in _AS_WRITTEN:
-            data[str(path[0])] = mark.written
+            data[str(path[0])] = mark.plain_text
             kept.add(path)
         if len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
             key, within = str(path[0]), path[1]
             items: Any = data[key]
             if isinstance(items, dict):
-                data[key] = {**items, within: mark.written}
+                data[key] = {**items, within: mark.plain_text}
             else:
-                data[key] = [mark.written if index == within else item for index, item in enumerate(items)]
+                data[key] = [mark.plain_text if index == within else item for index, item in enumerate(items)]
             kept.add(path)
     return data, kept
 
 
 def _is_number(data: Any, path: KeyPath, mark: Mark) -> bool:
-    if mark.surprise is not None:
+    if mark.ambiguity is not None:
         return True
     for key in path:
         data = data[key]

@@ -1,4 +1,4 @@
-"""Reading YAML so that every value remembers its line, and YAML 1.1's surprises are said, not suffered."""
+"""Reading YAML so that every value remembers its line, and YAML 1.1's ambiguous are said, not suffered."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Mark:
     Args:
         line: counted from 1.
         written: the text of a plain scalar, before YAML made a number or a boolean of it; else None.
-        surprise: what YAML 1.1 makes of the text that hardly anybody means, in words; else None.
+        ambiguity: what YAML 1.1 makes of the text that hardly anybody means, in words; else None.
     """
 
     line: int
-    written: str | None = None
-    surprise: str | None = None
+    plain_text: str | None = None
+    ambiguity: str | None = None
 
 
 @dataclass
@@ -91,7 +91,7 @@ def read(raw: bytes) -> Document:
     return document
 
 
-def leads(data: Any, path: KeyPath) -> bool:
+def has_path(data: Any, path: KeyPath) -> bool:
     """Whether the path leads to something in the data."""
     for key in path:
         if key not in _keys(data):
@@ -125,7 +125,7 @@ class _Builder:
             self._document.data = None
             self._document.problems.append(Problem(str(error), line=root.start_mark.line + 1))
         marks = self._document.marks.items()
-        self._document.marks = {path: mark for path, mark in marks if leads(self._document.data, path)}
+        self._document.marks = {path: mark for path, mark in marks if has_path(self._document.data, path)}
 
     def _value(self, node: yaml.Node, path: KeyPath, where: yaml.Node) -> Any:
         self._values += 1
@@ -190,13 +190,13 @@ class _Builder:
         text = str(node.value)
         kind = node.tag.removeprefix(_TAG)
         plain = not getattr(node, "style", None)
-        value, surprise = _scalar_value(kind, text, plain)
+        value, ambiguity = _scalar_value(kind, text, plain)
         if kind not in _KINDS:
             line = node.start_mark.line + 1
             self._document.problems.append(
                 Problem(f"GPUproof does not read YAML's tag {node.tag}: leave it out", line=line)
             )
-        self._document.marks[path] = Mark(where.start_mark.line + 1, text if plain else None, surprise)
+        self._document.marks[path] = Mark(where.start_mark.line + 1, text if plain else None, ambiguity)
         return value
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from gpuproof.errors import Problem
 from gpuproof.jobs import validators
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
-from gpuproof.jobs.validation_errors import KeyPath, shown
-from gpuproof.jobs.yaml_reader import Document, Mark, leads
+from gpuproof.jobs.validation_errors import KeyPath, format_value
+from gpuproof.jobs.yaml_reader import Document, Mark, has_path
 
 MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
     "training": TrainingJob,
@@ -52,13 +52,13 @@ class Section:
         return self.marks[path].line
 
 
-def split(document: Document) -> tuple[list[Section], list[Problem]]:
+def split_sections(document: Document) -> tuple[list[Section], list[Problem]]:
     """The jobs of a file, and what keeps others from being one."""
     data, marks = document.data, document.marks
     if data is None:
         return [], [Problem("the file is empty: describe a job, at least as entry_point: train.py", line=1)]
     if not isinstance(data, dict):
-        text = f"a description is a mapping of keys to values, not {shown(data)}"
+        text = f"a description is a mapping of keys to values, not {format_value(data)}"
         return [], [Problem(text, line=marks[()].line)]
     if "jobs" not in data and "defaults" not in data:
         return [Section(None, data, marks)], []
@@ -72,7 +72,9 @@ def split(document: Document) -> tuple[list[Section], list[Problem]]:
     jobs, defaults = data.get("jobs"), data.get("defaults") or {}
     if not isinstance(defaults, dict):
         problems.append(
-            Problem(f"'defaults' must be a mapping, not {shown(defaults)}", line=marks[("defaults",)].line)
+            Problem(
+                f"'defaults' must be a mapping, not {format_value(defaults)}", line=marks[("defaults",)].line
+            )
         )
         defaults = {}
     if not isinstance(jobs, dict) or not jobs:
@@ -87,7 +89,7 @@ def split(document: Document) -> tuple[list[Section], list[Problem]]:
         if isinstance(own, dict) or own is None:
             sections.append(_with_defaults(key, own or {}, defaults, marks))
         else:
-            text = f"job '{key}' must be a mapping, not {shown(own)}"
+            text = f"job '{key}' must be a mapping, not {format_value(own)}"
             problems.append(Problem(text, line=marks[("jobs", key)].line))
     return sections, problems
 
@@ -101,12 +103,12 @@ def _with_defaults(
     for name in _MERGED:
         if isinstance(useful.get(name), dict) and isinstance(own.get(name) or {}, dict):
             data[name] = {**useful[name], **(own.get(name) or {})}
-    data.setdefault("name", validators.name_from(key))
+    data.setdefault("name", validators.derive_job_name(key))
     marks = _below(all_marks, ("jobs", key))
     inherited = {
         path: mark
         for path, mark in _below(all_marks, ("defaults",)).items()
-        if path not in marks and leads(data, path) and (path[0] not in own or path[0] in _MERGED)
+        if path not in marks and has_path(data, path) and (path[0] not in own or path[0] in _MERGED)
     }
     return Section(key, data, {**inherited, **marks}, frozenset(inherited))
 

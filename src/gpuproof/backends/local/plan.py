@@ -24,7 +24,7 @@ from gpuproof.backends.record import RunRecord
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, GpuRequired, InvalidJob
 from gpuproof.gpu.nvml import count_gpus
-from gpuproof.jobs.local_paths import filled_folders
+from gpuproof.jobs.local_paths import output_folders
 from gpuproof.jobs.source_tree import SourceTree, collect, copy_to
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
@@ -88,7 +88,7 @@ def plan(job: Job, *, python: str | None = None, isolation: str = "auto", fresh:
     sources = {name: _source(job, name) for name in job.inputs}
     inputs = [path for path in sources.values() if isinstance(path, Path)]
     tree = collect(
-        Path(job.source_dir), job.entry_point, exclude=[*inputs, *filled_folders(job), *own_folders()]
+        Path(job.source_dir), job.entry_point, exclude=[*inputs, *output_folders(job), *own_folders()]
     )
     chosen = LocalPlan(
         job=job,

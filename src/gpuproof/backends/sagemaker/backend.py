@@ -25,7 +25,7 @@ from gpuproof.backends.sagemaker.tracking.progress import Watch
 from gpuproof.backends.sagemaker.upload import upload_plan as loading
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
-from gpuproof.jobs.local_paths import filled_folders
+from gpuproof.jobs.local_paths import output_folders
 from gpuproof.jobs.source_tree import SourceTree, collect
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
@@ -240,7 +240,7 @@ def _refuse(job: Job) -> None:
 def _source(job: Job) -> SourceTree:
     local, _ = _inputs(job)
     return collect(
-        Path(job.source_dir), job.entry_point, exclude=[*local.values(), *filled_folders(job), *own_folders()]
+        Path(job.source_dir), job.entry_point, exclude=[*local.values(), *output_folders(job), *own_folders()]
     )
 
 

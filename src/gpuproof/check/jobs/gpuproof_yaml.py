@@ -18,7 +18,7 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
     """The jobs of a `gpuproof.yaml`; nothing from one that is no description."""
     from gpuproof.jobs import yaml_reader, yaml_sections  # pydantic and yaml: only where such a file is
 
-    found, _ = yaml_sections.split(yaml_reader.read(unit.source.encode()))
+    found, _ = yaml_sections.split_sections(yaml_reader.read(unit.source.encode()))
     for section in found:
         yield _job(section, unit)
 

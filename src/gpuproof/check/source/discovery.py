@@ -80,9 +80,9 @@ def find_files(
         elif os.path.lexists(path):
             found[os.path.normpath(path)] = None
         else:
-            from gpuproof.jobs.file_hints import near_file
+            from gpuproof.jobs.file_hints import suggest_file
 
-            raise UsageError(f"{path} does not exist{near_file(Path(path))}")
+            raise UsageError(f"{path} does not exist{suggest_file(Path(path))}")
     return Found(tuple(found), tuple(unlisted))
 
 

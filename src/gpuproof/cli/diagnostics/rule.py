@@ -63,7 +63,7 @@ def _found(code: str) -> Rule:
 
     found = find_rule(code)
     if found is None:
-        from gpuproof.jobs.validation_errors import did_you_mean
+        from gpuproof.jobs.suggestions import did_you_mean
 
         names = [name for rule in all_rules() for name in (rule.code, rule.name)]
         raise UsageError(f"no rule is called {code}{did_you_mean(code, names)}", "list them: gpuproof rule")

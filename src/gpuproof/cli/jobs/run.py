@@ -160,10 +160,10 @@ def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _read_job(arguments: argparse.Namespace) -> Job:
-    from gpuproof.jobs import Changes, load_job, override_job
+    from gpuproof.jobs import Overrides, load_job, override_job
 
     path, name = find_target(arguments.target, arguments.job, Path.cwd())
-    changes = Changes(
+    changes = Overrides(
         name=arguments.name,
         inputs=arguments.input,
         hyperparameters=arguments.hyperparameter,
