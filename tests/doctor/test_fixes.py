@@ -5,17 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from gpuproof.doctor.fixes import Plan, plan_fixes
+from gpuproof.doctor.fixes import FixPlan, plan_fixes
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.runner import all_checks, examine
+from gpuproof.doctor.registry import CHECKS
+from gpuproof.doctor.runner import examine
 from gpuproof.gpu.framework_probe import Packages
 
 
 @pytest.fixture
 def plan(scenario_machine: Callable[[str], Machine]):
-    def make(name: str, **packages: object) -> tuple[Plan, str]:
+    def make(name: str, **packages: object) -> tuple[FixPlan, str]:
         machine = scenario_machine(name)
-        report = examine(machine, all_checks())
+        report = examine(machine, CHECKS)
         changed: Packages = replace(machine.packages, **packages)  # pyright: ignore[reportArgumentType]
         machine.__dict__["packages"] = changed
         return plan_fixes(report, machine), machine.python
@@ -61,7 +62,7 @@ def test_nothing_outside_a_virtual_environment_is_changed(plan) -> None:
 def test_nothing_of_somebody_elses_is_changed(plan) -> None:
     found, _ = plan("torch_cpu_quick", writable=False)
     assert found.fixes == ()
-    assert "belongs to somebody else" in (found.refused or "")
+    assert "is not writable for this user" in (found.refused or "")
 
 
 @pytest.mark.parametrize(
@@ -69,4 +70,4 @@ def test_nothing_of_somebody_elses_is_changed(plan) -> None:
 )
 def test_what_a_wheel_does_not_mend_is_left_alone(name: str, plan) -> None:
     found, _ = plan(name)
-    assert found == Plan()
+    assert found == FixPlan()

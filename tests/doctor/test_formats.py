@@ -11,7 +11,9 @@ from gpuproof.doctor.formats.json_junit import render_json, render_junit
 from gpuproof.doctor.formats.markdown import Private, redact, render_markdown
 from gpuproof.doctor.formats.text import render_text
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.runner import LayerReport, Outcome, Report, State, all_checks, examine
+from gpuproof.doctor.registry import CHECKS
+from gpuproof.doctor.report import CheckResult, LayerReport, Report, State
+from gpuproof.doctor.runner import examine
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Location, Severity
 
@@ -28,11 +30,13 @@ SLOW = Finding("D510", Severity.WARNING, "It is slow.")
 REMARK = Finding("D401", Severity.NOTE, "Nothing is installed.")
 REPORT = Report(
     (
-        LayerReport(Layer.HARDWARE, State.WELL, (Outcome(CHECK, True, (), "1 A10G on the bus"),)),
-        LayerReport(Layer.DRIVER, State.BROKEN, (Outcome(CHECK, True, (BAD, SLOW)), Outcome(CHECK, False))),
-        LayerReport(Layer.COMPUTE, State.NOT_ASKED, reason="stands on driver, which is broken"),
-        LayerReport(Layer.SURROUNDINGS, State.FOUND, (Outcome(CHECK, True, (REMARK,)),)),
-        LayerReport(Layer.CLOUD, State.NOTHING),
+        LayerReport(Layer.HARDWARE, State.OK, (CheckResult(CHECK, True, (), "1 A10G on the bus"),)),
+        LayerReport(
+            Layer.DRIVER, State.FAILED, (CheckResult(CHECK, True, (BAD, SLOW)), CheckResult(CHECK, False))
+        ),
+        LayerReport(Layer.COMPUTE, State.SKIPPED, reason="depends on driver, which failed"),
+        LayerReport(Layer.ENVIRONMENT, State.FINDINGS, (CheckResult(CHECK, True, (REMARK,)),)),
+        LayerReport(Layer.CLOUD, State.NOT_APPLICABLE),
     )
 )
 
@@ -53,8 +57,8 @@ def test_a_finding_has_its_place_evidence_and_remedy() -> None:
 
 
 def test_what_was_not_asked_says_why_and_what_is_not_there_says_so() -> None:
-    assert ".. compute       not asked: stands on driver, which is broken" in text()
-    assert "-- cloud         nothing to look at" in text()
+    assert ".. compute       skipped: depends on driver, which failed" in text()
+    assert "-- cloud         nothing to check" in text()
 
 
 def test_the_sum_counts_and_says_what_is_not_shown() -> None:
@@ -62,12 +66,14 @@ def test_the_sum_counts_and_says_what_is_not_shown() -> None:
     shown = text(Severity.ERROR)
     assert shown.splitlines()[-1] == "1 error, 1 warning, 1 note (2 not shown: --severity)."
     assert "D510" not in shown
-    assert "All is well." in render_text(Report(REPORT.layers[:1]), Severity.NOTE, colour=False, width=0)
+    assert "No problems found." in render_text(
+        Report(REPORT.layers[:1]), Severity.NOTE, colour=False, width=0
+    )
 
 
 def test_lines_fit_the_terminal_but_what_is_to_be_copied_is_never_broken() -> None:
     long = Finding("D999", Severity.ERROR, "word " * 60, ("evidence " * 30,), "pip install " + "x" * 90)
-    report = Report((LayerReport(Layer.DRIVER, State.BROKEN, (Outcome(CHECK, True, (long,)),)),))
+    report = Report((LayerReport(Layer.DRIVER, State.FAILED, (CheckResult(CHECK, True, (long,)),)),))
     lines = render_text(report, Severity.NOTE, colour=False, width=70).splitlines()
     assert all(len(line) <= 70 for line in lines if "->" not in line)
     assert f"        -> pip install {'x' * 90}" in lines
@@ -88,7 +94,7 @@ def test_json_is_versioned_and_whole() -> None:
         "name": "compute",
         "state": "not-asked",
         "facts": [],
-        "reason": "stands on driver, which is broken",
+        "reason": "depends on driver, which failed",
         "checks": [],
     }
     first = document["findings"][0]
@@ -157,9 +163,9 @@ def test_only_known_variables_are_told(scenario_machine: Callable[[str], Machine
         "CUDA_VISIBLE_DEVICES": "0",
     }
     machine = replace(machine, environment={**machine.environment, **secret})
-    told = render_markdown(examine(machine, all_checks()), machine, PRIVATE)
+    told = render_markdown(examine(machine, CHECKS), machine, PRIVATE)
     assert "hush" not in told
     assert "`CUDA_VISIBLE_DEVICES=0`" in told
-    assert "| framework | broken |" in told
+    assert "| framework | failed |" in told
     assert "**D402 error**" in told
     assert "torch 2.11.0+cpu" in told

@@ -1,4 +1,4 @@
-"""The order in which checks are asked, and what is left out."""
+"""The order in which checks run, and what is skipped."""
 
 import threading
 from dataclasses import replace
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.machine import Machine, once
-from gpuproof.doctor.runner import CHECK_FAILED, NO_GPU, Report, State, examine
+from gpuproof.doctor.check import NO_GPU, Check, Layer
+from gpuproof.doctor.machine import Machine, cached_reading
+from gpuproof.doctor.report import Report, State
+from gpuproof.doctor.runner import CHECK_FAILED, examine
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Location, Severity
 
@@ -20,11 +21,11 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def check(
-    layer: Layer, *findings: Finding, name: str = "", asked: list[str] | None = None, **more: Any
+    layer: Layer, *findings: Finding, name: str = "", ran: list[str] | None = None, **more: Any
 ) -> Check[Any]:
     def read(_: Machine) -> tuple[Finding, ...]:
-        if asked is not None:
-            asked.append(name or layer.name)
+        if ran is not None:
+            ran.append(name or layer.name)
         return findings
 
     return Check(name or layer.name.lower(), layer, read, lambda reading: reading, **more)
@@ -35,37 +36,37 @@ def found(severity: Severity, code: str = "D999", **more: Any) -> Finding:
 
 
 def states(report: Report) -> dict[str, State]:
-    return {layer.name: layer.state for layer in report.layers}
+    return {layer.layer.label: layer.state for layer in report.layers}
 
 
-def test_nothing_is_asked_above_a_broken_layer_but_the_surroundings(machine: Machine) -> None:
-    asked: list[str] = []
+def test_nothing_runs_above_a_failed_layer_except_the_environment(machine: Machine) -> None:
+    ran: list[str] = []
     checks = [
-        check(Layer.HARDWARE, asked=asked),
-        check(Layer.DRIVER, found(Severity.ERROR), asked=asked),
-        check(Layer.FRAMEWORK, asked=asked),
-        check(Layer.SURROUNDINGS, asked=asked),
+        check(Layer.HARDWARE, ran=ran),
+        check(Layer.DRIVER, found(Severity.ERROR), ran=ran),
+        check(Layer.FRAMEWORK, ran=ran),
+        check(Layer.ENVIRONMENT, ran=ran),
     ]
     report = examine(machine, checks)
-    assert sorted(asked) == ["DRIVER", "HARDWARE", "SURROUNDINGS"]
-    assert states(report)["driver"] is State.BROKEN
-    assert states(report)["framework"] is State.NOT_ASKED
-    assert report.layers[Layer.FRAMEWORK - 1].reason == "stands on driver, which is broken"
-    assert states(report)["surroundings"] is State.WELL
+    assert sorted(ran) == ["DRIVER", "ENVIRONMENT", "HARDWARE"]
+    assert states(report)["driver"] is State.FAILED
+    assert states(report)["framework"] is State.SKIPPED
+    assert report.layers[Layer.FRAMEWORK - 1].reason == "depends on driver, which failed"
+    assert states(report)["environment"] is State.OK
 
 
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.NOTE])
 def test_what_is_no_error_breaks_nothing(severity: Severity, machine: Machine) -> None:
-    asked: list[str] = []
-    examine(machine, [check(Layer.DRIVER, found(severity)), check(Layer.COMPUTE, asked=asked)])
-    assert asked == ["COMPUTE"]
+    ran: list[str] = []
+    examine(machine, [check(Layer.DRIVER, found(severity)), check(Layer.COMPUTE, ran=ran)])
+    assert ran == ["COMPUTE"]
 
 
-def test_an_error_of_the_surroundings_stops_nothing(machine: Machine) -> None:
-    asked: list[str] = []
-    checks = [check(Layer.SURROUNDINGS, found(Severity.ERROR)), check(Layer.COMPUTE, asked=asked)]
+def test_an_error_of_the_environment_stops_nothing(machine: Machine) -> None:
+    ran: list[str] = []
+    checks = [check(Layer.ENVIRONMENT, found(Severity.ERROR)), check(Layer.COMPUTE, ran=ran)]
     report = examine(machine, checks)
-    assert asked == ["COMPUTE"]
+    assert ran == ["COMPUTE"]
     assert report.exit_code() == ExitCode.FAILED
 
 
@@ -81,27 +82,27 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(machine: Machine) ->
 
 
 def test_quick_leaves_out_what_takes_long_and_says_so(machine: Machine) -> None:
-    asked: list[str] = []
-    slow = check(Layer.COMPUTE, asked=asked, quick=False)
+    ran: list[str] = []
+    slow = check(Layer.COMPUTE, ran=ran, quick=False)
     report = examine(replace(machine, quick=True), [slow])
-    assert asked == []
-    assert report.layers[Layer.COMPUTE - 1].reason == "left out by --quick"
+    assert ran == []
+    assert report.layers[Layer.COMPUTE - 1].reason == "not run with --quick"
 
 
 def test_what_measures_waits_until_the_stack_is_through(machine: Machine) -> None:
-    asked: list[str] = []
+    ran: list[str] = []
     checks = [
-        check(Layer.SURROUNDINGS, name="rates", asked=asked, quick=False),
-        check(Layer.COMPUTE, name="products", asked=asked, quick=False),
+        check(Layer.ENVIRONMENT, name="rates", ran=ran, quick=False),
+        check(Layer.COMPUTE, name="products", ran=ran, quick=False),
     ]
     report = examine(replace(machine, full=True), checks)
-    assert asked == ["products", "rates"]
-    assert states(report)["surroundings"] is State.WELL
+    assert ran == ["products", "rates"]
+    assert states(report)["environment"] is State.OK
 
 
 def test_a_check_with_nothing_to_look_at_is_not_a_check_that_is_well(machine: Machine) -> None:
     empty: Check[Any] = Check("empty", Layer.LIBRARIES, lambda _: None, lambda _: ())
-    assert states(examine(machine, [empty]))["libraries"] is State.NOTHING
+    assert states(examine(machine, [empty]))["libraries"] is State.NOT_APPLICABLE
 
 
 def test_findings_have_one_order_whatever_finishes_first(machine: Machine) -> None:
@@ -113,7 +114,7 @@ def test_findings_have_one_order_whatever_finishes_first(machine: Machine) -> No
     ]
     wanted = ["D302 GPU 0", "D302 GPU 1", "D102 ", "D101 "]
     for order in (findings, findings[::-1]):
-        report = examine(machine, [check(Layer.SURROUNDINGS, one) for one in order])
+        report = examine(machine, [check(Layer.ENVIRONMENT, one) for one in order])
         assert [f"{one.code} {one.location or ''}" for one in report.findings] == wanted
 
 
@@ -135,7 +136,7 @@ def test_the_same_finding_twice_is_one(machine: Machine) -> None:
     ],
 )
 def test_exit_codes(findings: list[Finding], code: ExitCode, strict: ExitCode, machine: Machine) -> None:
-    report = examine(machine, [check(Layer.SURROUNDINGS, *findings)])
+    report = examine(machine, [check(Layer.ENVIRONMENT, *findings)])
     assert report.exit_code() == code
     assert report.exit_code(strict=True) == strict
 
@@ -145,7 +146,7 @@ def test_a_reading_is_taken_once_by_however_many_threads() -> None:
     gate = threading.Barrier(8)
 
     class Thing:
-        @once
+        @cached_reading
         def reading(self) -> int:
             taken.append(1)
             return 7
@@ -166,11 +167,11 @@ def test_a_reading_is_taken_once_by_however_many_threads() -> None:
 
 
 def test_a_program_is_not_waited_for_longer_than_it_was_given(machine: Machine) -> None:
-    said = machine.run("sleep", "600", seconds=0.2)
-    assert said.code is None
-    assert said.error == "sleep did not answer within 0.2 s"
+    result = machine.run_command("sleep", "600", seconds=0.2)
+    assert result.code is None
+    assert result.error == "sleep did not answer within 0.2 s"
 
 
 def test_a_program_that_is_not_there_is_said(machine: Machine) -> None:
-    assert machine.run("no-such-program").error == "no-such-program is not installed"
-    assert machine.run("sh", "-c", "echo out; echo err >&2; exit 4").output == "out\n"
+    assert machine.run_command("no-such-program").error == "no-such-program is not installed"
+    assert machine.run_command("sh", "-c", "echo out; echo err >&2; exit 4").output == "out\n"

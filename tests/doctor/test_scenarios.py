@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpuproof.doctor.runner import Report, State, all_checks, examine
+from gpuproof.doctor.registry import CHECKS
+from gpuproof.doctor.report import Report, State
+from gpuproof.doctor.runner import examine
 from gpuproof.findings import Finding
 from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 
@@ -23,7 +25,7 @@ def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: 
     readings = read_scenario(SCENARIOS / name)
     expected = tomllib.loads((SCENARIOS / name / "expected.toml").read_text())
     machine = build_machine(readings, tmp_path, libraries)
-    report = examine(machine, all_checks())
+    report = examine(machine, CHECKS)
     wanted = expected.get("finding", [])
     found = "\n".join(described(finding) for finding in report.findings)
     assert sorted((f.code, str(f.severity)) for f in report.findings) == sorted(
@@ -50,7 +52,9 @@ def described(finding: Finding) -> str:
 
 
 def broken_layer(report: Report) -> str | None:
-    return next((one.name for one in report.layers if one.layer.stacked and one.state is State.BROKEN), None)
+    return next(
+        (one.layer.label for one in report.layers if one.layer.stacked and one.state is State.FAILED), None
+    )
 
 
 def test_every_scenario_says_why_it_is_there() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, GpuState
+from gpuproof.doctor.readings.gpus import Gpus, GpuState
 from gpuproof.findings import Finding
 from gpuproof.gpu.health import GpuHealth
 from gpuproof.gpu.nvml import GpuInfo, GpuReading

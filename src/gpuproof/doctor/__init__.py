@@ -1,6 +1,6 @@
-"""Looks at this machine's GPU stack from the bottom up and says what is true of it.
+"""Check this machine's GPU stack from the bottom up and report the first layer that fails.
 
-A check is one file: a reader that touches the machine and a pure `evaluate` that turns its reading into findings.
-`stack/` has those that stand on each other, `surroundings/` those that stand on nothing; `runner.py` asks them and
-stops above a layer that is broken; `formats/` writes down what was found.
+A check is one module under `checks/`: a `read` function that touches the machine and a pure `evaluate` function that turns
+its reading into findings. `registry.py` lists the checks in order, `runner.py` runs them and stops above a layer that
+failed, `readings/` has what several checks read, and `formats/` renders the report.
 """

@@ -1,4 +1,4 @@
-"""What a check is."""
+"""`Check`, one check of the machine, and `Layer`, the layers of the GPU stack."""
 
 from __future__ import annotations
 
@@ -12,32 +12,45 @@ from gpuproof.findings import Finding
 
 Reading = TypeVar("Reading")
 
+NO_GPU = "D101"
+"""Code of the finding that the machine has no GPU: not a fault, so the exit code is UNDECIDED."""
+
 
 class Layer(IntEnum):
-    """What stands on what. Nothing is asked above a layer that is broken: its answer would be a guess."""
+    """Layers 1 to 5 depend on each other: above a layer that failed nothing runs, since its result would be a guess."""
 
     HARDWARE = 1
     """PCI devices and device files."""
     DRIVER = 2
     """Kernel module, NVML, `cuInit`."""
     LIBRARIES = 3
-    """CUDA, cuDNN and the like, each by `dlopen`."""
+    """CUDA, cuDNN and related libraries, each loaded with `dlopen`."""
     FRAMEWORK = 4
-    """TensorFlow's and PyTorch's builds against GPU and driver."""
+    """TensorFlow and PyTorch builds against GPU and driver."""
     COMPUTE = 5
     """Real work on every GPU."""
-    SURROUNDINGS = 6
-    """What makes jobs slow or die though the stack is sound; asked whatever is broken below."""
+    ENVIRONMENT = 6
+    """What slows or kills jobs on a healthy stack; always runs."""
     CLOUD = 7
-    """What the instance type promises, and what the account allows; asked whatever is broken below."""
+    """What the instance type should have and the account allows; always runs."""
 
     @property
     def stacked(self) -> bool:
-        """Whether it stands on the layers below it."""
+        """Whether the layer depends on the layers below it."""
         return self <= Layer.COMPUTE
 
+    @property
+    def label(self) -> str:
+        """Name in text for people, such as `environment`."""
+        return self.name.lower()
 
-def _nothing(reading: Any) -> str | None:  # noqa: ARG001
+    @property
+    def key(self) -> str:
+        """Name in the JSON and JUnit formats, where the environment is called `surroundings`."""
+        return "surroundings" if self is Layer.ENVIRONMENT else self.label
+
+
+def _no_summary(reading: Any) -> str | None:  # noqa: ARG001
     return None
 
 
@@ -46,14 +59,14 @@ class Check(Generic[Reading]):
     """One check of the machine.
 
     Args:
-        name: in words, such as `kernel module`.
-        layer: what it belongs to.
-        read: touches the machine and gives what it saw; `None` where there is nothing to look at. Never raises for
-            what a broken machine does.
-        evaluate: pure; turns a reading into findings, none where all is well or nothing is sure. A finding of severity
-            error in the layers up to FRAMEWORK breaks the layer.
-        quick: whether `gpuproof doctor --quick` does it too (under some tens of milliseconds, no framework).
-        say: pure; what is worth saying of a sound layer, in a few words such as `driver 580.95.05`; `None` for nothing.
+        name: what it checks, such as `kernel module`.
+        layer: the layer it belongs to.
+        read: touches the machine and returns a reading; `None` if there is nothing to check. Never raises because of
+            the machine's state.
+        evaluate: pure; turns a reading into findings, none if everything is fine or nothing is certain. A finding of
+            severity error in the layers up to COMPUTE fails the layer.
+        quick: whether `gpuproof doctor --quick` runs it (takes less than some tens of milliseconds, imports no framework).
+        summarize: pure; returns a few words about a healthy layer, such as `driver 580.95.05`, or `None`.
     """
 
     name: str
@@ -61,4 +74,4 @@ class Check(Generic[Reading]):
     read: Callable[[Machine], Reading | None]
     evaluate: Callable[[Reading], Iterable[Finding]]
     quick: bool = True
-    say: Callable[[Reading], str | None] = _nothing
+    summarize: Callable[[Reading], str | None] = _no_summary

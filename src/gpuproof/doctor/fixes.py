@@ -1,4 +1,6 @@
-"""What `gpuproof doctor --fix` may do: another wheel in the user's own virtual environment, and nothing else."""
+"""Plans `gpuproof doctor --fix`, which installs another wheel in the user's own virtual environment and changes
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,25 @@ from dataclasses import dataclass
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.runner import Report
+from gpuproof.doctor.report import Report
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
 
-_MENDED_BY_A_WHEEL = {
+_FIXED_BY_WHEEL = {
     "D301": TENSORFLOW,
     "D302": TENSORFLOW,
     "D303": TORCH,
     "D402": TORCH,
     "D403": TENSORFLOW,
 }
-_MENDED_BY_ANOTHER_BUILD = ("D410", "D411", "D413")
+_FIXED_BY_OTHER_BUILD = ("D410", "D411", "D413")
 
 
 @dataclass(frozen=True)
 class Fix:
-    """One command.
+    """One command that fixes findings.
 
     Args:
-        codes: the findings that it mends.
+        codes: codes of the findings that it fixes.
         command: program and arguments.
     """
 
@@ -40,48 +42,48 @@ class Fix:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to do, or why nothing can be done here."""
+class FixPlan:
+    """Commands to run, or `refused`: why `--fix` changes nothing here."""
 
     fixes: tuple[Fix, ...] = ()
     refused: str | None = None
 
 
-def plan_fixes(report: Report, machine: Machine) -> Plan:
-    """What would mend the findings; nothing outside a virtual environment of the user's own."""
+def plan_fixes(report: Report, machine: Machine) -> FixPlan:
+    """Plan the commands that fix the findings; refuses outside a virtual environment of the user's own."""
     packages = machine.packages
     if packages.problem is not None:
-        return Plan(refused=f"The interpreter cannot be asked: {packages.problem}.")
+        return FixPlan(refused=f"{machine.python} cannot be run: {packages.problem}.")
     stack = read_stack(machine)
-    codes: dict[str, list[str]] = {}
+    codes_by_framework: dict[str, list[str]] = {}
     for finding in report.findings:
-        for framework in _frameworks(finding.code, finding.message, stack):
-            codes.setdefault(framework, []).append(finding.code)
-    if stack is None or not codes:
-        return Plan()
+        for framework in _affected_frameworks(finding.code, finding.message, stack):
+            codes_by_framework.setdefault(framework, []).append(finding.code)
+    if stack is None or not codes_by_framework:
+        return FixPlan()
     if not packages.virtual:
-        return Plan(
-            refused=f"{machine.python} is not in a virtual environment, and what the system's packages are is not "
-            "changed. Make one: python -m venv .venv"
+        return FixPlan(
+            refused=f"{machine.python} is not in a virtual environment, and --fix does not change system packages. "
+            "Create one: python -m venv .venv"
         )
     if not packages.writable:
-        return Plan(refused=f"{packages.prefix} belongs to somebody else.")
+        return FixPlan(refused=f"{packages.prefix} is not writable for this user.")
     installer = _installer(machine)
     if installer is None:
-        return Plan(refused=f"{packages.prefix} has no pip, and uv is not on PATH.")
+        return FixPlan(refused=f"{packages.prefix} has no pip, and uv is not on PATH.")
     builds = {build.framework: build for build in stack.builds}
     fixes = [
         fix
-        for framework, found in codes.items()
-        for fix in _fixes(tuple(dict.fromkeys(found)), builds[framework], stack, installer)
+        for framework, codes in codes_by_framework.items()
+        for fix in _fixes(tuple(dict.fromkeys(codes)), builds[framework], stack, installer)
     ]
-    return Plan(tuple(fixes))
+    return FixPlan(tuple(fixes))
 
 
-def _frameworks(code: str, message: str, stack: FrameworkStack | None) -> Iterator[str]:
-    if code in _MENDED_BY_A_WHEEL:
-        yield _MENDED_BY_A_WHEEL[code]
-    elif code in _MENDED_BY_ANOTHER_BUILD and stack:
+def _affected_frameworks(code: str, message: str, stack: FrameworkStack | None) -> Iterator[str]:
+    if code in _FIXED_BY_WHEEL:
+        yield _FIXED_BY_WHEEL[code]
+    elif code in _FIXED_BY_OTHER_BUILD and stack:
         yield from (build.framework for build in stack.builds if message.startswith(str(build)))
 
 
@@ -94,8 +96,8 @@ def _fixes(
     if wheel is None or ("D403" in codes and stack.packages.arch == "aarch64"):
         return
     if "tensorflow-cpu" in stack.packages.versions and build.framework == TENSORFLOW:
-        # Both unpack into the same folder: the one that goes last would take the other's files along.
-        yield Fix(codes, (*_without_install(installer), "tensorflow-cpu"))
+        # Both unpack into the same folder, so the one uninstalled last would delete the other's files.
+        yield Fix(codes, (*_uninstall_command(installer), "tensorflow-cpu"))
     yield Fix(codes, (*installer, *wheel))
 
 
@@ -106,6 +108,6 @@ def _installer(machine: Machine) -> tuple[str, ...] | None:
     return (uv, "pip", "install", "--python", machine.python) if uv else None
 
 
-def _without_install(installer: tuple[str, ...]) -> tuple[str, ...]:
+def _uninstall_command(installer: tuple[str, ...]) -> tuple[str, ...]:
     words = ["uninstall" if word == "install" else word for word in installer]
     return (*words, "-y") if installer[1] == "-m" else tuple(words)

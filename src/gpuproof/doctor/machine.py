@@ -1,4 +1,4 @@
-"""The machine as the checks see it: one object that can stand for this machine or for a folder of readings."""
+"""The machine as the checks see it: this machine, or a folder of readings in tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.gpu.cuda import CudaReading, NvmlReading, read_cuda, read_nvml
@@ -30,8 +30,8 @@ Value = TypeVar("Value")
 _locks = Lock()
 
 
-class once(Generic[Value]):  # noqa: N801 - used as a decorator, as `cached_property` is
-    """A reading that is taken at first use and kept, also where several threads ask for it at once."""
+class cached_reading(Generic[Value]):  # noqa: N801 - used as a decorator, as `cached_property` is
+    """Thread-safe `cached_property`: the reading is taken at first use, once, even if several threads need it."""
 
     def __init__(self, read: Callable[[Any], Value]) -> None:
         self._read = read
@@ -39,30 +39,33 @@ class once(Generic[Value]):  # noqa: N801 - used as a decorator, as `cached_prop
         self.__doc__ = read.__doc__
 
     @overload
-    def __get__(self, machine: None, owner: type) -> once[Value]: ...
+    def __get__(self, machine: None, owner: type) -> cached_reading[Value]: ...
     @overload
     def __get__(self, machine: object, owner: type) -> Value: ...
-    def __get__(self, machine: object | None, owner: type) -> once[Value] | Value:
-        if machine is None:
-            return self
-        kept = machine.__dict__
-        with _locks:
-            lock = kept.setdefault(f"lock of {self._name}", Lock())
-        with lock:
-            # Kept under the property's own name: from now on it is found before this is asked.
-            if self._name not in kept:
-                kept[self._name] = self._read(machine)
-            return kept[self._name]
+    def __get__(self, machine: object | None, owner: type) -> cached_reading[Value] | Value:
+        # Stored under the attribute's own name, so later lookups find it in `__dict__` without this descriptor.
+        return self if machine is None else read_once(machine, self._name, self._read)
+
+
+def read_once(machine: Any, name: str, read: Callable[[Any], Value]) -> Value:
+    """Return `read(machine)`, computed at the first call for this machine and name and shared between threads."""
+    values = vars(machine)
+    with _locks:
+        lock = values.setdefault(f"lock of {name}", Lock())
+    with lock:
+        if name not in values:
+            values[name] = read(machine)
+        return cast("Value", values[name])
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a program said.
+class CommandResult:
+    """Outcome of one program run.
 
     Args:
-        code: its exit code; `None` where it is not there or did not end in time.
+        code: its exit code; `None` if it is not installed, did not start or timed out.
         output: its standard output.
-        error: its standard error, or why it could not be asked.
+        error: its standard error, or why it has no exit code.
     """
 
     code: int | None
@@ -72,16 +75,16 @@ class Said:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to look.
+    """The machine to check, with what the user said about it.
 
     Args:
-        root: the folder that holds `/proc`, `/sys` and `/dev`; another than `/` in tests.
+        root: the folder that holds `/proc`, `/sys` and `/dev`; not `/` in tests.
         environment: the environment variables that a job would get.
-        python: the user's interpreter.
-        instance_type: what the user says this machine is, such as `g5.xlarge`; `None` to ask the machine.
-        region: the AWS region that the user names; `None` for what the environment and the machine say.
-        full: measure bandwidth and compute rates too.
-        quick: import no framework.
+        python: path of the interpreter that runs the user's script.
+        instance_type: the instance type given by the user, such as `g5.xlarge`; `None` to detect it.
+        region: the AWS region given by the user; `None` to take it from the environment or the machine.
+        full: also measure bandwidth and compute rates.
+        quick: do not import any framework.
     """
 
     root: Path = Path("/")
@@ -92,61 +95,61 @@ class Machine:
     full: bool = False
     quick: bool = False
 
-    @once
+    @cached_reading
     def catalogue(self) -> Catalogue:
-        """The facts about GPUs, drivers and frameworks."""
+        """Facts about GPUs, drivers and frameworks."""
         return Catalogue.load()
 
-    @once
+    @cached_reading
     def files(self) -> DriverFiles:
         """PCI devices, device files and the kernel module."""
         return read_driver_files(self.root)
 
-    @once
+    @cached_reading
     def nvml(self) -> NvmlReading:
-        """NVML's answer, with every GPU that it sees."""
+        """NVML's answer, with every GPU that NVML sees."""
         return read_nvml(self.environment)
 
-    @once
+    @cached_reading
     def cuda(self) -> CudaReading:
-        """The CUDA driver's answer, with `CUDA_VISIBLE_DEVICES` out of the way."""
+        """The CUDA driver's answer, without the effect of `CUDA_VISIBLE_DEVICES`."""
         return read_cuda(self.environment)
 
-    @once
+    @cached_reading
     def packages(self) -> Packages:
-        """What the user's interpreter has installed; no framework is imported."""
+        """Packages installed in the user's interpreter; imports no framework."""
         return read_packages(self.python, self.environment)
 
-    @once
+    @cached_reading
     def torch(self) -> FrameworkReading | None:
-        """What PyTorch says, imported in a process of its own; `None` where it is not installed, or if quick."""
+        """What PyTorch reports, imported in its own process; `None` if it is not installed, or with `quick`."""
         return self._framework(TORCH) if self.packages.torch else None
 
-    @once
+    @cached_reading
     def tensorflow(self) -> FrameworkReading | None:
-        """What TensorFlow says, imported in a process of its own; `None` where it is not installed, or if quick."""
+        """What TensorFlow reports, imported in its own process; `None` if it is not installed, or with `quick`."""
         return self._framework(TENSORFLOW) if self.packages.tensorflow else None
 
     def path(self, name: str) -> Path:
-        """A path of the machine, such as `/proc/driver/nvidia/version`, below the root."""
+        """An absolute path such as `/proc/driver/nvidia/version`, moved below the root."""
         return self.root / name.lstrip("/")
 
-    def text(self, name: str) -> str | None:
-        """The content of a small file; `None` where it cannot be read."""
+    def read_text(self, name: str) -> str | None:
+        """The content of a small file; `None` if it cannot be read."""
         try:
             return self.path(name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
 
-    def ask(self, probe: str, *arguments: str, seconds: float) -> Answer:
-        """Run one of `gpuproof.gpu.probes` in the user's interpreter. Never raises for what becomes of it."""
+    def run_probe(self, probe: str, *arguments: str, seconds: float) -> Answer:
+        """Run one of `gpuproof.gpu.probes` in the user's interpreter; a crash or timeout is part of the answer."""
         return ask(self.python, probe, *arguments, environment=self.environment, seconds=seconds)
 
-    def run(self, *command: str, seconds: float = 30.0) -> Said:
-        """Ask a program; it gets the machine's environment and no input. Never raises, and never waits longer."""
+    def run_command(self, *command: str, seconds: float = 30.0) -> CommandResult:
+        """Run a program with the machine's environment and no input; never raises, and kills it after `seconds`."""
         program = shutil.which(command[0], path=self.environment.get("PATH"))
         if program is None:
-            return Said(None, error=f"{command[0]} is not installed")
+            return CommandResult(None, error=f"{command[0]} is not installed")
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
             try:
                 process = subprocess.Popen(
@@ -158,14 +161,14 @@ class Machine:
                     start_new_session=True,
                 )
             except OSError as problem:
-                return Said(None, error=f"{command[0]} could not be started: {problem.strerror}")
+                return CommandResult(None, error=f"{command[0]} could not be started: {problem.strerror}")
             code = wait(process, seconds)
             output.seek(0)
             error.seek(0)
-            said, complained = (stream.read().decode(errors="replace") for stream in (output, error))
+            text, complaint = (stream.read().decode(errors="replace") for stream in (output, error))
         if code is None:
-            return Said(None, said, f"{command[0]} did not answer within {seconds:g} s")
-        return Said(code, said, complained)
+            return CommandResult(None, text, f"{command[0]} did not answer within {seconds:g} s")
+        return CommandResult(code, text, complaint)
 
     def _framework(self, name: str) -> FrameworkReading | None:
         return None if self.quick else read_framework(name, self.python, self.environment)

@@ -70,7 +70,7 @@ def test_without_a_gpu_it_is_undecided_and_says_where_to_go(gpuproof: Run) -> No
     assert (code, err) == (3, "")
     assert "D101" in out
     assert "gpuproof gpus" in out
-    assert out.splitlines()[-1] == "Undecided: there is no GPU to look at."
+    assert out.splitlines()[-1] == "Undecided: this machine has no GPU to check."
 
 
 @no_gpu_here
@@ -104,7 +104,7 @@ def test_an_error_is_exit_code_1_with_what_to_type(on: Run) -> None:
     assert code == 1
     assert "D410 error" in out
     assert "-> pip install torch==2.11.0+cu126 --index-url https://download.pytorch.org/whl/cu126" in out
-    assert "not asked: stands on framework, which is broken" in out
+    assert "skipped: depends on framework, which failed" in out
 
 
 @pytest.mark.parametrize(("words", "code"), [((), 0), (("--strict",), 1)])

@@ -16,7 +16,7 @@ from gpuproof.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.doctor.machine import Machine
-    from gpuproof.doctor.runner import Report
+    from gpuproof.doctor.report import Report
 
 FORMATS = ("text", "json", "junit")
 SEVERITIES = ("error", "warning", "note")
@@ -84,12 +84,13 @@ def _machine(arguments: argparse.Namespace) -> Machine:
 
 
 def _examine(machine: Machine) -> Report:
-    from gpuproof.doctor.runner import all_checks, examine
+    from gpuproof.doctor.registry import CHECKS
+    from gpuproof.doctor.runner import examine
     from gpuproof.terminal.console import Console
 
     console = Console()
     report = examine(
-        machine, all_checks(), on_layer=lambda layer: console.progress(f"looking at {layer.name.lower()} ...")
+        machine, CHECKS, on_layer=lambda layer: console.progress(f"looking at {layer.name.lower()} ...")
     )
     console.end_progress()
     return report

@@ -1,1 +1,1 @@
-"""What the doctor found, for people (`text`), programs (`json`, `junit`) and issues (`markdown`)."""
+"""Renders a report for people (`text`), programs (`json_junit`) and GitHub issues (`markdown`)."""

@@ -1,4 +1,4 @@
-"""For programs: JSON, versioned, and JUnit's XML."""
+"""Formats for programs: versioned JSON, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.doctor.runner import LayerReport, Outcome, Report, State
+from gpuproof.doctor.report import CheckResult, LayerReport, Report, State
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Severity
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 VERSION = 1
-"""Of the JSON document; it changes when a key goes or changes its meaning, not when one comes."""
+"""Version of the JSON document; raised when a key is removed or changes its meaning, not when one is added."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render_json(report: Report, least: Severity, code: ExitCode) -> str:
-    """The report as JSON."""
+    """Render the report as JSON."""
     document: dict[str, Any] = {
         "version": VERSION,
         "exit_code": int(code),
         "layers": [_layer(layer) for layer in report.layers],
         "findings": [
-            {"layer": layer.name, **finding.to_json()}
+            {"layer": layer.layer.key, **finding.to_json()}
             for layer in report.layers
             for finding in layer.findings
             if finding.severity.rank <= least.rank
@@ -36,14 +36,17 @@ def render_json(report: Report, least: Severity, code: ExitCode) -> str:
 
 
 def render_junit(report: Report, least: Severity, *, strict: bool) -> str:
-    """The report as JUnit's XML: a suite a layer, a case a check; findings that count are failures."""
-    from xml.etree.ElementTree import Element, indent, tostring  # for this format alone
+    """Render the report as JUnit XML: one suite per layer, one case per check.
+
+    Errors are failures, with `strict` warnings too.
+    """
+    from xml.etree.ElementTree import Element, indent, tostring  # only needed here
 
     root = Element("testsuites", name="gpuproof doctor")
     for layer in report.layers:
-        suite = Element("testsuite", name=layer.name)
-        cases = [_case(layer, outcome, least, strict=strict) for outcome in layer.outcomes]
-        cases = cases or [_skipped(layer, layer.name, layer.reason or "nothing to look at")]
+        suite = Element("testsuite", name=layer.layer.key)
+        cases = [_case(layer, result, least, strict=strict) for result in layer.results]
+        cases = cases or [_skipped(layer, layer.layer.key, layer.reason or "nothing to check")]
         suite.extend(cases)
         suite.set("tests", str(len(cases)))
         suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
@@ -56,49 +59,49 @@ def render_junit(report: Report, least: Severity, *, strict: bool) -> str:
 
 def _layer(layer: LayerReport) -> dict[str, Any]:
     return {
-        "name": layer.name,
+        "name": layer.layer.key,
         "state": str(layer.state),
         "facts": list(layer.facts),
         "reason": layer.reason,
-        "checks": [outcome.check.name for outcome in layer.outcomes if outcome.asked],
+        "checks": [result.check.name for result in layer.results if result.applicable],
     }
 
 
-def _case(layer: LayerReport, outcome: Outcome, least: Severity, *, strict: bool) -> Element:
+def _case(layer: LayerReport, result: CheckResult, least: Severity, *, strict: bool) -> Element:
     from xml.etree.ElementTree import Element, SubElement
 
-    if not outcome.asked:
-        return _skipped(layer, outcome.check.name, "nothing to look at")
-    case = Element("testcase", name=outcome.check.name, classname=f"gpuproof.doctor.{layer.name}")
-    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
-    counted = [finding for finding in outcome.findings if finding.severity in bad]
-    if counted:
-        failure = SubElement(case, "failure", message=_legal(counted[0].message), type=counted[0].code)
-        failure.text = _legal("\n\n".join(map(_in_words, counted)))
+    if not result.applicable:
+        return _skipped(layer, result.check.name, "nothing to check")
+    case = Element("testcase", name=result.check.name, classname=f"gpuproof.doctor.{layer.layer.key}")
+    failing = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    failures = [finding for finding in result.findings if finding.severity in failing]
+    if failures:
+        failure = SubElement(case, "failure", message=_valid_xml(failures[0].message), type=failures[0].code)
+        failure.text = _valid_xml("\n\n".join(map(_finding_text, failures)))
     others = [
         finding
-        for finding in outcome.findings
-        if finding not in counted and finding.severity.rank <= least.rank
+        for finding in result.findings
+        if finding not in failures and finding.severity.rank <= least.rank
     ]
-    if others or outcome.said:
-        said = [outcome.said or "", *map(_in_words, others)]
-        SubElement(case, "system-out").text = _legal("\n\n".join(filter(None, said)))
+    if others or result.summary:
+        texts = [result.summary or "", *map(_finding_text, others)]
+        SubElement(case, "system-out").text = _valid_xml("\n\n".join(filter(None, texts)))
     return case
 
 
-def _skipped(layer: LayerReport, name: str, why: str) -> Element:
+def _skipped(layer: LayerReport, name: str, reason: str) -> Element:
     from xml.etree.ElementTree import Element, SubElement
 
-    case = Element("testcase", name=name, classname=f"gpuproof.doctor.{layer.name}")
-    SubElement(case, "skipped", message=why if layer.state is not State.NOT_ASKED else f"not asked: {why}")
+    case = Element("testcase", name=name, classname=f"gpuproof.doctor.{layer.layer.key}")
+    SubElement(case, "skipped", message=f"skipped: {reason}" if layer.state is State.SKIPPED else reason)
     return case
 
 
-def _in_words(finding: Finding) -> str:
-    place = f"{finding.location}: " if finding.location else ""
-    head = f"{finding.code} {finding.severity}: {place}{finding.message}"
+def _finding_text(finding: Finding) -> str:
+    location = f"{finding.location}: " if finding.location else ""
+    head = f"{finding.code} {finding.severity}: {location}{finding.message}"
     return "\n".join([head, *finding.evidence, *([f"-> {finding.remedy}"] if finding.remedy else [])])
 
 
-def _legal(text: str) -> str:
+def _valid_xml(text: str) -> str:
     return _NOT_XML.sub("?", text)

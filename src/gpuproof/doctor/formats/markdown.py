@@ -1,4 +1,4 @@
-"""For an issue: everything that helps to help, and nothing that is nobody else's business."""
+"""Markdown for a GitHub issue: everything useful for support, nothing private."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.runner import LayerReport, Report
+from gpuproof.doctor.report import LayerReport, Report, State
 from gpuproof.findings import Finding
 from gpuproof.version import __version__
 
-SHOWN = (
+PRINTED_VARIABLES = (
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "CUDA_LAUNCH_BLOCKING",
@@ -43,7 +43,15 @@ SHOWN = (
     "TF_XLA_FLAGS",
     "XLA_FLAGS",
 )
-"""The only environment variables whose values are told."""
+"""The only environment variables whose values are printed."""
+
+_STATES = {
+    State.OK: "ok",
+    State.FINDINGS: "findings",
+    State.FAILED: "failed",
+    State.SKIPPED: "skipped",
+    State.NOT_APPLICABLE: "nothing to check",
+}
 
 _PATTERNS = (
     (re.compile(r"\barn:aws[\w-]*:\S+"), "arn:..."),
@@ -56,7 +64,7 @@ _PATTERNS = (
     (re.compile(r"(?<=/home/)[^/\s:'\"]+|(?<=/Users/)[^/\s:'\"]+"), "<user>"),
 )
 
-# NVIDIA's packages have versions of four numbers, as addresses have.
+# NVIDIA's packages have versions of four numbers, like IPv4 addresses.
 _ADDRESS = re.compile(
     r"(?P<version>(?:nvidia-[\w-]+ |cuDNN |[<>=]=?)\d[\d.]*)|"
     r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
@@ -65,12 +73,12 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True)
 class Private:
-    """What must not be told of whoever asks.
+    """Names to remove from the report.
 
     Args:
-        home: the path of the home folder.
-        user: the user's name.
-        host: the machine's name.
+        home: path of the home directory.
+        user: the user's login name.
+        host: the machine's host name.
     """
 
     home: str = ""
@@ -79,7 +87,7 @@ class Private:
 
     @classmethod
     def here(cls) -> Private:
-        """Of this user on this machine."""
+        """Names of the current user and machine."""
         try:
             user = getpass.getuser()
         except (KeyError, OSError):
@@ -92,7 +100,7 @@ class Private:
 
 
 def render_markdown(report: Report, machine: Machine, private: Private | None = None) -> str:
-    """The report, ready to be pasted into an issue."""
+    """Render the report, ready to be pasted into an issue."""
     private = private or Private.here()
     mode = "--quick" if machine.quick else "--full" if machine.full else ""
     system = f"{platform.system()} {platform.release()} ({platform.machine()})"
@@ -113,14 +121,14 @@ def render_markdown(report: Report, machine: Machine, private: Private | None = 
 
 
 def redact(text: str, private: Private) -> str:
-    """The text without names, addresses, ids of accounts and paths of home folders."""
+    """Replace names, addresses, account IDs and home directories by placeholders."""
     if len(private.home) > 1:
         text = text.replace(private.home, "~")
     for pattern, word in _PATTERNS:
         text = pattern.sub(word, text)
     text = _ADDRESS.sub(lambda match: match[0] if match["version"] else "<address>", text)
     for name, word in ((private.host, "<host>"), (private.user, "<user>")):
-        # A name of one or two letters, or root, is found in too many words, and tells nobody anything.
+        # Names of one or two letters, and root, occur in ordinary words and identify no one.
         if len(name) > 2 and name != "root":
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", word, text)
     return text
@@ -129,26 +137,26 @@ def redact(text: str, private: Private) -> str:
 def _packages(machine: Machine) -> list[str]:
     packages = machine.packages
     if packages.problem is not None:
-        return [f"- the script's interpreter: {packages.problem}"]
+        return [f"- interpreter of the script: {packages.problem}"]
     installed = ", ".join(f"{name} {version}" for name, version in packages.versions.items())
     return [
-        f"- the script's interpreter: Python {packages.python} ({packages.arch}); {installed or 'no framework'}"
+        f"- interpreter of the script: Python {packages.python} ({packages.arch}); {installed or 'no framework'}"
     ]
 
 
 def _environment(environment: Mapping[str, str]) -> list[str]:
-    found = [f"`{name}={environment[name]}`" for name in SHOWN if name in environment]
-    return [f"- {', '.join(found)}"] if found else []
+    values = [f"`{name}={environment[name]}`" for name in PRINTED_VARIABLES if name in environment]
+    return [f"- {', '.join(values)}"] if values else []
 
 
 def _row(layer: LayerReport) -> str:
-    said = layer.reason or ", ".join(layer.facts)
-    return f"| {layer.name} | {layer.state} | {said.replace('|', '/')} |"
+    details = layer.reason or ", ".join(layer.facts)
+    return f"| {layer.layer.label} | {_STATES[layer.state]} | {details.replace('|', '/')} |"
 
 
 def _finding(finding: Finding) -> list[str]:
-    place = f" ({finding.location})" if finding.location else ""
-    lines = [f"**{finding.code} {finding.severity}**{place}: {finding.message}"]
+    location = f" ({finding.location})" if finding.location else ""
+    lines = [f"**{finding.code} {finding.severity}**{location}: {finding.message}"]
     if finding.evidence:
         lines += ["```text", *(line.replace("```", "'''") for line in finding.evidence), "```"]
     return lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.doctor.checks.benchmark import check
+from gpuproof.doctor.checks.benchmark import measured_rates
 from gpuproof.doctor.checks.benchmark.data_sheet import link_gb_s, sheet_of
 from gpuproof.doctor.checks.benchmark.rates import Card, Reading, evaluate, read
 from gpuproof.doctor.machine import Machine
@@ -123,8 +123,8 @@ def test_a_link_s_rate_grows_with_lanes_and_generation():
 
 
 def test_without_full_nothing_is_measured():
-    assert check.read(Machine()) is None
-    assert not check.CHECK.quick
+    assert measured_rates.read(Machine()) is None
+    assert not measured_rates.CHECK.quick
 
 
 def test_a_machine_without_a_gpu_says_that_it_cannot_measure(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.doctor.checks.cloud.account import SECONDS, evaluate, has_credentials, read, say
+from gpuproof.doctor.checks.cloud.account import SECONDS, evaluate, has_credentials, read, summarize
 from gpuproof.doctor.machine import Machine
 from support.aws_loopback import Account, MetadataService
 from support.gpu_states import codes, text
@@ -99,7 +99,7 @@ def test_the_account_s_number_stays_out_of_the_reading():
     assert reading is not None
     assert reading.identity == "assumed-role/trainer/ann"
     assert "123456789012" not in repr(reading)
-    assert say(reading) == "assumed-role/trainer/ann in us-east-1, quota 0 vCPUs"
+    assert summarize(reading) == "assumed-role/trainer/ann in us-east-1, quota 0 vCPUs"
 
 
 def test_a_refused_connection_is_a_warning_about_the_network():

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.doctor.checks.cloud.instance_identity import Place, read_place
 from gpuproof.doctor.checks.cloud.instance_spec import Reading, Seen, evaluate, read
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.instance_identity import Place, read_instance_identity
 from gpuproof.gpu.cuda import NvmlReading
 from gpuproof.gpu.driver import DriverFiles, PciGpu
 from gpuproof.gpu.nvml import GpuInfo
@@ -29,7 +29,7 @@ def test_a_laptop_is_nowhere_in_aws(tmp_path: Path):
     machine = at(
         tmp_path, sys__class__dmi__id__sys_vendor="LENOVO\n", sys__class__dmi__id__product_name="20XW.1\n"
     )
-    assert read_place(machine) == Place()
+    assert read_instance_identity(machine) == Place()
     assert read(machine) is None
 
 
@@ -39,7 +39,7 @@ def test_nitro_s_firmware_names_the_type_without_a_network(tmp_path: Path):
         sys__class__dmi__id__sys_vendor="Amazon EC2\n",
         sys__class__dmi__id__product_name="p4d.24xlarge\n",
     )
-    place = read_place(machine)
+    place = read_instance_identity(machine)
     assert (place.service, place.instance_type, place.on_aws) == ("ec2", "p4d.24xlarge", True)
 
 
@@ -50,7 +50,7 @@ def test_every_form_of_a_type_is_taken(tmp_path: Path, product: str):
     machine = at(
         tmp_path, sys__class__dmi__id__sys_vendor="Amazon EC2", sys__class__dmi__id__product_name=product
     )
-    assert read_place(machine).instance_type == product
+    assert read_instance_identity(machine).instance_type == product
 
 
 def test_a_training_job_reads_its_type_from_its_contract(tmp_path: Path):
@@ -59,42 +59,47 @@ def test_a_training_job_reads_its_type_from_its_contract(tmp_path: Path):
     (tmp_path / "opt/ml/input/config/resourceconfig").rename(
         tmp_path / "opt/ml/input/config/resourceconfig.json"
     )
-    place = read_place(machine)
+    place = read_instance_identity(machine)
     assert (place.service, place.instance_type, place.region) == ("sagemaker", "ml.g5.2xlarge", "eu-west-1")
 
 
 def test_a_processing_job_reads_it_too(tmp_path: Path):
     config = json.dumps({"ProcessingResources": {"ClusterConfig": {"InstanceType": "ml.g4dn.xlarge"}}})
     machine = at(tmp_path, **{"opt__ml__config__processingjobconfig.json": config})
-    assert read_place(machine).instance_type == "ml.g4dn.xlarge"
+    assert read_instance_identity(machine).instance_type == "ml.g4dn.xlarge"
 
 
 def test_a_broken_contract_is_no_reading(tmp_path: Path):
     machine = at(tmp_path, **{"opt__ml__input__config__resourceconfig.json": "{nonsense"})
-    assert read_place(machine) == Place()
+    assert read_instance_identity(machine) == Place()
 
 
 @pytest.mark.parametrize("name", ["local", "g5.xlarge", "ml.something"])
 def test_a_contract_that_names_no_type_of_sagemaker_is_not_sagemaker(tmp_path: Path, name: str):
-    assert read_place(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == Place()
+    assert read_instance_identity(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == Place()
 
 
 def test_the_contract_that_gpuproof_run_plays_on_a_laptop_is_not_sagemaker(tmp_path: Path):
     environment = {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}
-    assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="LENOVO\n")) == Place()
-    assert read_place(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="Amazon EC2\n")).on_aws
+    assert (
+        read_instance_identity(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="LENOVO\n"))
+        == Place()
+    )
+    assert read_instance_identity(
+        at(tmp_path, environment, sys__class__dmi__id__sys_vendor="Amazon EC2\n")
+    ).on_aws
 
 
 def test_a_notebook_instance_knows_its_region_by_its_name(tmp_path: Path):
     arn = json.dumps({"ResourceArn": "arn:aws:sagemaker:eu-west-1:123456789012:notebook-instance/n"})
     machine = at(tmp_path, **{"opt__ml__metadata__resource-metadata.json": arn})
-    assert read_place(machine).region == "eu-west-1"
+    assert read_instance_identity(machine).region == "eu-west-1"
 
 
 def test_what_the_user_says_goes_first_and_a_contradiction_is_kept(tmp_path: Path):
     at(tmp_path, sys__class__dmi__id__sys_vendor="Amazon EC2", sys__class__dmi__id__product_name="g5.xlarge")
-    other = read_place(Machine(root=tmp_path, environment={}, instance_type="g6.xlarge"))
-    same = read_place(Machine(root=tmp_path, environment={}, instance_type="ml.g5.xlarge"))
+    other = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="g6.xlarge"))
+    same = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="ml.g5.xlarge"))
     assert (other.instance_type, other.asked, other.itself) == ("g6.xlarge", True, "g5.xlarge")
     assert same.itself is None
 

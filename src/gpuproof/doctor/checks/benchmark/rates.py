@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.doctor.checks.benchmark.data_sheet import Sheet, link_gb_s, sheet_of
-from gpuproof.doctor.checks.cloud.instance_identity import read_place
 from gpuproof.doctor.checks.gpu_state.cuda_visible_devices import choose
-from gpuproof.doctor.checks.gpu_state.gpu_readings import GpuState, read_gpus
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import GpuState, read_gpus
+from gpuproof.doctor.readings.instance_identity import read_instance_identity
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.probe_process import Answer, ask, own_environment
 
@@ -238,7 +238,7 @@ def _measure(machine: Machine, framework: str) -> tuple[Answer, Answer]:
             ask, sys.executable, "load", str(running), environment=own, seconds=SECONDS + 60
         )
         try:
-            measured = machine.ask("measure", framework, seconds=SECONDS)
+            measured = machine.run_probe("measure", framework, seconds=SECONDS)
         finally:
             running.unlink()
         return measured, watching.result()
@@ -247,7 +247,7 @@ def _measure(machine: Machine, framework: str) -> tuple[Answer, Answer]:
 def _cards(
     machine: Machine, gpus: tuple[GpuState, ...], measured: Answer, loaded: Answer, count: int
 ) -> tuple[Card, ...]:
-    place = read_place(machine)
+    place = read_instance_identity(machine)
     instance = machine.catalogue.instance(place.instance_type) if place.instance_type else None
     visible = machine.environment.get("CUDA_VISIBLE_DEVICES")
     uuids = [gpu.info.uuid for gpu in gpus]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.cloud.instance_identity import read_metadata, read_place
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.instance_identity import read_instance_identity, read_instance_metadata
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.probe_process import own_environment
 
@@ -91,10 +91,10 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """Asks AWS, in a process of its own; `None` without credentials, which is no fault of the machine's."""
-    place = read_place(machine)
+    place = read_instance_identity(machine)
     region = place.region
     if region is None and has_credentials(machine):
-        metadata = read_metadata(machine)
+        metadata = read_instance_metadata(machine)
         region = metadata.region if metadata else None
     offered, elsewhere = _offered(machine, region)
     if not has_credentials(machine):
@@ -122,9 +122,9 @@ def has_credentials(machine: Machine) -> bool:
     home = environment.get("HOME", "")
     for variable, name in (("AWS_SHARED_CREDENTIALS_FILE", "credentials"), ("AWS_CONFIG_FILE", "config")):
         path = environment.get(variable) or (f"{home}/.aws/{name}" if home else "")
-        if path and "[" in (machine.text(path) or ""):
+        if path and "[" in (machine.read_text(path) or ""):
             return True
-    metadata = read_metadata(machine)
+    metadata = read_instance_metadata(machine)
     return metadata is not None and metadata.role
 
 
@@ -244,7 +244,7 @@ def _ask(machine: Machine, region: str | None, wanted: Wanted | None) -> Mapping
     asking = replace(machine, environment=own_environment(machine.environment))
     # -P: a file of the user's called boto3.py must not stand in for boto3.
     module = f"{__package__}.aws_probe"
-    said = asking.run(sys.executable, "-P", "-m", module, json.dumps(question), seconds=SECONDS)
+    said = asking.run_command(sys.executable, "-P", "-m", module, json.dumps(question), seconds=SECONDS)
     try:
         answer = json.loads(said.output.strip().rpartition("\n")[2])
     except ValueError:
@@ -266,7 +266,7 @@ def _look(wanted: Wanted, region: str | None) -> str:
     )
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`assumed-role/trainer/ann in eu-west-1, quota 8 vCPUs`."""
     if reading.identity is None:
         return None
@@ -276,4 +276,4 @@ def say(reading: Reading) -> str | None:
     return f"{reading.identity}{where}{quota}"
 
 
-CHECK = Check("AWS account", Layer.CLOUD, read, evaluate, quick=False, say=say)
+CHECK = Check("AWS account", Layer.CLOUD, read, evaluate, quick=False, summarize=summarize)

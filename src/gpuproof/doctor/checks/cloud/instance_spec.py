@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from gpuproof.catalogue.model import Instance
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.cloud.instance_identity import Place, read_place
-from gpuproof.doctor.checks.gpu_state.gpu_readings import REPLACEMENT
-from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.host import inside_container
+from gpuproof.doctor.readings.instance_identity import Place, read_instance_identity
+from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes, join_words, pluralize
 
@@ -57,7 +57,7 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """The promise; `None` where nobody says which type this is."""
-    place = read_place(machine)
+    place = read_instance_identity(machine)
     if place.instance_type is None:
         return None
     catalogue = machine.catalogue
@@ -206,14 +206,14 @@ def _why_fewer(reading: Reading, promise: Instance, found: int) -> tuple[str, st
     if on_bus > found:
         return (
             "the driver does not have all that are on the PCI bus",
-            f"sudo dmesg | grep -i nvrm says why. Reboot; if it stays, {REPLACEMENT}",
+            f"sudo dmesg | grep -i nvrm says why. Reboot; if it stays, {MOVE_TO_OTHER_HARDWARE}",
         )
     if not reading.place.on_aws:
         return (
             "this machine bears no mark of AWS",
             "Leave --instance-type out, or run the doctor on the instance.",
         )
-    return "what is missing is not even on the PCI bus", f"To get a whole machine, {REPLACEMENT}"
+    return "what is missing is not even on the PCI bus", f"To get a whole machine, {MOVE_TO_OTHER_HARDWARE}"
 
 
 def _instead(reading: Reading) -> str | None:
@@ -231,9 +231,9 @@ def _seen(machine: Machine, name: str | None, memory: int | None) -> Seen:
     return Seen(name, model.name if model else None, memory)
 
 
-def say(reading: Reading) -> str:
+def summarize(reading: Reading) -> str:
     """`g5.xlarge, by the firmware (DMI)`."""
     return f"{reading.place.instance_type}, by {reading.place.told_by}"
 
 
-CHECK = Check("instance type", Layer.CLOUD, read, evaluate, say=say)
+CHECK = Check("instance type", Layer.CLOUD, read, evaluate, summarize=summarize)

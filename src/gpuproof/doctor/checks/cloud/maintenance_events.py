@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.cloud.imds import Metadata
-from gpuproof.doctor.checks.cloud.instance_identity import read_metadata
-from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.host import inside_container
+from gpuproof.doctor.readings.imds import Metadata
+from gpuproof.doctor.readings.instance_identity import read_instance_metadata
 from gpuproof.findings import Finding, Severity
 
 _REFUSED_S = 300.0
@@ -36,7 +36,7 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """What the service says; `None` away from EC2, and where it is silent to a container that has its role elsewhere."""
-    metadata = read_metadata(machine)
+    metadata = read_instance_metadata(machine)
     if metadata is None or (metadata.problem is not None and _ROLE_ELSEWHERE & machine.environment.keys()):
         return None
     return Reading(metadata, inside_container(machine))

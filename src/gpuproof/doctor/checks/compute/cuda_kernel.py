@@ -11,8 +11,8 @@ from gpuproof.doctor.checks.compute.framework_ops import broke_off
 from gpuproof.doctor.checks.compute.reading import ComputeReading, understand
 from gpuproof.doctor.checks.frameworks.reading import visible_gpus
 from gpuproof.doctor.checks.libraries.cuda_libraries import library_folders
+from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.probe_process import Record
 from gpuproof.util.humanize import pluralize
@@ -42,7 +42,7 @@ def read(machine: Machine) -> Reading | None:
         return None
     folders = [*library_folders(machine.packages), *(str(machine.path(one)) for one in _TOOLKITS)]
     wanted = json.dumps({"names": NVRTC, "folders": folders})
-    answer = machine.ask("compute_kernel", wanted, seconds=SECONDS)
+    answer = machine.run_probe("compute_kernel", wanted, seconds=SECONDS)
     names = tuple(device.name for device in machine.cuda.devices)
     done = answer.one("done")
     return Reading(
@@ -57,7 +57,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     if reading.compute.problem is not None:
         yield broke_off(reading.compute)
     for kernel in reading.kernels:
-        place = on_gpu(kernel["gpu"], reading.compute.name_of(kernel["gpu"]))
+        place = gpu_location(kernel["gpu"], reading.compute.name_of(kernel["gpu"]))
         if "error" in kernel:
             yield Finding(
                 "D507",
@@ -78,7 +78,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             )
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`a CUDA kernel of our own right on 1 GPU`."""
     right = [kernel for kernel in reading.kernels if kernel.get("wrong") == 0]
     if right:
@@ -86,4 +86,4 @@ def say(reading: Reading) -> str | None:
     return None if reading.compiler else "no NVRTC here to compile a kernel of our own"
 
 
-CHECK = Check("a CUDA kernel of our own", Layer.COMPUTE, read, evaluate, quick=False, say=say)
+CHECK = Check("a CUDA kernel of our own", Layer.COMPUTE, read, evaluate, quick=False, summarize=summarize)

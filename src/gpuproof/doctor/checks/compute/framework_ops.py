@@ -10,8 +10,8 @@ from gpuproof.doctor.checks.compute.reading import ComputeReading, Work, underst
 from gpuproof.doctor.checks.frameworks.builds import NAMES
 from gpuproof.doctor.checks.frameworks.gpu_architectures import fit_of
 from gpuproof.doctor.checks.frameworks.reading import read_stack
+from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, FrameworkReading
 from gpuproof.util.humanize import format_bytes, join_words, pluralize
@@ -48,7 +48,7 @@ def evaluate(reading: ComputeReading) -> Iterator[Finding]:
         yield from _growth(reading)
 
 
-def say(reading: ComputeReading) -> str | None:
+def summarize(reading: ComputeReading) -> str | None:
     """`PyTorch 2.11.0: matmul and convolution right in float32, float16 and bfloat16 on 1 GPU`."""
     right = [work for work in reading.works if work.right]
     if not right:
@@ -76,7 +76,7 @@ def _read(machine: Machine, name: str, said: FrameworkReading | None, device: st
     if said is None or not said.devices:
         return None
     seconds = PTX_SECONDS if _compiles_first(machine, name) else SECONDS
-    answer = machine.ask(f"compute_{name}", json.dumps({"device": device}), seconds=seconds)
+    answer = machine.run_probe(f"compute_{name}", json.dumps({"device": device}), seconds=seconds)
     return understand(f"{NAMES[name]} {said.version}", answer, tuple(one.name for one in said.devices))
 
 
@@ -90,7 +90,7 @@ def _compiles_first(machine: Machine, name: str) -> bool:
 
 def _judge(work: Work, reading: ComputeReading) -> Finding | None:
     what = f"{work.name} in {work.dtype}"
-    place = on_gpu(work.gpu, reading.name_of(work.gpu))
+    place = gpu_location(work.gpu, reading.name_of(work.gpu))
     if work.error is not None:
         return _failed(work, what, reading)
     if work.device is not None and not _on_gpu(work):
@@ -119,7 +119,7 @@ def _failed(work: Work, what: str, reading: ComputeReading) -> Finding | None:
     error = work.error or ""
     if any(word in error for word in _ABSENT):
         return None  # the framework does not offer it, which is no fault of this machine's
-    place = on_gpu(work.gpu, reading.name_of(work.gpu))
+    place = gpu_location(work.gpu, reading.name_of(work.gpu))
     first = error.strip().splitlines()[0]
     if any(word in error for word in _FULL):
         return Finding(
@@ -155,7 +155,7 @@ def _growth(reading: ComputeReading) -> Iterator[Finding]:
         f"Memory growth does not work with {reading.by}: {why}.",
         (why,),
         "Look for TF_FORCE_GPU_ALLOW_GROWTH and TF_GPU_ALLOCATOR in the environment.",
-        on_gpu(0, reading.name_of(0)),
+        gpu_location(0, reading.name_of(0)),
     )
 
 
@@ -168,7 +168,7 @@ def _lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.strip().splitlines()[:6] if line.strip())
 
 
-TORCH_CHECK = Check("PyTorch computes", Layer.COMPUTE, read_torch, evaluate, quick=False, say=say)
+TORCH_CHECK = Check("PyTorch computes", Layer.COMPUTE, read_torch, evaluate, quick=False, summarize=summarize)
 TENSORFLOW_CHECK = Check(
-    "TensorFlow computes", Layer.COMPUTE, read_tensorflow, evaluate, quick=False, say=say
+    "TensorFlow computes", Layer.COMPUTE, read_tensorflow, evaluate, quick=False, summarize=summarize
 )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.driver.nvml import HANGS, MISMATCH
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.remedies import START_CONTAINER_WITH_GPUS
 from gpuproof.doctor.tables import table
-from gpuproof.doctor.text import START_WITH_GPUS
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import CudaReading, NvmlReading
 from gpuproof.gpu.driver import DriverFiles
@@ -60,7 +60,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`CUDA 13.0`, and whether it comes through cuda-compat."""
     if reading.cuda.version is None or reading.cuda.init != 0:
         return None
@@ -84,7 +84,7 @@ def _no_library(reading: Reading) -> Finding:
         remedy = "Reinstall the driver; in a container remove any libcuda.so.1 that the image itself carries."
     elif reading.files.container:
         message = "The GPU is here, but CUDA's driver library (libcuda.so.1) is not in this container."
-        remedy = f"{START_WITH_GPUS} Set NVIDIA_DRIVER_CAPABILITIES=compute,utility if it is set to less."
+        remedy = f"{START_CONTAINER_WITH_GPUS} Set NVIDIA_DRIVER_CAPABILITIES=compute,utility if it is set to less."
     else:
         message = "The GPU is here, but CUDA's driver library (libcuda.so.1) is not installed."
         remedy = "Install the compute part of the driver (libcuda: nvidia-driver-cuda, libnvidia-compute, libcuda1)."
@@ -110,4 +110,4 @@ def _fails(reading: Reading, code: int) -> Finding:
     )
 
 
-CHECK = Check("cuInit", Layer.DRIVER, read, evaluate, say=say)
+CHECK = Check("cuInit", Layer.DRIVER, read, evaluate, summarize=summarize)

@@ -46,7 +46,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield _not_loaded(files)
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`driver 580.95.05 (open module)`."""
     files = reading.files
     if files.version is None:
@@ -79,4 +79,4 @@ def _not_loaded(files: DriverFiles) -> Finding:
     return Finding("D201", Severity.ERROR, message, tuple(evidence), remedy)
 
 
-CHECK = Check("kernel module", Layer.DRIVER, read, evaluate, say=say)
+CHECK = Check("kernel module", Layer.DRIVER, read, evaluate, summarize=summarize)

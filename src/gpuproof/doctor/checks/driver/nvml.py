@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import on_gpu
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import NvmlReading
 from gpuproof.gpu.driver import DriverFiles
@@ -51,7 +51,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             f"GPU {index} does not answer: {why}.",
             (f"NVML on GPU {index}: {why}",),
             "Reboot; if it comes back, stop and start the instance, which moves it to other hardware.",
-            on_gpu(index, None),
+            gpu_location(index, None),
         )
     if nvml.problem is None or files.loaded is False:
         return  # without the module everything fails, and that is said there
@@ -78,7 +78,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`NVIDIA A10G, 22.5 GiB`, with a count where there are several."""
     kinds: dict[str, int] = {}
     for gpu in reading.nvml.gpus:
@@ -129,4 +129,4 @@ def _missing(reading: Reading) -> Finding:
     )
 
 
-CHECK = Check("NVML", Layer.DRIVER, read, evaluate, say=say)
+CHECK = Check("NVML", Layer.DRIVER, read, evaluate, summarize=summarize)

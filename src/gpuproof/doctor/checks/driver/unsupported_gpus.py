@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gpuproof.catalogue import Gpu
 from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.gpu_names import pci_gpu_model, pci_gpu_name
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.text import pci_model, pci_name
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.driver import PciGpu
 from gpuproof.util.humanize import pluralize
@@ -43,7 +43,7 @@ def read(machine: Machine) -> Reading | None:
         return None  # a GPU that does not say where it is may be any of them
     missing = [gpu for gpu in files.pci if gpu.driver != "vfio-pci" and _short(gpu.address) not in listed]
     gpus = machine.catalogue.tables.gpus
-    known = tuple((gpu, gpus.get(pci_model(gpu) or "")) for gpu in missing)
+    known = tuple((gpu, gpus.get(pci_gpu_model(gpu) or "")) for gpu in missing)
     return Reading(known, len(nvml.gpus), files.version, files.flavour)
 
 
@@ -55,7 +55,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D208" if why else "D209",
             severity,
-            f"The driver does not drive {pci_name(pci)} at {pci.address}"
+            f"The driver does not drive {pci_gpu_name(pci)} at {pci.address}"
             + (
                 f": {why}."
                 if why
@@ -69,7 +69,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
                 f"NVML lists {pluralize(reading.listed, 'GPU')}",
             ),
             remedy,
-            Location(device=f"PCI {pci.address} ({pci_name(pci)})"),
+            Location(device=f"PCI {pci.address} ({pci_gpu_name(pci)})"),
         )
 
 

@@ -11,7 +11,7 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.build_vs_driver import too_old
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, model_of, read_stack, severity_of
-from gpuproof.doctor.text import on_gpu
+from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import CudaDevice
 
@@ -60,7 +60,7 @@ def _no_kernels(build: InstalledBuild, device: CudaDevice, stack: FrameworkStack
         (f"{build} carries {' '.join(build.architectures)}", f"{device.name}: sm_{_joined(device)}"),
         other
         or "No build of it is known that runs here: gpuproof gpus --framework names the GPUs that it runs on.",
-        on_gpu(device.index, device.name),
+        gpu_location(device.index, device.name),
     )
 
 
@@ -74,7 +74,7 @@ def _ptx(build: InstalledBuild, device: CudaDevice, fit: Fit, stack: FrameworkSt
             f"compile the PTX of CUDA {build.cuda}: the first operation fails.",
             evidence,
             stack.better(build) or "Update the driver.",
-            on_gpu(device.index, device.name),
+            gpu_location(device.index, device.name),
         )
     return Finding(
         "D412",
@@ -83,7 +83,7 @@ def _ptx(build: InstalledBuild, device: CudaDevice, fit: Fit, stack: FrameworkSt
         "which takes minutes once.",
         evidence,
         "Keep what was compiled: export CUDA_CACHE_MAXSIZE=4294967296 and CUDA_CACHE_PATH on a disk that stays.",
-        on_gpu(device.index, device.name),
+        gpu_location(device.index, device.name),
     )
 
 

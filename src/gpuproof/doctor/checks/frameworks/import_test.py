@@ -28,7 +28,7 @@ def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
             yield from _look(build, build.said, stack)
 
 
-def say(stack: FrameworkStack) -> str | None:
+def summarize(stack: FrameworkStack) -> str | None:
     """`PyTorch gives 1 GPU`."""
     given = [
         f"{NAMES[build.framework]} gives {pluralize(len(build.said.devices), 'GPU')}"
@@ -98,4 +98,4 @@ def _no_devices(build: InstalledBuild, said: FrameworkReading) -> Finding:
     )
 
 
-CHECK = Check("frameworks see the GPUs", Layer.FRAMEWORK, read, evaluate, quick=False, say=say)
+CHECK = Check("frameworks see the GPUs", Layer.FRAMEWORK, read, evaluate, quick=False, summarize=summarize)

@@ -52,7 +52,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             yield from _look(build, reading.stack)
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`PyTorch 2.11.0+cu126 (CUDA 12.6)`."""
     if reading.stack is None:
         return None
@@ -106,4 +106,4 @@ def _tensorflow_cpu(build: InstalledBuild, stack: FrameworkStack) -> Finding:
     )
 
 
-CHECK = Check("frameworks", Layer.FRAMEWORK, read, evaluate, say=say)
+CHECK = Check("frameworks", Layer.FRAMEWORK, read, evaluate, summarize=summarize)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, GpuState, read_gpus
+from gpuproof.doctor.readings.gpus import Gpus, GpuState, read_gpus
 from gpuproof.findings import Finding, Severity
 
 
@@ -43,4 +43,4 @@ def _compute_mode(gpu: GpuState) -> Iterator[Finding]:
     )
 
 
-CHECK = Check("GPU modes", Layer.SURROUNDINGS, read_gpus, evaluate)
+CHECK = Check("GPU modes", Layer.ENVIRONMENT, read_gpus, evaluate)

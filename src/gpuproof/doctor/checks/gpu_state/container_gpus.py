@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.host import inside_container
 from gpuproof.findings import Finding, Severity
 
 _NEEDED = ("compute", "utility")
@@ -76,4 +76,4 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             )
 
 
-CHECK = Check("GPUs of the container", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("GPUs of the container", Layer.ENVIRONMENT, read, evaluate)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import read_gpus
 from gpuproof.findings import Finding, Severity
 
 _NAME = "CUDA_VISIBLE_DEVICES"
@@ -149,4 +149,4 @@ def _all(count: int) -> str:
     return "the GPU" if count == 1 else f"all {count} GPUs"
 
 
-CHECK = Check("CUDA_VISIBLE_DEVICES", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("CUDA_VISIBLE_DEVICES", Layer.ENVIRONMENT, read, evaluate)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import REBOOT, REPLACEMENT, Gpus, GpuState, read_gpus
+from gpuproof.doctor.readings.gpus import Gpus, GpuState, read_gpus
+from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE, RESET_GPU
 from gpuproof.findings import Finding, Severity
 
 
@@ -32,7 +33,7 @@ def _errors(gpu: GpuState) -> Iterator[Finding]:
             Severity.ERROR,
             f"{gpu.label} has had so many uncorrectable errors in its on-chip memory that NVIDIA wants it replaced.",
             counts,
-            f"To get another GPU, {REPLACEMENT}",
+            f"To get another GPU, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
         )
         return
@@ -43,7 +44,7 @@ def _errors(gpu: GpuState) -> Iterator[Finding]:
             f"{gpu.label} has had {_errors_in_words(health.ecc_volatile)} since the driver was loaded: "
             "jobs on it are killed, and the memory is not safe until the GPU is reset.",
             counts,
-            f"{REBOOT.format(index=gpu.index)} If errors come back, {REPLACEMENT}",
+            f"{RESET_GPU.format(index=gpu.index)} If errors come back, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
         )
     elif health.ecc_aggregate:
@@ -66,7 +67,7 @@ def _remapping(gpu: GpuState) -> Iterator[Finding]:
             Severity.ERROR,
             f"{gpu.label} could not replace a bad row of memory: it has no spare row left.",
             ("row remapping failed", *remapped),
-            f"To get another GPU, {REPLACEMENT}",
+            f"To get another GPU, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
         )
     elif health.remap_pending:
@@ -75,7 +76,7 @@ def _remapping(gpu: GpuState) -> Iterator[Finding]:
             Severity.WARNING,
             f"{gpu.label} has bad memory that leaves use only at the next reset: until then a job may hit it and die.",
             ("row remapping or page retirement is pending", *remapped),
-            REBOOT.format(index=gpu.index),
+            RESET_GPU.format(index=gpu.index),
             gpu.location,
         )
 
@@ -88,4 +89,4 @@ def _errors_in_words(count: int) -> str:
     return "an uncorrectable memory error" if count == 1 else f"{count} uncorrectable memory errors"
 
 
-CHECK = Check("memory errors", Layer.SURROUNDINGS, read_gpus, evaluate)
+CHECK = Check("memory errors", Layer.ENVIRONMENT, read_gpus, evaluate)

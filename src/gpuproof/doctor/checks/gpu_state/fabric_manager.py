@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import GpuState, read_gpus
-from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import GpuState, read_gpus
+from gpuproof.doctor.readings.host import inside_container
 from gpuproof.findings import Finding, Severity
 
 _MANAGER = "nv-fabricmanager"
@@ -87,14 +87,16 @@ def _switches(machine: Machine) -> int:
     count = 0
     for device in machine.path("/sys/bus/pci/devices").glob("*"):
         place = f"/sys/bus/pci/devices/{device.name}"
-        vendor, kind = machine.text(f"{place}/vendor"), machine.text(f"{place}/class")
+        vendor, kind = machine.read_text(f"{place}/vendor"), machine.read_text(f"{place}/class")
         if vendor and kind and (vendor.strip(), kind.strip()[:6]) == _SWITCH:
             count += 1
     return count or len(list(machine.path("/proc/driver/nvidia-nvswitch/devices").glob("*")))
 
 
 def _manager_runs(machine: Machine) -> bool | None:
-    names = [machine.text(f"/proc/{folder.name}/comm") for folder in machine.path("/proc").glob("[0-9]*")]
+    names = [
+        machine.read_text(f"/proc/{folder.name}/comm") for folder in machine.path("/proc").glob("[0-9]*")
+    ]
     known = [name.strip() for name in names if name]
     return _SEEN_NAME in known if known else None
 
@@ -108,4 +110,4 @@ def _in_words(gpu: tuple[str, str | None, int | None]) -> str:
     return f"{label}: {state}" + (f", NVML code {status}" if status else "")
 
 
-CHECK = Check("NVLink fabric", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("NVLink fabric", Layer.ENVIRONMENT, read, evaluate)

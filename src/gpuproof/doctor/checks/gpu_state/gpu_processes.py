@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import GpuState, read_gpus
-from gpuproof.doctor.checks.host.host import inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import GpuState, read_gpus
+from gpuproof.doctor.readings.host import inside_container
 from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.aggregate import idle_memory
 from gpuproof.util.humanize import format_bytes
@@ -141,7 +141,7 @@ def _is_ours(machine: Machine, pid: int) -> bool:
     for _ in range(_DEEPEST):
         if pid == os.getpid():
             return True
-        parent = re.search(r"^PPid:\s+(\d+)", machine.text(f"/proc/{pid}/status") or "", re.MULTILINE)
+        parent = re.search(r"^PPid:\s+(\d+)", machine.read_text(f"/proc/{pid}/status") or "", re.MULTILINE)
         if parent is None or int(parent[1]) <= 1:
             return False
         pid = int(parent[1])
@@ -149,11 +149,11 @@ def _is_ours(machine: Machine, pid: int) -> bool:
 
 
 def _tenant(machine: Machine, pid: int, memory: int | None) -> Tenant:
-    name = (machine.text(f"/proc/{pid}/comm") or "").strip() or None
+    name = (machine.read_text(f"/proc/{pid}/comm") or "").strip() or None
     uid = next(
         (
             line.split()[1]
-            for line in (machine.text(f"/proc/{pid}/status") or "").splitlines()
+            for line in (machine.read_text(f"/proc/{pid}/status") or "").splitlines()
             if line[:4] == "Uid:"
         ),
         None,
@@ -168,4 +168,4 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-CHECK = Check("other users of the GPUs", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("other users of the GPUs", Layer.ENVIRONMENT, read, evaluate)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, GpuState, read_gpus
+from gpuproof.doctor.readings.gpus import Gpus, GpuState, read_gpus
 from gpuproof.findings import Finding, Severity
 
 
@@ -56,4 +56,4 @@ def _instances(count: int) -> str:
     return "one instance" if count == 1 else f"{count} instances"
 
 
-CHECK = Check("MIG", Layer.SURROUNDINGS, read_gpus, evaluate)
+CHECK = Check("MIG", Layer.ENVIRONMENT, read_gpus, evaluate)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, read_gpus
+from gpuproof.doctor.readings.gpus import Gpus, read_gpus
 from gpuproof.findings import Finding, Severity
 
 _FEWEST_LANES = 8
@@ -40,4 +40,4 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
         )
 
 
-CHECK = Check("PCIe links", Layer.SURROUNDINGS, read_gpus, evaluate)
+CHECK = Check("PCIe links", Layer.ENVIRONMENT, read_gpus, evaluate)

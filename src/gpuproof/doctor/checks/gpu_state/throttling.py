@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import Gpus, GpuState, read_gpus
+from gpuproof.doctor.readings.gpus import Gpus, GpuState, read_gpus
 from gpuproof.findings import Finding, Severity
 
 _HARMFUL = (
@@ -55,4 +55,4 @@ def _throttled(gpu: GpuState, reasons: tuple[str, ...]) -> Finding:
     )
 
 
-CHECK = Check("throttling", Layer.SURROUNDINGS, read_gpus, evaluate)
+CHECK = Check("throttling", Layer.ENVIRONMENT, read_gpus, evaluate)

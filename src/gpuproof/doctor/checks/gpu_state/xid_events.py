@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import REPLACEMENT, read_gpus
-from gpuproof.doctor.checks.gpu_state.kernel_log import read_kernel_log
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import read_gpus
+from gpuproof.doctor.readings.kernel_log import read_kernel_log
+from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE
 from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Location, Severity
 
@@ -137,7 +138,7 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
         Severity(row["severity"]),
         f"{label} reported Xid {event.number}{times} since boot: {_lower(row['meaning'])}.",
         evidence,
-        _ACTIONS[row["action"]].format(replacement=REPLACEMENT),
+        _ACTIONS[row["action"]].format(replacement=MOVE_TO_OTHER_HARDWARE),
         where,
     )
 
@@ -150,7 +151,7 @@ def _switch(event: Event) -> Finding:
         f"The NVSwitch at {event.bus} reported SXid {event.number}"
         + (": GPUs cannot reach each other through it." if fatal else ", which it survived."),
         (_line(event),),
-        f"Reboot the machine. If it comes back, {REPLACEMENT}" if fatal else None,
+        f"Reboot the machine. If it comes back, {MOVE_TO_OTHER_HARDWARE}" if fatal else None,
         Location(device=f"NVSwitch {event.bus}"),
     )
 
@@ -177,4 +178,4 @@ def _bus(address: str) -> str:
     return f"{domain[-4:]}:{rest.partition('.')[0]}"
 
 
-CHECK = Check("Xid events", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("Xid events", Layer.ENVIRONMENT, read, evaluate)

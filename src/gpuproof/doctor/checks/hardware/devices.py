@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.check import NO_GPU, Check, Layer
+from gpuproof.doctor.gpu_names import pci_gpu_name
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.runner import NO_GPU
-from gpuproof.doctor.text import START_WITH_GPUS, pci_name
+from gpuproof.doctor.remedies import START_CONTAINER_WITH_GPUS
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.driver import DriverFiles
 from gpuproof.util.humanize import join_words, pluralize
@@ -52,7 +52,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         return  # without the module there are no device files: the driver's layer says why
     on_bus = [gpu for gpu in files.pci or () if gpu.driver != "vfio-pci"]
     evidence = (
-        *(f"{gpu.address}: {pci_name(gpu)}, driver {gpu.driver or 'none'}" for gpu in on_bus),
+        *(f"{gpu.address}: {pci_gpu_name(gpu)}, driver {gpu.driver or 'none'}" for gpu in on_bus),
         f"device files: {' '.join(f'/dev/nvidia{n}' for n in files.device_files) or 'none'}",
     )
     if on_bus and not files.device_files:
@@ -62,7 +62,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             f"{pluralize(len(on_bus), 'NVIDIA GPU')} on the bus and the kernel module is loaded, but there is no "
             f"/dev/nvidia0{': this container was started without GPUs' if files.container else ''}.",
             evidence,
-            START_WITH_GPUS
+            START_CONTAINER_WITH_GPUS
             if files.container
             else "sudo nvidia-modprobe -c=0 -u (or run nvidia-smi once as root).",
         )
@@ -76,9 +76,9 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`1 A10G on the bus`."""
-    names = [pci_name(gpu) for gpu in reading.files.pci or ()]
+    names = [pci_gpu_name(gpu) for gpu in reading.files.pci or ()]
     if not names:
         return None
     kinds = [f"{names.count(name)} {name}" for name in dict.fromkeys(names)]
@@ -102,4 +102,4 @@ def _no_gpu(files: DriverFiles) -> Finding:
     )
 
 
-CHECK = Check("GPUs and device files", Layer.HARDWARE, read, evaluate, say=say)
+CHECK = Check("GPUs and device files", Layer.HARDWARE, read, evaluate, summarize=summarize)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
-from gpuproof.doctor.checks.host.host import count_list, host_cpus, host_memory
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import read_gpus
+from gpuproof.doctor.readings.host import count_list, host_cpus, host_memory
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
@@ -49,7 +49,9 @@ def read(machine: Machine) -> Reading | None:
     if not machine.path(_ROOT).exists() and not machine.path("/proc/self/status").exists():
         return None
     gpus = read_gpus(machine)
-    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", machine.text("/proc/self/status") or "", re.MULTILINE)
+    allowed = re.search(
+        r"^Cpus_allowed_list:\s*(\S+)", machine.read_text("/proc/self/status") or "", re.MULTILINE
+    )
     return Reading(
         host_cpus(machine),
         _quota(machine),
@@ -91,19 +93,19 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 def _quota(machine: Machine) -> float | None:
     found: list[float] = []
     for group in _groups(machine, ""):
-        words = (machine.text(f"{group}/cpu.max") or "").split()
+        words = (machine.read_text(f"{group}/cpu.max") or "").split()
         if len(words) == 2 and words[0] != "max":
             found.append(int(words[0]) / int(words[1]))
     for group in _groups(machine, "cpu"):
-        quota, period = (machine.text(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        quota, period = (machine.read_text(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period"))
         if quota and period and int(quota) > 0:
             found.append(int(quota) / int(period))
     return min(found, default=None)
 
 
 def _memory_limit(machine: Machine) -> int | None:
-    texts = [machine.text(f"{group}/memory.max") for group in _groups(machine, "")]
-    texts += [machine.text(f"{group}/memory.limit_in_bytes") for group in _groups(machine, "memory")]
+    texts = [machine.read_text(f"{group}/memory.max") for group in _groups(machine, "")]
+    texts += [machine.read_text(f"{group}/memory.limit_in_bytes") for group in _groups(machine, "memory")]
     limits = [int(text) for text in texts if text and text.strip().isdigit()]
     return min((limit for limit in limits if limit < _NO_LIMIT_V1), default=None)
 
@@ -112,7 +114,7 @@ def _groups(machine: Machine, controller: str) -> tuple[str, ...]:
     """Folders of this process's group and of those above it; `controller` is empty for version 2."""
     base = f"{_ROOT}/{controller}" if controller else _ROOT
     path = "/"
-    for line in (machine.text("/proc/self/cgroup") or "").splitlines():
+    for line in (machine.read_text("/proc/self/cgroup") or "").splitlines():
         _, controllers, where = line.split(":", 2)
         if controller in controllers.split(","):
             path = where
@@ -120,4 +122,4 @@ def _groups(machine: Machine, controller: str) -> tuple[str, ...]:
     return tuple("/".join([base, *parts[:count]]) for count in range(len(parts), -1, -1))
 
 
-CHECK = Check("CPUs and memory of this session", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("CPUs and memory of this session", Layer.ENVIRONMENT, read, evaluate)

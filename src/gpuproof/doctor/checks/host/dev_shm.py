@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import host_memory, inside_container
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.host import host_memory, inside_container
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
@@ -79,7 +79,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 
 def _mounted(machine: Machine) -> int | None:
     """The limit that the mount table names; half of the memory where it names none (tmpfs(5))."""
-    for line in (machine.text("/proc/mounts") or "").splitlines():
+    for line in (machine.read_text("/proc/mounts") or "").splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[1] == _SHM:
             limit = re.search(r"(?:^|,)size=(\d+)([kmg]?)", fields[3])
@@ -90,4 +90,4 @@ def _mounted(machine: Machine) -> int | None:
     return None
 
 
-CHECK = Check("shared memory", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("shared memory", Layer.ENVIRONMENT, read, evaluate)

@@ -182,7 +182,7 @@ def _nearest(path: Path, root: Path) -> Path:
     return path
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`80.0 GiB free on /`."""
     return (
         f"{format_bytes(reading.folders[0].free)} free on {reading.folders[0].path}"
@@ -191,4 +191,4 @@ def say(reading: Reading) -> str | None:
     )
 
 
-CHECK = Check("disk space", Layer.SURROUNDINGS, read, evaluate, say=say)
+CHECK = Check("disk space", Layer.ENVIRONMENT, read, evaluate, summarize=summarize)

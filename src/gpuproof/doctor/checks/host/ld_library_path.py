@@ -150,4 +150,4 @@ def _in_words(shadow: Shadow) -> str:
     return f"{shadow.path} ({shadow.version}) before {shadow.wheel} ({shadow.wheel_version})"
 
 
-CHECK = Check("LD_LIBRARY_PATH", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("LD_LIBRARY_PATH", Layer.ENVIRONMENT, read, evaluate)

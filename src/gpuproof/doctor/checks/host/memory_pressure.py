@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.host.host import meminfo
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.host import meminfo
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
@@ -34,7 +34,7 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """The kernel's figures; `None` where it keeps none."""
-    full = re.search(r"^full avg10=([\d.]+)", machine.text("/proc/pressure/memory") or "", re.MULTILINE)
+    full = re.search(r"^full avg10=([\d.]+)", machine.read_text("/proc/pressure/memory") or "", re.MULTILINE)
     if full is None:
         return None
     memory = meminfo(machine)
@@ -61,4 +61,4 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     )
 
 
-CHECK = Check("memory pressure", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("memory pressure", Layer.ENVIRONMENT, read, evaluate)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.kernel_log import read_kernel_log
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.kernel_log import read_kernel_log
 from gpuproof.findings import Finding, Severity
 
 _KILLED = re.compile(r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)(.*)")
@@ -61,4 +61,4 @@ def evaluate(kills: tuple[Kill, ...]) -> Iterator[Finding]:
     )
 
 
-CHECK = Check("kernel out-of-memory kills", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("kernel out-of-memory kills", Layer.ENVIRONMENT, read, evaluate)

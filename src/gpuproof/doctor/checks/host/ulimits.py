@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import read_gpus
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
@@ -37,7 +37,7 @@ class Reading:
 
 def read(machine: Machine) -> Reading | None:
     """The limits that a job started from here would get; `None` where there is no `/proc`."""
-    text = machine.text("/proc/self/limits")
+    text = machine.read_text("/proc/self/limits")
     files = re.search(r"^Max open files\s+(\S+)\s+(\S+)", text or "", re.MULTILINE)
     locked = re.search(r"^Max locked memory\s+(\S+)", text or "", re.MULTILINE)
     if files is None:
@@ -83,4 +83,4 @@ def _number(word: str) -> int | None:
     return None if word == "unlimited" else int(word)
 
 
-CHECK = Check("limits of a process", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("limits of a process", Layer.ENVIRONMENT, read, evaluate)

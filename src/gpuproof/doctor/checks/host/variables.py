@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.gpu_state.gpu_readings import read_gpus
-from gpuproof.doctor.checks.host.host import host_cpus
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.gpus import read_gpus
+from gpuproof.doctor.readings.host import host_cpus
 from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Severity
 
@@ -83,4 +83,4 @@ def _applies(where: str, reading: Reading) -> bool:
     return holds[where]
 
 
-CHECK = Check("environment variables", Layer.SURROUNDINGS, read, evaluate)
+CHECK = Check("environment variables", Layer.ENVIRONMENT, read, evaluate)

@@ -134,7 +134,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             yield _old_cudnn(need, cudnn, old, bad)
 
 
-def say(reading: Reading) -> str | None:
+def summarize(reading: Reading) -> str | None:
     """`8 CUDA libraries`, and cuDNN's version where it was loaded."""
     whole = [need for need in reading.needs if all(_found(name, reading) for name in need.names)]
     names = {name for need in whole for name in need.names}
@@ -209,4 +209,4 @@ def _old_cudnn(need: Need, cudnn: Library, version: str, severity: Severity) -> 
     )
 
 
-CHECK = Check("CUDA libraries", Layer.LIBRARIES, read, evaluate, say=say)
+CHECK = Check("CUDA libraries", Layer.LIBRARIES, read, evaluate, summarize=summarize)

@@ -29,4 +29,4 @@ def evaluate(reading: Reading) -> Iterable[Finding]:
     return rates.evaluate(reading)
 
 
-CHECK = Check("measured rates", Layer.SURROUNDINGS, read, evaluate, quick=False)
+CHECK = Check("measured rates", Layer.ENVIRONMENT, read, evaluate, quick=False)

@@ -6,8 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from gpuproof.doctor.checks.gpu_state.gpu_readings import remembered
-from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.machine import Machine, read_once
 
 _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
 _PRINTED = re.compile(r"(?:<\d+>)?\[\s*(\d+\.\d+)\] ?(?:\w+ kernel: )?(.*)")
@@ -17,7 +16,7 @@ _MOST = 8 << 20
 
 def read_kernel_log(machine: Machine) -> tuple[tuple[float, str], ...] | None:
     """Seconds since boot and text of each line; `None` where nothing lets us read it, as in most containers."""
-    return remembered(machine, "kernel log", _read)
+    return read_once(machine, "kernel log", _read)
 
 
 def parse(text: str) -> tuple[tuple[float, str], ...]:
@@ -36,11 +35,11 @@ def _read(machine: Machine) -> tuple[tuple[float, str], ...] | None:
     if text is None and machine.root != Path("/"):
         return None  # the programs at hand would tell of this machine, not of that one
     if text is None:
-        said = machine.run("dmesg", seconds=3)
+        said = machine.run_command("dmesg", seconds=3)
         text = said.output if said.code == 0 else None
     if text is None:
         journal = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "5000")
-        said = machine.run(*journal, seconds=3)
+        said = machine.run_command(*journal, seconds=3)
         text = said.output if said.code == 0 and said.output else None
     return None if text is None else parse(text)
 

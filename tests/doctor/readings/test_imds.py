@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpuproof.doctor.checks.cloud import maintenance_events
-from gpuproof.doctor.checks.cloud.imds import SECONDS, Metadata, ask
-from gpuproof.doctor.checks.cloud.instance_identity import read_place
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.imds import SECONDS, Metadata, ask
+from gpuproof.doctor.readings.instance_identity import read_instance_identity
 from support.aws_loopback import MetadataService
 from support.gpu_states import codes
 
@@ -137,7 +137,7 @@ def test_a_pod_with_a_role_of_its_own_does_not_miss_the_service(tmp_path: Path):
 def test_a_xen_machine_learns_its_type_from_the_service(tmp_path: Path):
     with MetadataService({DOCUMENT: IDENTITY}) as service:
         environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url}
-        place = read_place(Machine(root=tmp_path, environment=environment))
+        place = read_instance_identity(Machine(root=tmp_path, environment=environment))
     assert (place.instance_type, place.region, place.told_by) == (
         "g5.xlarge",
         "eu-west-1",

@@ -1,33 +1,22 @@
-"""What NVML says of every GPU, asked once for all checks of a machine."""
+"""Every GPU as NVML reports it, read once for all checks of a machine."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.machine import Machine, read_once
 from gpuproof.findings import Location
 from gpuproof.gpu.cuda import DRIVER_SECONDS
 from gpuproof.gpu.health import GpuHealth
 from gpuproof.gpu.nvml import GpuInfo, GpuReading
 from gpuproof.gpu.probe_process import Record, ask, own_environment
 
-Made = TypeVar("Made")
-_locks = Lock()
-
-REBOOT = "Reboot the machine (or `nvidia-smi --gpu-reset -i {index}` while nobody uses the GPU)."
-REPLACEMENT = (
-    "stop the instance and start it again, which moves it to other hardware (a reboot does not); "
-    "on SageMaker start the job again. Tell AWS Support if it comes back."
-)
-
 
 @dataclass(frozen=True)
 class GpuState:
-    """One GPU: what it is, what it does now, and how it is."""
+    """One GPU: its identity, its current activity and its health."""
 
     info: GpuInfo
     reading: GpuReading
@@ -35,7 +24,7 @@ class GpuState:
 
     @property
     def index(self) -> int:
-        """Its number in NVML's order."""
+        """Number in NVML's order."""
         return self.info.index
 
     @property
@@ -45,16 +34,16 @@ class GpuState:
 
     @property
     def location(self) -> Location:
-        """For a finding about this GPU."""
+        """Location of a finding about this GPU."""
         return Location(device=self.label)
 
 
 @dataclass(frozen=True)
 class Gpus:
-    """Every GPU that NVML lists.
+    """All GPUs that NVML lists.
 
     Args:
-        driver: the driver's version.
+        driver: version of the driver.
     """
 
     states: tuple[GpuState, ...]
@@ -62,26 +51,14 @@ class Gpus:
 
 
 def read_gpus(machine: Machine) -> Gpus | None:
-    """The GPUs; `None` where NVML cannot be used or lists none: the layers below say why."""
-    return remembered(machine, "gpus", _ask_nvml)
+    """Read the GPUs; `None` if NVML is unusable or lists none, which the driver layer reports."""
+    return read_once(machine, "gpus", _read_nvml)
 
 
-def remembered(machine: Machine, name: str, make: Callable[[Machine], Made]) -> Made:
-    """What `make` gave for this machine the first time, so that checks, which run in threads, share a reading."""
-    kept = vars(machine)  # where its own readings are kept too
-    key = f"surroundings: {name}"
-    with _locks:
-        lock = kept.setdefault(f"lock of {key}", Lock())
-    with lock:
-        if key not in kept:
-            kept[key] = make(machine)
-        return cast("Made", kept[key])
-
-
-def _ask_nvml(machine: Machine) -> Gpus | None:
+def _read_nvml(machine: Machine) -> Gpus | None:
     if not machine.nvml.gpus:
         return None
-    # In a process of its own, as NVML itself was asked: a broken driver hangs or crashes whoever calls it.
+    # In its own process: a broken driver can hang or crash the process that calls it.
     answer = ask(
         sys.executable, "health", environment=own_environment(machine.environment), seconds=DRIVER_SECONDS
     )
@@ -99,5 +76,5 @@ def _state(record: Record) -> GpuState:
 
 
 def _tuple(value: Any) -> Any:
-    """Lists of JSON as the tuples that they were."""
+    """Turn JSON lists back into tuples."""
     return tuple(_tuple(one) for one in value) if isinstance(value, list) else value

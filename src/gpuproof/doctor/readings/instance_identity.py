@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof.doctor.checks.cloud.imds import Metadata, ask
-from gpuproof.doctor.checks.gpu_state.gpu_readings import remembered
-from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.machine import Machine, read_once
+from gpuproof.doctor.readings.imds import Metadata, ask
 
 _TYPE = re.compile(
     r"(?:ml\.)?[a-z][a-z0-9-]*\.(?:metal|(?:\d+x?)?(?:nano|micro|small|medium|large|xlarge)|metal-\S+)"
@@ -44,23 +43,23 @@ class Place:
     region: str | None = None
 
 
-def read_place(machine: Machine) -> Place:
+def read_instance_identity(machine: Machine) -> Place:
     """Where this machine is; what the user says goes first."""
-    return remembered(machine, "place", _find)
+    return read_once(machine, "place", _find)
 
 
-def read_metadata(machine: Machine) -> Metadata | None:
+def read_instance_metadata(machine: Machine) -> Metadata | None:
     """What EC2's metadata service says; `None` away from EC2, on SageMaker, or where the user has turned it off."""
-    return remembered(machine, "metadata", _ask_metadata)
+    return read_once(machine, "metadata", _ask_metadata)
 
 
 def on_ec2(machine: Machine) -> bool:
     """Whether the firmware says EC2, or the user points to a metadata service."""
     if machine.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"):
         return True
-    vendor = machine.text("/sys/class/dmi/id/sys_vendor") or ""
-    bios = machine.text("/sys/class/dmi/id/bios_version") or ""
-    hypervisor = machine.text("/sys/hypervisor/uuid") or ""
+    vendor = machine.read_text("/sys/class/dmi/id/sys_vendor") or ""
+    bios = machine.read_text("/sys/class/dmi/id/bios_version") or ""
+    hypervisor = machine.read_text("/sys/hypervisor/uuid") or ""
     return "Amazon EC2" in vendor or "amazon" in bios.lower() or hypervisor.lower().startswith("ec2")
 
 
@@ -76,12 +75,12 @@ def _find(machine: Machine) -> Place:
 
 
 def _on_sagemaker(machine: Machine) -> Place | None:
-    vendor = machine.text("/sys/class/dmi/id/sys_vendor")
+    vendor = machine.read_text("/sys/class/dmi/id/sys_vendor")
     if vendor is not None and not on_ec2(machine):
         return None  # SageMaker's hosts are EC2's: here somebody plays its contract, as `gpuproof run` does
     named = machine.environment.get("SM_CURRENT_INSTANCE_TYPE")
     told = [("SM_CURRENT_INSTANCE_TYPE", named)]
-    told += [(path, _dig(machine.text(path), keys)) for path, keys in _SAGEMAKER_FILES]
+    told += [(path, _dig(machine.read_text(path), keys)) for path, keys in _SAGEMAKER_FILES]
     for by, name in told:
         if name is not None and name.startswith("ml.") and _TYPE.fullmatch(name):
             return Place("sagemaker", name, by, on_aws=True, region=_region(machine))
@@ -92,10 +91,10 @@ def _on_ec2(machine: Machine) -> Place | None:
     if not on_ec2(machine):
         return None
     # Nitro's firmware names the type itself, without the network: product_name is `g5.xlarge`.
-    product = (machine.text("/sys/class/dmi/id/product_name") or "").strip()
+    product = (machine.read_text("/sys/class/dmi/id/product_name") or "").strip()
     if _TYPE.fullmatch(product):
         return Place("ec2", product, "the firmware (DMI)", on_aws=True, region=_region(machine))
-    metadata = read_metadata(machine)
+    metadata = read_instance_metadata(machine)
     if metadata is None or metadata.instance_type is None:
         return Place("ec2", on_aws=True, region=_region(machine))
     return Place(
@@ -118,7 +117,7 @@ def _region(machine: Machine) -> str | None:
     if named:
         return named
     # Studio and notebook instances say who they are: arn:aws:sagemaker:REGION:ACCOUNT:…
-    arn = _dig(machine.text("/opt/ml/metadata/resource-metadata.json"), ("ResourceArn",))
+    arn = _dig(machine.read_text("/opt/ml/metadata/resource-metadata.json"), ("ResourceArn",))
     parts = (arn or "").split(":")
     return parts[3] if len(parts) > 3 and parts[3] else None
 

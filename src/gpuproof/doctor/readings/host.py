@@ -21,13 +21,13 @@ def host_memory(machine: Machine) -> int | None:
 
 def meminfo(machine: Machine) -> dict[str, int]:
     """`/proc/meminfo`, in bytes."""
-    lines = re.findall(r"^(\w+):\s+(\d+) kB$", machine.text("/proc/meminfo") or "", re.MULTILINE)
+    lines = re.findall(r"^(\w+):\s+(\d+) kB$", machine.read_text("/proc/meminfo") or "", re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in lines}
 
 
 def host_cpus(machine: Machine) -> int | None:
     """CPUs that are online on the host."""
-    return count_list(machine.text("/sys/devices/system/cpu/online") or "")
+    return count_list(machine.read_text("/sys/devices/system/cpu/online") or "")
 
 
 def count_list(text: str) -> int | None:

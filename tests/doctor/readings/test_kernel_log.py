@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpuproof.doctor.checks.gpu_state import xid_events
-from gpuproof.doctor.checks.gpu_state.kernel_log import parse, read_kernel_log
 from gpuproof.doctor.checks.host import oom_kills
 from gpuproof.doctor.machine import Machine
+from gpuproof.doctor.readings.kernel_log import parse, read_kernel_log
 from gpuproof.doctor.tables import FOLDER, table
 from gpuproof.findings import Severity
 from support.gpu_states import codes, text
