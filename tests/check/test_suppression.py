@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.config import read_settings
-from gpuproof.check.engine import Options, check_paths
-from gpuproof.check.registry import Selection, selected_rules
+from gpuproof.check.engine import CheckOptions, check_paths
+from gpuproof.check.registry import Selection, select_rules
 from gpuproof.errors import UsageError
 from support.check_helpers import check_here, write_files
 
@@ -85,7 +85,7 @@ def test_per_file_ignores(here: Path) -> None:
             "new/a.py": "x = (",
         },
     )
-    report = check_paths(["."], Options(settings=read_settings(here)))
+    report = check_paths(["."], CheckOptions(settings=read_settings(here)))
     assert [hit.span.unit.path for hit in report.hits] == ["new/a.py"]
 
 
@@ -112,11 +112,11 @@ def test_another_tools_broken_pyproject_is_not_ours(here: Path) -> None:
 
 
 def test_strict_rules_are_off_unless_selected() -> None:
-    on = {rule.code for rule in selected_rules(Selection())}
-    strict = {rule.code for rule in selected_rules(Selection(select=("ALL",))) if rule.when == "strict"}
+    on = {rule.code for rule in select_rules(Selection())}
+    strict = {rule.code for rule in select_rules(Selection(select=("ALL",))) if rule.when == "strict"}
     assert "E901" in on
     assert not on & strict
-    assert strict <= {rule.code for rule in selected_rules(Selection(extend=tuple(strict)))}
+    assert strict <= {rule.code for rule in select_rules(Selection(extend=tuple(strict)))}
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_strict_rules_are_off_unless_selected() -> None:
     ],
 )
 def test_the_closer_word_wins(selection: Selection, on: bool) -> None:
-    assert ("E901" in {rule.code for rule in selected_rules(selection)}) is on
+    assert ("E901" in {rule.code for rule in select_rules(selection)}) is on
 
 
 def test_a_code_that_means_nothing_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="E9001"):
-        selected_rules(Selection(select=("E9001",)))
+        select_rules(Selection(select=("E9001",)))

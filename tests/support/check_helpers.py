@@ -9,9 +9,9 @@ from pathlib import Path
 from gpuproof.check.analysis.evaluate import evaluate
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
-from gpuproof.check.engine import Options, Report, check_paths
+from gpuproof.check.engine import CheckOptions, CheckReport, check_paths
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.link import jobs_of
+from gpuproof.check.jobs.link import find_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.registry import Selection
 from gpuproof.check.source.read import read_units
@@ -44,9 +44,9 @@ def jobs_in(folder: Path, *paths: str) -> list[JobDefinition]:
     units, failures = read_units([str(folder / path) for path in paths])
     assert not failures
     project = Project(units)
-    project.link(jobs_of(units, project.workspace))
+    project.link(find_jobs(units, project.workspace))
     return project.jobs
 
 
-def check_here(*paths: str, select: tuple[str, ...] = (), **options: object) -> Report:
-    return check_paths(paths or (".",), Options(Selection(select=select), **options))  # type: ignore[arg-type]
+def check_here(*paths: str, select: tuple[str, ...] = (), **options: object) -> CheckReport:
+    return check_paths(paths or (".",), CheckOptions(Selection(select=select), **options))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`[tool.gpuproof.check]` of the nearest pyproject.toml: the same words as on the command line."""
+"""Settings in `[tool.gpuproof.check]` of the nearest pyproject.toml; the keys are those of the command line."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from gpuproof.check.rule import Hit
 
 KEYS = {
-    "select": "rules that run, by code, prefix or name",
-    "extend-select": "rules that run beside the default ones",
-    "ignore": "rules that do not run",
-    "exclude": "files and folders that are left alone, as patterns of .gitignore",
-    "per-file-ignores": "rules that do not run for files, by pattern",
-    "sagemaker-sdk": "the SDK's major version that scripts are written for: 2 or 3",
-    "region": "where jobs run, for prices and offerings",
-    "markdown": "whether fenced blocks of Markdown files are checked",
+    "select": "rules to run, by code, prefix or name",
+    "extend-select": "rules to run in addition to the default ones",
+    "ignore": "rules not to run",
+    "exclude": "files and folders to skip, as .gitignore patterns",
+    "per-file-ignores": "rules not to run on files, by pattern",
+    "sagemaker-sdk": "major version of the SageMaker SDK that scripts use: 2 or 3",
+    "region": "region of the jobs, for prices and availability",
+    "markdown": "whether to check code blocks in Markdown files",
 }
-"""Every key, and what it sets."""
+"""Every key and its description."""
 
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """What a project has settled.
+    """The settings of a project; each field is a key of the table.
 
     Args:
-        path: the file; None without one.
+        path: the pyproject.toml; None without one.
     """
 
     path: Path | None = None
@@ -45,23 +45,25 @@ class CheckSettings:
 
     @property
     def folder(self) -> Path:
-        """What patterns are relative to."""
+        """The folder that patterns are relative to."""
         return self.path.parent if self.path is not None else Path.cwd()
 
     def ignores(self, hit: Hit) -> bool:
-        """Whether `per-file-ignores` silences a finding."""
+        """Whether `per-file-ignores` suppresses a finding."""
         return any(
-            _means(code, hit) and _matches(self, pattern, hit)
+            _selects(code, hit) and _matches(self, pattern, hit)
             for pattern, codes in self.per_file_ignores.items()
             for code in codes
         )
 
 
 def read_settings(start: Path) -> CheckSettings:
-    """The settings of the nearest pyproject.toml that has some, from a folder or file upwards.
+    """Read the settings of the nearest pyproject.toml with a `[tool.gpuproof.check]` table.
+
+    The search starts at a folder or file and goes up to the root of the repository.
 
     Raises:
-        UsageError: the file does not parse, or a key or value is wrong.
+        UsageError: the file does not parse, or a key or value is invalid.
     """
     start = start.absolute()
     for folder in (start, *start.parents):
@@ -77,12 +79,12 @@ def _table(path: Path) -> dict[str, Any] | None:
     content = path.read_bytes()
     if b"gpuproof" not in content:
         return None
-    import tomllib  # only where a pyproject.toml speaks of gpuproof
+    import tomllib  # only for a pyproject.toml that mentions gpuproof
 
     try:
         document = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
     table: Any = document
     for key in ("tool", "gpuproof", "check"):
         table = table.get(key) if isinstance(table, dict) else None
@@ -94,15 +96,15 @@ def _settings(path: Path, table: dict[str, Any]) -> CheckSettings:
         if key not in KEYS:
             from gpuproof.jobs.suggestions import did_you_mean
 
-            raise UsageError(f"{path}: [tool.gpuproof.check] has no key '{key}'{did_you_mean(key, KEYS)}")
+            raise UsageError(f"{path}: unknown key '{key}' in [tool.gpuproof.check]{did_you_mean(key, KEYS)}")
     per_file = table.get("per-file-ignores", {})
     if not isinstance(per_file, dict):
-        raise UsageError(f'{path}: per-file-ignores is a table, as in "notebooks/*" = ["CO101"]')
+        raise UsageError(f'{path}: per-file-ignores must be a table, as in "notebooks/*" = ["CO101"]')
     sdk, region, markdown = table.get("sagemaker-sdk"), table.get("region"), table.get("markdown", False)
     if sdk not in (None, 2, 3):
-        raise UsageError(f"{path}: sagemaker-sdk is 2 or 3, not {sdk!r}")
+        raise UsageError(f"{path}: sagemaker-sdk must be 2 or 3, not {sdk!r}")
     if not isinstance(region, str | None) or not isinstance(markdown, bool):
-        raise UsageError(f"{path}: region is text and markdown is true or false")
+        raise UsageError(f"{path}: region must be a string, and markdown true or false")
     return CheckSettings(
         path=path,
         select=_texts(path, table, "select"),
@@ -121,16 +123,16 @@ def _texts(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.replace(",", " ").split()
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise UsageError(f'{path}: {key} is a list of texts, as in {key} = ["DS101"]')
+        raise UsageError(f'{path}: {key} must be a list of strings, as in {key} = ["DS101"]')
     return tuple(value)
 
 
-def _means(code: str, hit: Hit) -> bool:
+def _selects(code: str, hit: Hit) -> bool:
     return code.upper() == "ALL" or hit.code.startswith(code.upper()) or hit.rule_name == code.lower()
 
 
 def _matches(settings: CheckSettings, pattern: str, hit: Hit) -> bool:
-    import pathspec  # only where per-file-ignores are set
+    import pathspec  # only if per-file-ignores is set
 
     path = (
         hit.span.unit.absolute if hit.span.unit.kind != "cell-file" else Path(hit.span.unit.path).absolute()

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from gpuproof.check.config import CheckSettings
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.jobs.link import jobs_of, what_if
+from gpuproof.check.jobs.link import assumed_job, find_jobs
 from gpuproof.check.jobs.requirement import requirements
 from gpuproof.check.project import Project, Target
-from gpuproof.check.registry import Selection, selected_rules
+from gpuproof.check.registry import Selection, select_rules
 from gpuproof.check.rule import Hit, Rule
 from gpuproof.check.source.discovery import find_files
-from gpuproof.check.source.read import Failure, read_units
+from gpuproof.check.source.read import UnreadableFile, read_units
 from gpuproof.check.source.span import Unit
 from gpuproof.check.suppression import is_suppressed
 from gpuproof.findings import Severity
@@ -31,7 +31,7 @@ PYTHON = ("python", "notebook", "cell-file", "markdown")
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """How to check.
 
     Args:
@@ -50,7 +50,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """What was found.
 
     Args:
@@ -69,7 +69,7 @@ class Report:
         return any(hit.finding.severity is not Severity.NOTE for hit in self.hits)
 
 
-def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
+def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> CheckReport:
     """Check files and folders.
 
     Args:
@@ -79,14 +79,14 @@ def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
     Raises:
         UsageError: a path does not exist, or no rule goes by a name.
     """
-    options = options or Options()
+    options = options or CheckOptions()
     settings = options.settings
-    rules = selected_rules(options.selection)
+    rules = select_rules(options.selection)
     found = find_files(paths, markdown=options.markdown, exclude=settings.exclude, root=settings.folder)
     with _collecting_rarely():
         units, failures = read_units(found.files)
         failures += [
-            Failure(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
+            UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
         project = Project(units, options.target)
         hits = [
@@ -94,7 +94,7 @@ def check_paths(paths: Sequence[str], options: Options | None = None) -> Report:
             *check_project(project, units, rules, processes=options.processes),
         ]
     kept = [hit for hit in hits if not settings.ignores(hit)]
-    return Report(tuple(sorted_hits(kept)), len(found.files), tuple(rules))
+    return CheckReport(tuple(sorted_hits(kept)), len(found.files), tuple(rules))
 
 
 def check_project(
@@ -129,7 +129,7 @@ def check_project(
 
     from gpuproof.check import process_pool
 
-    number = process_pool.count(processes, len(units))
+    number = process_pool.process_count(processes, len(units))
     return iter(check(units)) if number < 2 else process_pool.check_in_processes(number, units, check)
 
 
@@ -153,17 +153,17 @@ def _collecting_rarely() -> Generator[None]:
 
 def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
     instance_type = project.target.instance_type
-    jobs = jobs_of(units, project.workspace, instance_type)
+    jobs = find_jobs(units, project.workspace, instance_type)
     if instance_type is None:
         return jobs
     scripts = {job.script.unit for job in jobs if job.script is not None}
     launchers = {job.span.unit for job in jobs}
     others = [one for one in units if one not in scripts and one not in launchers]
-    assumed = (what_if(unit, project.workspace, instance_type) for unit in others)
+    assumed = (assumed_job(unit, project.workspace, instance_type) for unit in others)
     return jobs + [job for job in assumed if job is not None]
 
 
-def _unreadable(failures: Iterable[Failure], rules: Sequence[Rule]) -> Iterator[Hit]:
+def _unreadable(failures: Iterable[UnreadableFile], rules: Sequence[Rule]) -> Iterator[Hit]:
     rule = next((one for one in rules if one.code == "E901"), None)
     if rule is None:
         return

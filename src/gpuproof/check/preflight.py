@@ -10,9 +10,9 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.check.config import read_settings
 from gpuproof.check.engine import check_project, sorted_hits
-from gpuproof.check.jobs.definition import JobDefinition, Mount
+from gpuproof.check.jobs.definition import JobDefinition, ProcessingMount
 from gpuproof.check.project import Project, Target
-from gpuproof.check.registry import Selection, selected_rules
+from gpuproof.check.registry import Selection, select_rules
 from gpuproof.check.rule import Hit
 from gpuproof.check.source.decode import Unreadable
 from gpuproof.check.source.read import read_file
@@ -51,7 +51,7 @@ def check_job(job: Job, region: str | None = None) -> list[Hit]:
     definition = _definition(job, units[0], script)
     if script is not None:
         units = [one.unit for one in local_modules(script)]
-    found = check_project(project, units, selected_rules(selection), jobs=[definition])
+    found = check_project(project, units, select_rules(selection), jobs=[definition])
     return sorted_hits(hit for hit in found if not settings.ignores(hit))
 
 
@@ -86,8 +86,10 @@ def _definition(job: Job, unit: Unit, script: Module | None) -> JobDefinition:
     )
 
 
-def _mounts(mounts: Value) -> tuple[Mount, ...]:
-    return tuple(Mount(one.at("path"), one.at("source"), known(name)) for name, one in mounts.parts.items())
+def _mounts(mounts: Value) -> tuple[ProcessingMount, ...]:
+    return tuple(
+        ProcessingMount(one.at("path"), one.at("source"), known(name)) for name, one in mounts.parts.items()
+    )
 
 
 def _value(value: Any) -> Value:

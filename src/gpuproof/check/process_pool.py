@@ -13,14 +13,14 @@ from typing import Any
 from gpuproof.check.rule import Hit
 from gpuproof.check.source.span import Unit
 
-PAYS_FROM = 150
+UNITS_PER_PROCESS = 150
 """Units a process: starting one costs about what looking at this many saves."""
 
 _check: Callable[[Sequence[Unit]], list[Hit]] | None = None
 _units: Sequence[Unit] = ()
 
 
-def count(asked: int, units: int) -> int:
+def process_count(asked: int, units: int) -> int:
     """How many processes to use.
 
     Args:
@@ -32,7 +32,7 @@ def count(asked: int, units: int) -> int:
         return 1
     if asked:
         return max(1, min(asked, units))
-    return max(1, min(len(os.sched_getaffinity(0)), units // PAYS_FROM))
+    return max(1, min(len(os.sched_getaffinity(0)), units // UNITS_PER_PROCESS))
 
 
 def check_in_processes(

@@ -1,4 +1,4 @@
-"""Which rules run: by code, prefix or name, as the command line and `[tool.gpuproof.check]` say."""
+"""The registry of rules, and their selection by code, prefix or name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuproof.errors import UsageError
 
 @dataclass(frozen=True)
 class Selection:
-    """What was asked for.
+    """The selected and ignored rules, each by code, prefix or name.
 
     Args:
-        select: codes, prefixes or names; `ALL` means strict rules too; empty means every rule that is on by default.
-        extend: more of them beside the default ones.
-        ignore: those that are off; the longer code wins over a shorter one in `select`.
+        select: the rules to run; `ALL` includes strict rules; empty selects every rule that is on by default.
+        extend: rules to run in addition.
+        ignore: rules not to run; the longer of two matching prefixes in `select` and `ignore` wins.
     """
 
     select: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Selection:
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule of the folder `rules/`, by code."""
+    """Every rule in the package `rules`, sorted by code."""
     found: dict[str, Rule] = {}
     for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
         source = import_module(info.name)
@@ -38,53 +38,52 @@ def all_rules() -> tuple[Rule, ...]:
             if isinstance(value, Rule) and not value.doc:
                 value.doc = source.__doc__ or ""
                 if value.code in found:
-                    raise ValueError(f"two rules are called {value.code}: see {info.name}.py")
+                    raise ValueError(f"duplicate rule code {value.code} in {info.name}")
                 found[value.code] = value
     return tuple(found[code] for code in sorted(found))
 
 
 def find_rule(wanted: str) -> Rule | None:
-    """The rule of a code or a name."""
+    """The rule of this code or name; None if there is none."""
     return next(
         (one for one in all_rules() if wanted.upper() == one.code or wanted.lower() == one.name), None
     )
 
 
-def selected_rules(selection: Selection) -> list[Rule]:
-    """The rules that run.
+def select_rules(selection: Selection) -> list[Rule]:
+    """The rules to run.
 
     Raises:
-        UsageError: a word means no rule.
+        UsageError: a word matches no rule.
     """
     rules = all_rules()
     for word in (*selection.select, *selection.extend, *selection.ignore):
-        if word.upper() != "ALL" and not any(_means(word, rule) for rule in rules):
-            raise UsageError(f"no rule is called {word}{_near(word, rules)}", "list them: gpuproof rule")
+        if word.upper() != "ALL" and not any(_matches(word, rule) for rule in rules):
+            raise UsageError(f"unknown rule: {word}{_suggestion(word, rules)}", "list them: gpuproof rule")
     return [rule for rule in rules if _is_on(rule, selection)]
 
 
 def _is_on(rule: Rule, selection: Selection) -> bool:
-    on = max((_weight(word, rule) for word in (*selection.select, *selection.extend)), default=0)
+    on = max((_specificity(word, rule) for word in (*selection.select, *selection.extend)), default=0)
     if not selection.select and rule.when != "strict":
         on = max(on, 1)
-    off = max((_weight(word, rule) for word in selection.ignore), default=0)
-    return on > off or (on == off and on > 0 and off == 0)
+    return on > max((_specificity(word, rule) for word in selection.ignore), default=0)
 
 
-def _weight(word: str, rule: Rule) -> int:
-    """How closely a word means a rule: 0 not at all, more for more of its code, most for its name."""
+def _specificity(word: str, rule: Rule) -> int:
+    """How specifically a word matches a rule: 0 for no match, higher for longer prefixes, highest for the name."""
     if word.upper() == "ALL":
         return 1
-    if not _means(word, rule):
+    if not _matches(word, rule):
         return 0
     return 10 if word.lower() == rule.name else 1 + len(word)
 
 
-def _means(word: str, rule: Rule) -> bool:
+def _matches(word: str, rule: Rule) -> bool:
     return rule.code.startswith(word.upper()) or rule.name == word.lower()
 
 
-def _near(word: str, rules: Sequence[Rule]) -> str:
+def _suggestion(word: str, rules: Sequence[Rule]) -> str:
     from gpuproof.jobs.suggestions import did_you_mean
 
     return did_you_mean(word, [name for rule in rules for name in (rule.code, rule.name)])

@@ -123,7 +123,7 @@ class Rule:
             severity: where it depends, such as on the linked job.
             fix: the same as an edit.
         """
-        cell, line, column = span.unit.place(span.line, span.column)
+        cell, line, column = span.unit.file_position(span.line, span.column)
         location = Location(span.unit.path, line, column)
         finding = Finding(self.code, severity or self.severity, message, evidence, remedy, location)
         return Hit(finding, span, self.name, cell, fix)

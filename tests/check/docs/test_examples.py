@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.docs.examples import Example, read_documentation
-from gpuproof.check.engine import Options, check_paths
-from gpuproof.check.fixing.apply import plan_fixes, write
+from gpuproof.check.engine import CheckOptions, check_paths
+from gpuproof.check.fixing.apply import plan_fixes, write_change
 from gpuproof.check.registry import Selection, all_rules
 from gpuproof.check.rule import Hit, Rule
 
 CASES = [
-    pytest.param(rule, example, id=f"{rule.code}-{example.verdict}-{number}")
+    pytest.param(rule, example, id=f"{rule.code}-{example.kind}-{number}")
     for rule in all_rules()
     for number, example in enumerate(read_documentation(rule.doc).examples)
 ]
@@ -23,7 +23,7 @@ def check_example(rule: Rule, example: Example, folder: Path, monkeypatch: pytes
     for name, content in example.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
-    report = check_paths(["."], Options(Selection(select=(rule.code,))))
+    report = check_paths(["."], CheckOptions(Selection(select=(rule.code,))))
     return [hit for hit in report.hits if hit.code == rule.code]
 
 
@@ -32,9 +32,9 @@ def test_the_example_is_judged_as_it_says(
     rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = check_example(rule, example, tmp_path, monkeypatch)
-    if example.verdict in ("Good", "Quiet"):
+    if example.kind in ("Good", "Quiet"):
         assert [hit.finding.message for hit in hits] == []
-    if example.verdict == "Bad":
+    if example.kind == "Bad":
         assert hits, "nothing was found"
         if example.marked:
             assert {(hit.finding.location.file, hit.finding.location.line) for hit in hits} == example.marked
@@ -44,7 +44,7 @@ FIXES = [
     pytest.param(rule, bad, fixed, id=f"{rule.code}-{number}")
     for rule in all_rules()
     for number, (bad, fixed) in enumerate(pairwise(read_documentation(rule.doc).examples))
-    if fixed.verdict == "Fixed"
+    if fixed.kind == "Fixed"
 ]
 
 
@@ -54,13 +54,13 @@ def test_fixing_the_bad_example_gives_what_it_says(
 ) -> None:
     hits = check_example(rule, bad, tmp_path, monkeypatch)
     for change in plan_fixes(hits, unsafe=True):
-        write(change)
+        write_change(change)
     assert {name: (tmp_path / name).read_text() for name in fixed.files} == fixed.files
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_rule_has_a_reason_and_examples_of_both_kinds(rule: Rule) -> None:
     documentation = read_documentation(rule.doc)
-    verdicts = {example.verdict for example in documentation.examples}
+    verdicts = {example.kind for example in documentation.examples}
     assert len(documentation.reason) > 60
     assert {"Bad", "Good"} <= verdicts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.docs.examples import read_documentation
-from gpuproof.check.docs.pages import index, page
+from gpuproof.check.docs.pages import render_index, render_page
 from gpuproof.check.registry import all_rules
 from gpuproof.check.rule import Rule
 
@@ -24,7 +24,7 @@ def test_the_pages_under_docs_are_current() -> None:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_page_has_the_reason_and_every_example(rule: Rule) -> None:
-    text = page(rule)
+    text = render_page(rule)
     documentation = read_documentation(rule.doc)
     assert documentation.reason in text
     for example in documentation.examples:
@@ -49,7 +49,7 @@ def test_a_summary_is_one_sentence(rule: Rule) -> None:
 
 
 def test_the_list_names_every_rule_once() -> None:
-    codes = re.findall(r"^\| \[(\w+)\]", index(all_rules()), re.MULTILINE)
+    codes = re.findall(r"^\| \[(\w+)\]", render_index(all_rules()), re.MULTILINE)
     assert codes == [rule.code for rule in all_rules()]
 
 
@@ -76,7 +76,7 @@ def test_an_example_is_read_with_its_files_marks_and_titles() -> None:
     )
     assert documentation.summary == "First sentence, on two lines."
     bad, quiet = documentation.examples
-    assert (bad.verdict, bad.title, bad.marked) == ("Bad", "why", frozenset({("a.py", 1)}))
+    assert (bad.kind, bad.title, bad.marked) == ("Bad", "why", frozenset({("a.py", 1)}))
     assert bad.files["a.py"] == "x = 1\n"
     assert '"source": "z = 3"' in bad.files["b.ipynb"]
     assert quiet.files == {"example.py": "w = 1\n"}

@@ -10,13 +10,13 @@ import pytest
 
 from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.apply import Change, diff, plan_fixes, write
-from gpuproof.check.fixing.conflicts import apply_edits, chosen_fixes
+from gpuproof.check.fixing.apply import FileChange, plan_fixes, unified_diff, write_change
+from gpuproof.check.fixing.conflicts import apply_edits, select_fixes
 from gpuproof.check.fixing.edits import (
     add_keyword,
     delete_statement,
-    drop_keyword,
     insert_line,
+    remove_keyword,
     replace_node,
     wrap,
 )
@@ -44,7 +44,7 @@ def hits_of(path: Path, make: Make, *, safe: bool = True) -> list[Hit]:
     return found
 
 
-def fixed(path: Path, make: Make, *, safe: bool = True, unsafe: bool = False) -> Change | None:
+def fixed(path: Path, make: Make, *, safe: bool = True, unsafe: bool = False) -> FileChange | None:
     changes = plan_fixes(hits_of(path, make, safe=safe), unsafe=unsafe)
     return changes[0] if changes else None
 
@@ -133,7 +133,7 @@ def test_edits_that_overlap_are_made_one_at_a_time(tmp_path: Path) -> None:
         RULE.hit(module.span(node), "m", fix=Fix("f", (replace_node(module, node, "x"),), safe=True))
         for node in (whole, name)
     ]
-    assert [hit for hit, _ in chosen_fixes(hits, unsafe=False)] == [hits[0]]
+    assert [hit for hit, _ in select_fixes(hits, unsafe=False)] == [hits[0]]
 
 
 def test_the_same_edit_wanted_twice_is_made_once(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_writing_keeps_links_and_mode_and_leaves_nothing_behind(tmp_path: Path) 
     link.symlink_to("real.py")
     change = fixed(link, rename("a", "b"))
     assert change is not None
-    write(change)
+    write_change(change)
     assert link.is_symlink()
     assert real.read_text() == "b = 1\n"
     assert real.stat().st_mode & 0o777 == 0o755
@@ -203,7 +203,7 @@ def test_a_diff_shows_the_change(tmp_path: Path) -> None:
     path.write_text("a = 1\n")
     change = fixed(path, rename("a", "b"))
     assert change is not None
-    assert [line for line in diff(change) if line[:1] in "+-"][2:] == ["-a = 1", "+b = 1"]
+    assert [line for line in unified_diff(change) if line[:1] in "+-"][2:] == ["-a = 1", "+b = 1"]
 
 
 def edited(text: str, make: Callable[[Module], Edit | tuple[Edit, ...] | None]) -> str:
@@ -244,7 +244,7 @@ def test_a_keyword_is_added_in_the_calls_own_form(text: str, after: str) -> None
     ],
 )
 def test_a_keyword_is_dropped_with_one_comma(text: str, after: str) -> None:
-    result = edited(text, lambda module: drop_keyword(all_calls(module)[0], "k"))
+    result = edited(text, lambda module: remove_keyword(all_calls(module)[0], "k"))
     ast.parse(result)
     assert result == after
 

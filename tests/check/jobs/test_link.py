@@ -341,7 +341,7 @@ def test_a_writefile_cell_is_a_script(tmp_path: Path) -> None:
     (job,) = jobs_in(tmp_path, "nb.ipynb")
     assert job.script is not None
     assert job.script.unit.kind == "cell-file"
-    assert job.script.unit.place(1, 1) == (1, 2, 1)
+    assert job.script.unit.file_position(1, 1) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(

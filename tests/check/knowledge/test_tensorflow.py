@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.knowledge.tensorflow import chain, removed_from_keras, tensorflow_is_at_least
+from gpuproof.check.knowledge.tensorflow import pipeline_calls, removed_from_keras, tensorflow_is_at_least
 from gpuproof.check.project import Project
 from gpuproof.check.source.span import Unit
 
@@ -37,7 +37,7 @@ def test_a_pipeline_is_followed_through_names_to_its_source(tmp_path: Path) -> N
     unit = Unit(str(tmp_path / "train.py"), source, "python")
     module = Project([unit]).workspace.module(unit)
     assert module is not None
-    calls = chain(module, calls_named(module, "fit")[0].expression("x", 0))
+    calls = pipeline_calls(module, calls_named(module, "fit")[0].expression("x", 0))
     assert calls is not None
     assert [one.method for one in calls] == ["batch", "map", "range"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.registry import Selection
 
 HOST_RANKS = """
@@ -70,7 +70,7 @@ mp.spawn(main_worker, nprocs=4, args=(4,))
 def codes_of(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.chdir(folder)
     (folder / "train.py").write_text(script)
-    report = check_paths(["."], Options(Selection(select=("DS1",))))
+    report = check_paths(["."], CheckOptions(Selection(select=("DS1",))))
     return {hit.code for hit in report.hits}
 
 

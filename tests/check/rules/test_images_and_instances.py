@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
@@ -15,7 +15,7 @@ HEAD = "import os\nfrom sagemaker.estimator import Estimator\nfrom sagemaker.pyt
 def hits_of(code: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Hit]:
     monkeypatch.chdir(folder)
     (folder / "launch.py").write_text(HEAD + line + "\n")
-    return list(check_paths(["."], Options(Selection(select=(code,)))).hits)
+    return list(check_paths(["."], CheckOptions(Selection(select=(code,)))).hits)
 
 
 @pytest.mark.parametrize("version", ["latest", "", "2"])

@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from gpuproof.check.sdk import Signature, v3
-from gpuproof.check.sdk.calls import pinned_major, release
+from gpuproof.check.sdk.calls import major_minor, pinned_major
 from gpuproof.check.sdk.tables import FOLDER
 
 HOMES = ("sagemaker.train.configs", "sagemaker.train", "sagemaker.train.distributed", "sagemaker.serve")
@@ -37,7 +37,7 @@ def test_a_constraint_brings_the_newest_version_that_it_allows_unless_that_may_b
     ("text", "pair"), [("2.1.0", (2, 1)), ("2", (2, 0)), ("1.2-1", (1, 2)), ("latest", None), (None, None)]
 )
 def test_a_release_is_its_first_two_numbers(text: str | None, pair: tuple[int, int] | None) -> None:
-    assert release(text) == pair
+    assert major_minor(text) == pair
 
 
 def test_every_suggested_field_of_v3_is_there_and_its_word_is_not() -> None:

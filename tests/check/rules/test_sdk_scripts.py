@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.project import Target
 from gpuproof.check.registry import Selection, all_rules
 from gpuproof.check.rule import Hit
@@ -170,7 +170,7 @@ boto3.client("ec2").run_instances(
 
 def found(tmp_path: Path, text: str, *, sdk: int | None = 2, only: tuple[str, ...] = FAMILY) -> list[Hit]:
     (tmp_path / "launch.py").write_text(text)
-    options = Options(Selection(select=only), target=Target(sagemaker_sdk=sdk))
+    options = CheckOptions(Selection(select=only), target=Target(sagemaker_sdk=sdk))
     return [hit for hit in check_paths([str(tmp_path)], options).hits if hit.code.startswith("SDK")]
 
 

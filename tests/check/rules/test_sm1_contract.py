@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.check.engine import Options, check_paths
+from gpuproof.check.engine import CheckOptions, check_paths
 from gpuproof.check.registry import Selection
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
@@ -27,7 +27,7 @@ def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
         for name, content in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(content)
-        return list(check_paths(["."], Options(Selection(select=(code,)))).hits)
+        return list(check_paths(["."], CheckOptions(Selection(select=(code,)))).hits)
 
     return found
 

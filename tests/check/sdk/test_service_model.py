@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.check.sdk import botocore_operation, once_required
+from gpuproof.check.sdk import botocore_operation, formerly_required
 from gpuproof.check.sdk.service_model import service
 
 
@@ -63,7 +63,7 @@ def test_an_instance_is_started_with_two_counts() -> None:
 
 
 def test_a_stopping_condition_was_required_once() -> None:
-    once = {each.member: each for each in once_required("CreateTrainingJob")}
+    once = {each.member: each for each in formerly_required("CreateTrainingJob")}
     assert once["StoppingCondition"].up_to == "1.40.60"
     assert once["StoppingCondition"].optional_from == "1.40.76"
-    assert once_required("CreateEndpoint") == ()
+    assert formerly_required("CreateEndpoint") == ()

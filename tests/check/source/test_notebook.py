@@ -55,7 +55,7 @@ def test_python_below_time_is_read_and_bash_is_not() -> None:
 
 def test_each_line_leads_back_to_its_cell() -> None:
     (unit,) = read("a = 1\nb = 2", "c = 3")
-    assert [unit.place(line, 1) for line in (1, 2, 3)] == [(1, 1, 1), (1, 2, 1), (2, 1, 1)]
+    assert [unit.file_position(line, 1) for line in (1, 2, 3)] == [(1, 1, 1), (1, 2, 1), (2, 1, 1)]
 
 
 def test_cells_of_text_are_not_counted() -> None:
@@ -64,13 +64,13 @@ def test_cells_of_text_are_not_counted() -> None:
         {"cell_type": "code", "source": ["a = 1\n", "b = 2"]},
     ]
     (unit,) = notebook.read("nb.ipynb", json.dumps({"cells": cells}).encode())
-    assert unit.place(2, 1) == (1, 2, 1)
+    assert unit.file_position(2, 1) == (1, 2, 1)
 
 
 def test_one_broken_cell_does_not_hide_the_others() -> None:
     (unit,) = read("x = (", "import torch", "def f(:")
     tree, broken = parse(unit)
-    assert [unit.place(one.span.line, 1)[0] for one in broken] == [1, 3]
+    assert [unit.file_position(one.span.line, 1)[0] for one in broken] == [1, 3]
     assert tree is not None
     assert len(tree.body) == 1
 
@@ -82,7 +82,7 @@ def test_a_writefile_cell_is_a_file_of_its_own() -> None:
         "import torch\nx = 1",
         "cell-file",
     )
-    assert written.place(2, 1) == (1, 3, 1)
+    assert written.file_position(2, 1) == (1, 3, 1)
     assert "torch" not in unit.source
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.check.source.decode import decode
-from gpuproof.check.source.read import DESCRIPTIONS
+from gpuproof.check.source.read import JOB_FILE_NAMES
 from gpuproof.jobs.load import FILE_NAMES
 from support.check_helpers import check_here
 
@@ -92,4 +92,4 @@ def test_jinja_is_no_python_yet(here: Path) -> None:
 
 
 def test_the_names_of_descriptions_are_those_that_run_takes() -> None:
-    assert DESCRIPTIONS == FILE_NAMES
+    assert JOB_FILE_NAMES == FILE_NAMES

@@ -60,7 +60,7 @@ def test_idle_gpus_are_named_with_their_price(here: Path, gpuproof) -> None:
 
 def test_a_clean_folder_leaves_with_0(here: Path, gpuproof) -> None:
     write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.xlarge"), "train.py": TRAIN})
-    assert gpuproof("check", "--select", "DS101")[:2] == (0, "2 files checked: nothing to say.\n")
+    assert gpuproof("check", "--select", "DS101")[:2] == (0, "2 files checked, no issues found.\n")
 
 
 def test_exit_zero_leaves_with_0_whatever_is_found(here: Path, gpuproof) -> None:
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_written_is_said(here: Path, gpuproof, monkeypatch
     monkeypatch.setattr("tempfile.mkstemp", refuse)
     code, _, err = gpuproof("check", "--select", "SM106", "--fix")
     assert code == 1
-    assert "a.py cannot be written: permission denied. It is as it was." in err
+    assert "a.py cannot be written: permission denied. The file is unchanged." in err
 
 
 def test_statistics_count_by_rule(here: Path, gpuproof) -> None:

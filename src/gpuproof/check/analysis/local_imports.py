@@ -10,7 +10,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.source.span import Unit
 from gpuproof.util.csv_table import read_rows
 
-MOST = 50
+MAX_MODULES = 50
 """A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
 
 
@@ -27,7 +27,7 @@ def local_units(script: Module) -> tuple[Unit, ...]:
         found = [script.unit]
         for unit in found:
             for other in loader.cached("imports", unit, lambda unit=unit: _imported(script, unit)):
-                if other not in found and len(found) < MOST:
+                if other not in found and len(found) < MAX_MODULES:
                     found.append(other)
         return tuple(found)
 
@@ -40,7 +40,7 @@ def unseen_imports(script: Module) -> list[str]:
     An import that is not in this list cannot have moved a model to the GPU or started processes behind the script's
     back. One that is in it may have.
     """
-    if len(local_units(script)) >= MOST:
+    if len(local_units(script)) >= MAX_MODULES:
         return ["more than can be read"]
     return script.loader.cached("unseen", script.unit, lambda: _unseen(script))
 

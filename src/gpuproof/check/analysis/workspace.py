@@ -29,7 +29,7 @@ class Workspace:
     def __init__(self, units: Iterable[Unit] = ()) -> None:
         self._units: dict[Path, Unit] = {}
         self._modules: dict[Unit, Module | None] = {}
-        self._syntax_errors: dict[Unit, list[python.Broken]] = {}
+        self._syntax_errors: dict[Unit, list[python.SyntaxProblem]] = {}
         self._retained: frozenset[Path] = frozenset()
         self._script_folders: list[str] = []
         self._imported: dict[tuple[str, str], Unit | None] = {}
@@ -54,7 +54,7 @@ class Workspace:
         """The model of a unit that is parsed on first use of its syntax; empty if it does not parse."""
         return self._modules.get(unit) or Module(unit, None, self)
 
-    def syntax_errors(self, unit: Unit) -> list[python.Broken]:
+    def syntax_errors(self, unit: Unit) -> list[python.SyntaxProblem]:
         """The syntax errors of a unit."""
         if unit not in self._syntax_errors:
             self.module(unit)

@@ -1,8 +1,8 @@
-"""A rule's docstring read as data: the reason, and examples that are bad, good, or near misses that stay quiet.
+"""Parses a rule's docstring: the rationale, and examples that are flagged (`Bad`) or not (`Good`, `Quiet`).
 
-An example is an indented block after a line `Bad:`, `Good:` or `Quiet: why`. A line `# file: train.py` begins another
-file; a line that ends in `# <-` is where the finding must be. In `.ipynb` files `# %%` begins another cell. `Fixed:` is
-what the bad example before it becomes with all fixes applied.
+An example is an indented block after a line `Bad:`, `Good:` or `Quiet: why`. `# file: train.py` starts another file;
+a line that ends in `# <-` is where a finding is expected. In `.ipynb` files, `# %%` starts another cell. `Fixed:` is
+the bad example before it with all fixes applied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["Bad", "Good", "Quiet", "Fixed"]
+ExampleKind = Literal["Bad", "Good", "Quiet", "Fixed"]
 _HEAD = re.compile(r"^(Bad|Good|Quiet|Fixed):\s*(.*)$")
 _FILE = re.compile(r"^# file: (\S+)$")
 _MARK = re.compile(r"\s*(#|//)\s*<-\s*$")
@@ -25,14 +25,14 @@ class Example:
     """One example.
 
     Args:
-        verdict: what must be said about it.
-        title: what it shows; may be empty.
-        files: content by name, as they are checked.
-        marked: file and line of each place where the finding must be.
-        shown: name and text of each file as people read it: without marks, and notebooks as cells.
+        kind: whether the rule flags it.
+        title: a short description; may be empty.
+        files: content by name, as it is checked.
+        marked: file and line of each expected finding.
+        shown: name and text of each file for display: without marks, and notebooks as cells.
     """
 
-    verdict: Verdict
+    kind: ExampleKind
     title: str
     files: dict[str, str]
     marked: frozenset[tuple[str, int]]
@@ -41,12 +41,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Documentation:
-    """What a docstring says.
+    """The parsed docstring of a rule.
 
     Args:
-        summary: its first sentence.
+        summary: the first paragraph, on one line.
         reason: everything before the first example.
-        examples: in order.
+        examples: in the order of the docstring.
     """
 
     summary: str
@@ -55,7 +55,7 @@ class Documentation:
 
 
 def read_documentation(doc: str) -> Documentation:
-    """The parts of a rule's docstring."""
+    """Parse a rule's docstring."""
     reason: list[str] = []
     examples: list[Example] = []
     head: re.Match[str] | None = None
@@ -73,7 +73,7 @@ def read_documentation(doc: str) -> Documentation:
     return Documentation(summary, text, tuple(examples))
 
 
-def _example(verdict: str, title: str, block: list[str]) -> Example:
+def _example(kind: str, title: str, block: list[str]) -> Example:
     lines = inspect.cleandoc("\n" + "\n".join(block)).splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
@@ -91,7 +91,7 @@ def _example(verdict: str, title: str, block: list[str]) -> Example:
         content.append(_MARK.sub("", line))
     shown = tuple((name, "\n".join(content).strip("\n")) for name, content in files.items())
     texts = {name: _content(name, content) for name, content in files.items()}
-    return Example(verdict, title, texts, frozenset(marked), shown)  # pyright: ignore[reportArgumentType]
+    return Example(kind, title, texts, frozenset(marked), shown)  # pyright: ignore[reportArgumentType]
 
 
 def _content(name: str, lines: list[str]) -> str:

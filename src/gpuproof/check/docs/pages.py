@@ -1,4 +1,4 @@
-"""Generates the Markdown page of each rule from its docstring, and the index of all rules."""
+"""Renders the documentation page of a rule, and the list of all rules, as Markdown."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LANGUAGES = {
 }
 _WHEN = {
     "default": "on by default",
-    "link": "on by default; requires a job that is linked to the script that it runs",
-    "strict": "off unless selected, as in `gpuproof check --select {code}`",
+    "link": "on by default; needs both the job and its script",
+    "strict": "off by default; turn it on with `gpuproof check --select {code}`",
 }
 
 
@@ -28,41 +28,46 @@ def page_path(code: str) -> str:
     return f"docs/rules/{code}.md"
 
 
-def page(rule: Rule) -> str:
-    """The page of a rule in Markdown, generated from its docstring."""
+def render_page(rule: Rule) -> str:
+    """The page of a rule, generated from its docstring."""
     documentation = read_documentation(rule.doc)
     when = _WHEN[rule.when].format(code=rule.code)
     parts = [f"# {rule.code}: {rule.name}", f"*{rule.severity}, {when}*", documentation.reason]
-    for verdict, title in (("Bad", "Flagged"), ("Good", "Use instead"), ("Quiet", "Not flagged")):
-        shown = [example for example in documentation.examples if example.verdict == verdict]
+    for kind, title in (("Bad", "Flagged"), ("Good", "Use instead"), ("Quiet", "Not flagged")):
+        shown = [example for example in documentation.examples if example.kind == kind]
         if shown:
             parts.append(f"## {title}")
             parts += list(_blocks(shown, documentation.examples))
     parts.append(
-        f"To suppress one finding, add the comment `# noqa: {rule.code}` or `# gpuproof: ignore[{rule.code}]` to its line."
+        f"To suppress a finding, put `# noqa: {rule.code}` or `# gpuproof: ignore[{rule.code}]` on its line."
     )
     return "\n\n".join(parts) + "\n"
 
 
-def index(rules: Iterable[Rule]) -> str:
-    """The index of all rules in Markdown."""
-    lines = ["# Rules of `gpuproof check`", "", "| code | name | severity | on | |", "|---|---|---|---|---|"]
+def render_index(rules: Iterable[Rule]) -> str:
+    """The list of all rules in Markdown."""
+    lines = [
+        "# Rules of `gpuproof check`",
+        "",
+        "| Code | Name | Severity | On | Summary |",
+        "|---|---|---|---|---|",
+    ]
     for rule in rules:
         summary = read_documentation(rule.doc).summary.replace("|", "\\|")
         lines.append(
             f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.severity} | {rule.when} | {summary} |"
         )
-    legend = "`link` rules are on but require a job that is linked to the script that it runs; `strict` rules are off unless selected."
+    legend = "`link`: on by default, needs both the job and its script. `strict`: off unless selected."
     return "\n".join([*lines, "", legend]) + "\n"
 
 
-def _blocks(examples: list[Example], every: tuple[Example, ...]) -> Iterable[str]:
+def _blocks(examples: list[Example], all_examples: tuple[Example, ...]) -> Iterable[str]:
     for example in examples:
         if example.title:
             yield example.title[0].upper() + example.title[1:] + ":"
         yield from _files(example)
-        following = every[every.index(example) + 1 :][:1]
-        if example.verdict == "Bad" and following and following[0].verdict == "Fixed":
+        following = all_examples[all_examples.index(example) + 1 :][:1]
+        if example.kind == "Bad" and following and following[0].kind == "Fixed":
             yield "After `--fix`:"
             yield from _files(following[0])
 

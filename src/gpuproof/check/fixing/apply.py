@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuproof.check.fixing.conflicts import apply_edits, chosen_fixes
+from gpuproof.check.fixing.conflicts import apply_edits, select_fixes
 from gpuproof.check.rule import Hit
 from gpuproof.check.source import python
 from gpuproof.check.source.decode import Unreadable, read_bytes
@@ -21,7 +21,7 @@ from gpuproof.util.atomic import replacing
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """What fixing does to one file.
 
     Args:
@@ -37,7 +37,7 @@ class Change:
     fixed: tuple[Hit, ...]
 
 
-def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[Change]:
+def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[FileChange]:
     """What fixing would change; nothing is written.
 
     A file that has changed since it was read, or that would not parse afterwards, is left as it is; where one fix
@@ -54,7 +54,7 @@ def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[Change]:
     return [change for change in changes if change is not None]
 
 
-def write(change: Change) -> None:
+def write_change(change: FileChange) -> None:
     """Put a change into its file in one step: a crash leaves the old file or the new one, never half of each.
 
     Links stay links and the mode stays as it was.
@@ -70,18 +70,18 @@ def write(change: Change) -> None:
         partial.chmod(target.stat().st_mode & 0o7777)
 
 
-def diff(change: Change) -> Iterator[str]:
+def unified_diff(change: FileChange) -> Iterator[str]:
     """The change as a unified diff, line by line without line ends."""
     before = change.before.decode(errors="replace").splitlines()
     after = change.after.decode(errors="replace").splitlines()
     yield from difflib.unified_diff(before, after, change.path, change.path, lineterm="")
 
 
-def _change(path: str, hits: list[Hit], *, unsafe: bool) -> Change | None:
+def _change(path: str, hits: list[Hit], *, unsafe: bool) -> FileChange | None:
     by_unit: dict[Unit, list[Hit]] = defaultdict(list)
     for hit in hits:
         by_unit[hit.span.unit].append(hit)
-    chosen = [pair for found in by_unit.values() for pair in chosen_fixes(found, unsafe=unsafe)]
+    chosen = [pair for found in by_unit.values() for pair in select_fixes(found, unsafe=unsafe)]
     if not chosen:
         return None
     try:
@@ -93,7 +93,7 @@ def _change(path: str, hits: list[Hit], *, unsafe: bool) -> Change | None:
     return _made(path, raw, chosen)
 
 
-def _made(path: str, raw: bytes, chosen: list[tuple[Hit, Fix]]) -> Change | None:
+def _made(path: str, raw: bytes, chosen: list[tuple[Hit, Fix]]) -> FileChange | None:
     """All fixes at once; where that does not parse, those that do so one by one."""
     after = _edited(raw, chosen)
     if after is None or not _parses(path, raw, after):
@@ -105,7 +105,7 @@ def _made(path: str, raw: bytes, chosen: list[tuple[Hit, Fix]]) -> Change | None
         chosen, after = kept, _edited(raw, kept) if kept else None
     if after is None or after == raw:
         return None
-    return Change(path, raw, after, tuple(hit for hit, _ in chosen))
+    return FileChange(path, raw, after, tuple(hit for hit, _ in chosen))
 
 
 def _edited(raw: bytes, chosen: list[tuple[Hit, Fix]]) -> bytes | None:
@@ -148,20 +148,20 @@ def _in_file(edit: Edit) -> Edit:
     unit = edit.span.unit
     if not unit.segments:
         return edit
-    _, line, column = unit.place(edit.span.line, edit.span.column)
-    _, end_line, end_column = unit.place(edit.span.end_line, edit.span.end_column)
+    _, line, column = unit.file_position(edit.span.line, edit.span.column)
+    _, end_line, end_column = unit.file_position(edit.span.end_line, edit.span.end_column)
     span = replace(edit.span, line=line, column=column, end_line=end_line, end_column=end_column)
     return Edit(span, edit.text.replace("\n", "\n" + " " * unit.segments[0].indent))
 
 
 def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
-    from gpuproof.check.fixing.notebooks import with_cells
+    from gpuproof.check.fixing.notebooks import replace_cells
     from gpuproof.check.source.notebook import cell_sources
 
     by_cell: dict[int, list[Edit]] = defaultdict(list)
     for edit in edits:
-        cell, _, _ = edit.span.unit.place(edit.span.line, edit.span.column)
-        last, _, _ = edit.span.unit.place(edit.span.end_line, edit.span.end_column)
+        cell, _, _ = edit.span.unit.file_position(edit.span.line, edit.span.column)
+        last, _, _ = edit.span.unit.file_position(edit.span.end_line, edit.span.end_column)
         if cell is None or cell != last:
             return None
         by_cell[cell].append(_in_file(edit))
@@ -169,7 +169,7 @@ def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
     changed = {
         cell: "\n".join(apply_edits(sources[cell].split("\n"), some)) for cell, some in by_cell.items()
     }
-    return with_cells(raw, changed)
+    return replace_cells(raw, changed)
 
 
 def _parses(path: str, before: bytes, after: bytes) -> bool:

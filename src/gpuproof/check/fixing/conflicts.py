@@ -10,7 +10,7 @@ from gpuproof.check.source.edit import Edit, Fix
 Position = tuple[int, int]
 
 
-def chosen_fixes(hits: Iterable[Hit], *, unsafe: bool) -> list[tuple[Hit, Fix]]:
+def select_fixes(hits: Iterable[Hit], *, unsafe: bool) -> list[tuple[Hit, Fix]]:
     """The fixes that may be made in one go: none overlaps one before it; the same edit wanted twice is made once.
 
     Args:

@@ -42,7 +42,7 @@ def add_keyword(call: Call, text: str) -> Edit:
     return Edit(at, f", {text}")
 
 
-def drop_keyword(call: Call, name: str) -> Edit | None:
+def remove_keyword(call: Call, name: str) -> Edit | None:
     """A keyword taken out of a call with one comma; None where it is not written there."""
     module, node = call.module, call.node
     arguments: list[ast.AST] = [*node.args, *node.keywords]

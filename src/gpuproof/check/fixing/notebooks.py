@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 
-def with_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
+def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
     """The notebook's bytes with other sources in some code cells.
 
     Args:

@@ -1,1 +1,1 @@
-"""How findings are shown: text for people; json, sarif, github and junit for programs."""
+"""Output formats of findings: text for people; JSON, SARIF, GitHub annotations and JUnit for programs."""

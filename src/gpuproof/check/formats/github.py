@@ -1,4 +1,4 @@
-"""Findings as GitHub Actions' workflow commands, which become annotations of a pull request.
+"""Findings as GitHub Actions workflow commands, which GitHub shows as annotations on a pull request.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands, read 2026-11-21.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuproof.check.engine import Report
+from gpuproof.check.engine import CheckReport
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def render(report: Report) -> Iterator[str]:
-    """One command a finding."""
+def render(report: CheckReport) -> Iterator[str]:
+    """One command per finding."""
     return (_command(hit) for hit in report.hits)
 
 
@@ -26,13 +26,13 @@ def _command(hit: Hit) -> str:
     properties = {"file": location.file or "", "title": f"{hit.code} {hit.rule_name}"}
     message = finding.message
     if hit.cell is not None:
-        # A notebook's lines are not those of its file: an annotation on one would be in the wrong place.
+        # Lines of a cell are not lines of the notebook file: an annotation would be in the wrong place.
         message = f"Cell {hit.cell}, line {location.line}: {message}"
     else:
-        _, end_line, end_column = hit.span.unit.place(hit.span.end_line, hit.span.end_column)
+        _, end_line, end_column = hit.span.unit.file_position(hit.span.end_line, hit.span.end_column)
         properties |= {"line": str(location.line), "endLine": str(end_line)}
         if end_line == location.line:
-            # GitHub takes columns only where begin and end are on one line.
+            # GitHub accepts columns only if start and end are on one line.
             properties |= {"col": str(location.column), "endColumn": str(end_column)}
     text = "\n".join((message, *finding.evidence, *([finding.remedy] if finding.remedy else [])))
     named = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())

@@ -1,11 +1,11 @@
-"""Findings for programs: one JSON document, versioned; within a version, keys are added and never change."""
+"""Findings as one versioned JSON document; within a version, keys are only added."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from gpuproof.check.engine import Report
+from gpuproof.check.engine import CheckReport
 from gpuproof.check.rule import Hit
 from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.version import __version__
@@ -13,7 +13,7 @@ from gpuproof.version import __version__
 VERSION = 1
 
 
-def render(report: Report) -> str:
+def render(report: CheckReport) -> str:
     """The report as JSON."""
     document = {
         "version": VERSION,
@@ -26,7 +26,7 @@ def render(report: Report) -> str:
 
 def _finding(hit: Hit) -> dict[str, Any]:
     location = dict(hit.finding.to_json().get("location", {}))
-    end_cell, end_line, end_column = hit.span.unit.place(hit.span.end_line, hit.span.end_column)
+    end_cell, end_line, end_column = hit.span.unit.file_position(hit.span.end_line, hit.span.end_column)
     if hit.cell is not None:
         location["cell"] = hit.cell
     if end_cell == hit.cell:
@@ -43,8 +43,8 @@ def _fix(fix: Fix) -> dict[str, Any]:
 
 def _edit(edit: Edit) -> dict[str, Any]:
     unit = edit.span.unit
-    cell, line, column = unit.place(edit.span.line, edit.span.column)
-    _, end_line, end_column = unit.place(edit.span.end_line, edit.span.end_column)
+    cell, line, column = unit.file_position(edit.span.line, edit.span.column)
+    _, end_line, end_column = unit.file_position(edit.span.end_line, edit.span.end_column)
     document = {
         "line": line,
         "column": column,

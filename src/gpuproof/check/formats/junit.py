@@ -1,4 +1,4 @@
-"""Findings as JUnit XML: each file is a suite, each finding a failed case, each clean report one that passed."""
+"""Findings as JUnit XML: a suite per file and a failed case per finding; without findings, one passed case."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
-from gpuproof.check.engine import Report
-from gpuproof.check.formats.text import excerpt, place
+from gpuproof.check.engine import CheckReport
+from gpuproof.check.formats.text import excerpt, location_text
 from gpuproof.check.rule import Hit
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, escaped or not: https://www.w3.org/TR/xml/#charsets."""
+"""Characters that XML 1.0 cannot contain, escaped or not: https://www.w3.org/TR/xml/#charsets."""
 
 
-def render(report: Report) -> Iterator[str]:
+def render(report: CheckReport) -> Iterator[str]:
     """The lines of the document."""
     count = len(report.hits)
     yield '<?xml version="1.0" encoding="utf-8"?>'
@@ -39,7 +39,7 @@ def _case(hit: Hit) -> Iterator[str]:
     location = finding.location
     assert location is not None
     classname = re.sub(r"[/\\]", ".", re.sub(r"\.\w+$", "", hit.span.unit.path))
-    name = f"{hit.code} {hit.rule_name} at {place(hit)}"
+    name = f"{hit.code} {hit.rule_name} at {location_text(hit)}"
     body = "\n".join(
         (*excerpt(hit), finding.message, *finding.evidence, *([finding.remedy] if finding.remedy else []))
     )

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gpuproof.check.docs.examples import read_documentation
-from gpuproof.check.docs.pages import page
-from gpuproof.check.engine import Report
+from gpuproof.check.docs.pages import render_page
+from gpuproof.check.engine import CheckReport
 from gpuproof.check.rule import Hit, Rule
 from gpuproof.check.source.edit import Edit
 from gpuproof.findings import Severity
@@ -24,8 +24,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def render(report: Report) -> str:
-    """The report as one SARIF run. A notebook's regions are lines of its cell, which the message names."""
+def render(report: CheckReport) -> str:
+    """The report as one SARIF run. In notebooks, lines are those of the cell that the message names."""
     found = {hit.code for hit in report.hits}
     rules = [rule for rule in report.rules if rule.code in found]
     index = {rule.code: number for number, rule in enumerate(rules)}
@@ -51,7 +51,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": "".join(part.capitalize() for part in rule.name.split("-")),
         "shortDescription": {"text": documentation.summary or rule.name},
         "fullDescription": {"text": documentation.reason or rule.name},
-        "help": {"text": f"gpuproof rule {rule.code} tells more.", "markdown": page(rule)},
+        "help": {"text": f"Run: gpuproof rule {rule.code}", "markdown": render_page(rule)},
         "defaultConfiguration": {"level": _LEVELS[rule.severity], "enabled": rule.when != "strict"},
     }
 
@@ -68,7 +68,7 @@ def _result(hit: Hit, index: int, seen: Counter[str]) -> dict[str, Any]:
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(hit), "region": _region(hit)}}],
         "partialFingerprints": {"gpuproof/v1": _fingerprint(hit, seen)},
     }
-    # A region of a notebook's cell is no region of the file that a service could edit.
+    # Lines of a notebook's cell are not lines of the file, so a service cannot apply the edit.
     if hit.fix is not None and not hit.span.unit.is_notebook:
         replacements = [_replacement(edit) for edit in hit.fix.edits]
         change = {"artifactLocation": _artifact(hit), "replacements": replacements}
@@ -83,8 +83,8 @@ def _artifact(hit: Hit) -> dict[str, str]:
 
 def _region(hit: Hit) -> dict[str, Any]:
     span, unit = hit.span, hit.span.unit
-    _, line, column = unit.place(span.line, span.column)
-    _, end_line, end_column = unit.place(span.end_line, span.end_column)
+    _, line, column = unit.file_position(span.line, span.column)
+    _, end_line, end_column = unit.file_position(span.end_line, span.end_column)
     region: dict[str, Any] = {"startLine": line, "startColumn": column}
     if (end_line, end_column) > (line, column):
         region |= {"endLine": end_line, "endColumn": end_column}
@@ -95,15 +95,15 @@ def _region(hit: Hit) -> dict[str, Any]:
 
 def _replacement(edit: Edit) -> dict[str, Any]:
     unit = edit.span.unit
-    _, line, column = unit.place(edit.span.line, edit.span.column)
-    _, end_line, end_column = unit.place(edit.span.end_line, edit.span.end_column)
+    _, line, column = unit.file_position(edit.span.line, edit.span.column)
+    _, end_line, end_column = unit.file_position(edit.span.end_line, edit.span.end_column)
     region = {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
     return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
 
 
 def _fingerprint(hit: Hit, seen: Counter[str]) -> str:
-    """The same for the same finding when lines move: it goes by the line's text, not by its number."""
-    words = (hit.code, hit.span.unit.path, hit.span.text.strip())
-    digest = hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()[:32]
+    """A fingerprint from the line's text, not its number, so that it stays the same when lines move."""
+    parts = (hit.code, hit.span.unit.path, hit.span.text.strip())
+    digest = hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()[:32]
     seen[digest] += 1
     return f"{digest}:{seen[digest]}"

@@ -1,11 +1,11 @@
-"""Findings for people: the place, the sentence, the source line with a caret, what to change, where to read more."""
+"""Findings as text: location, message, the source line with a caret, what to change, and where to read more."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from gpuproof.check.engine import Report
+from gpuproof.check.engine import CheckReport
 from gpuproof.check.rule import Hit
 from gpuproof.findings import Severity
 from gpuproof.terminal.style import BOLD, CYAN, RED, YELLOW, Style
@@ -15,13 +15,13 @@ _COLOURS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.NOTE: CYAN}
 _INDENT = "    "
 
 
-def render(report: Report, *, colour: bool = False, width: int = 100) -> Iterator[str]:
+def render(report: CheckReport, *, colour: bool = False, width: int = 100) -> Iterator[str]:
     """The lines of a report, with a count at the end.
 
     Args:
-        report: what was found.
+        report: the result of a check.
         colour: whether to use ANSI colours.
-        width: characters a line.
+        width: characters per line.
     """
     style = Style(colour, width)
     for hit in report.hits:
@@ -30,8 +30,8 @@ def render(report: Report, *, colour: bool = False, width: int = 100) -> Iterato
     yield summary(report)
 
 
-def place(hit: Hit) -> str:
-    """`train.py:12:5`, or `launch.ipynb:cell 3:12:5`."""
+def location_text(hit: Hit) -> str:
+    """The location of a finding: `train.py:12:5`, or `launch.ipynb:cell 3:12:5`."""
     location = hit.finding.location
     assert location is not None
     parts = [
@@ -41,15 +41,15 @@ def place(hit: Hit) -> str:
         location.column,
     ]
     text = ":".join(str(part) for part in parts if part is not None)
-    # A name may hold line ends; a finding's head is one line.
+    # A file name may contain line breaks; the first line of a finding must not.
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
-def summary(report: Report) -> str:
-    """One line on how much was found."""
+def summary(report: CheckReport) -> str:
+    """The number of files, findings and available fixes, on one line."""
     files = pluralize(report.files, "file")
     if not report.hits:
-        return f"{files} checked: nothing to say."
+        return f"{files} checked, no issues found."
     counts = [
         pluralize(count, str(severity))
         for severity in Severity
@@ -62,8 +62,8 @@ def summary(report: Report) -> str:
     return f"{files} checked: {', '.join(counts)}.{more}"
 
 
-def statistics(report: Report) -> Iterator[str]:
-    """How often each rule found something, most often first."""
+def statistics(report: CheckReport) -> Iterator[str]:
+    """The number of findings of each rule, the highest first."""
     counts = Counter((hit.code, hit.rule_name, str(hit.finding.severity)) for hit in report.hits)
     for (code, name, severity), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{count:>6}  {code}  {severity:<7}  {name}"
@@ -71,14 +71,14 @@ def statistics(report: Report) -> Iterator[str]:
 
 
 def excerpt(hit: Hit, width: int = 100) -> list[str]:
-    """The source line and the caret under it; nothing where the line is blank."""
+    """The source line and the carets under it; empty for a blank line."""
     text = hit.span.text
     if not text.strip():
         return []
     start = hit.span.column - 1
     end = hit.span.end_column - 1 if hit.span.end_line == hit.span.line else len(text.rstrip())
     cut = len(text) - len(text.lstrip())
-    # A minified line must not fill the screen: show what is around the caret.
+    # Of a very long line, show the part around the caret.
     if start - cut > width - 20:
         cut = max(0, start - width // 2)
     shown = text[cut : cut + width].rstrip().expandtabs(1)
@@ -89,7 +89,7 @@ def excerpt(hit: Hit, width: int = 100) -> list[str]:
 def _hit(hit: Hit, style: Style) -> Iterator[str]:
     finding = hit.finding
     tint = _COLOURS[finding.severity]
-    yield f"{style.paint(place(hit), BOLD)}: {style.paint(f'{finding.severity} {finding.code}', tint)} {hit.rule_name}"
+    yield f"{style.paint(location_text(hit), BOLD)}: {style.paint(f'{finding.severity} {finding.code}', tint)} {hit.rule_name}"
     source = excerpt(hit, style.width - len(_INDENT))
     if source:
         yield _INDENT + source[0]
@@ -102,4 +102,4 @@ def _hit(hit: Hit, style: Style) -> Iterator[str]:
     if hit.fix is not None:
         how = "--fix" if hit.fix.safe else "--fix --unsafe-fixes"
         yield from style.wrap(f"{hit.fix.title} ({how})", "  + ")
-    yield f"  gpuproof rule {finding.code} tells more."
+    yield f"  help: gpuproof rule {finding.code}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Entries, Value, known
-from gpuproof.check.jobs.definition import JobDefinition, Kind, Mount
+from gpuproof.check.jobs.definition import JobDefinition, Kind, ProcessingMount
 from gpuproof.check.source.span import Span
 
 OPERATIONS: dict[str, Kind] = {
@@ -116,10 +116,10 @@ def _channels(listed: Value) -> tuple[dict[str, Value], bool]:
     return channels, complete
 
 
-def _mounts(listed: Value, place: str, name: str) -> tuple[Mount, ...] | None:
+def _mounts(listed: Value, place: str, name: str) -> tuple[ProcessingMount, ...] | None:
     if listed.items is None:
         return () if listed.is_absent else None
     return tuple(
-        Mount(one.at(place, "LocalPath"), one.at(place, "S3Uri"), one.at(name), one.span)
+        ProcessingMount(one.at(place, "LocalPath"), one.at(place, "S3Uri"), one.at(name), one.span)
         for one in listed.items
     )

@@ -21,7 +21,7 @@ Source = Literal[
 ]
 
 
-class Mount(NamedTuple):
+class ProcessingMount(NamedTuple):
     """An input or output of a processing job.
 
     Attributes:
@@ -85,8 +85,8 @@ class JobDefinition:
     source_dir: Value = ABSENT
     channels: Mapping[str, Value] = field(default_factory=dict[str, Value])
     channels_known: bool = False
-    inputs: tuple[Mount, ...] | None = None
-    outputs: tuple[Mount, ...] | None = None
+    inputs: tuple[ProcessingMount, ...] | None = None
+    outputs: tuple[ProcessingMount, ...] | None = None
     container_arguments: Value = ABSENT
     arguments: Mapping[str, Value] = field(default_factory=dict[str, Value])
     call: Call | None = None
@@ -120,6 +120,6 @@ class JobDefinition:
         if self.source == "gpuproof" and unit.kind != "gpuproof":
             return self.api
         name = f"{self.api.rpartition('.')[2]}(...)" if self.source.startswith("sagemaker") else self.api
-        cell, line, _ = unit.place(self.span.line, 1)
+        cell, line, _ = unit.file_position(self.span.line, 1)
         where = f"cell {cell}" if cell is not None else f"line {line}"
         return f"{name} in {unit.path.rpartition('/')[2]}, {where}"

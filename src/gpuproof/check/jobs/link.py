@@ -16,7 +16,7 @@ _WORDS = ("sagemaker", *boto3.OPERATIONS)
 """Without one of these, a Python text describes no job."""
 
 
-def jobs_of(
+def find_jobs(
     units: Iterable[Unit], workspace: Workspace, instance_type: str | None = None
 ) -> list[JobDefinition]:
     """Every job that the units describe, each linked to its script, in the order of the units.
@@ -36,7 +36,7 @@ def jobs_of(
     return found
 
 
-def what_if(unit: Unit, workspace: Workspace, instance_type: str) -> JobDefinition | None:
+def assumed_job(unit: Unit, workspace: Workspace, instance_type: str) -> JobDefinition | None:
     """The training job that would run a script on an instance type, where no file describes one."""
     module = workspace.module(unit) if unit.kind in ("python", "cell-file") else None
     if module is None:

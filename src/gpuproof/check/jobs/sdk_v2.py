@@ -9,7 +9,7 @@ from dataclasses import replace
 from gpuproof.check.analysis.call import Call, all_calls, calls_named, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Value
-from gpuproof.check.jobs.definition import JobDefinition, Mount
+from gpuproof.check.jobs.definition import JobDefinition, ProcessingMount
 
 FRAMEWORKS = {
     "PyTorch": "pytorch",
@@ -234,13 +234,13 @@ def _processing(call: Call, kind: str) -> Iterator[JobDefinition]:
         )
 
 
-def _mounts(run: Call, keyword: str) -> tuple[Mount, ...] | None:
+def _mounts(run: Call, keyword: str) -> tuple[ProcessingMount, ...] | None:
     written = run.module.origin(run.expression(keyword))
     if written is None:
         return () if run.argument(keyword).is_absent else None
     if not isinstance(written, (ast.List, ast.Tuple)):
         return None
-    mounts: list[Mount] = []
+    mounts: list[ProcessingMount] = []
     for item in written.elts:
         call = origin_call(run.module, item)
         if call is None:
@@ -249,6 +249,8 @@ def _mounts(run: Call, keyword: str) -> tuple[Mount, ...] | None:
         first, second = (1, 0) if keyword == "inputs" else (0, 1)
         name = "input_name" if keyword == "inputs" else "output_name"
         mounts.append(
-            Mount(call.argument(path, first), call.argument(address, second), call.argument(name), call.span)
+            ProcessingMount(
+                call.argument(path, first), call.argument(address, second), call.argument(name), call.span
+            )
         )
     return tuple(mounts)

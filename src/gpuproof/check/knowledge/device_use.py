@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuproof.check.analysis.local_imports import MOST, local_units
+from gpuproof.check.analysis.local_imports import MAX_MODULES, local_units
 from gpuproof.check.analysis.module import Module
 
 _TOUCHES = re.compile(
@@ -16,10 +16,10 @@ _TOUCHES = re.compile(
 )
 
 
-def touches_device(script: Module) -> bool:
+def may_use_device(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may put something on a device. True in doubt."""
     units = local_units(script)
     found = script.loader.cached(
         "touches a device", script.unit, lambda: any(_TOUCHES.search(unit.source) for unit in units)
     )
-    return found or len(units) >= MOST
+    return found or len(units) >= MAX_MODULES

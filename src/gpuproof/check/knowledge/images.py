@@ -111,15 +111,15 @@ def is_aws_container(image: ImageName, project: Project) -> bool:
     """Whether an image is one of AWS's own Deep Learning Containers and not a copy in somebody's registry."""
     if _CONTAINERS.fullmatch(image.repository) is None:
         return False
-    return image.account in accounts(project)
+    return image.account in aws_accounts(project)
 
 
-def accounts(project: Project) -> frozenset[str]:
+def aws_accounts(project: Project) -> frozenset[str]:
     """The accounts that hold AWS's own images."""
     return frozenset(one.account for one in project.catalogue.tables.registries.values())
 
 
-def host_cuda(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:
+def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:
     """Framework, version and CUDA of what a job runs in: by its image's tag, or by the image that the SDK takes.
 
     The CUDA version is None where nobody knows; the whole is None where the version is not known for certain.

@@ -56,25 +56,25 @@ def is_handler(module: Module) -> bool:
     return {"input_fn", "predict_fn"} <= own or {"predict_fn", "output_fn"} <= own
 
 
-def parameters(function: FunctionNode) -> list[ast.arg]:
+def positional_parameters(function: FunctionNode) -> list[ast.arg]:
     """A function's positional parameters."""
     return [*function.args.posonlyargs, *function.args.args]
 
 
 def first_parameter(function: FunctionNode) -> str | None:
     """The name of a function's first parameter."""
-    found = parameters(function)
+    found = positional_parameters(function)
     return found[0].arg if found else None
 
 
-def has(module: Module, name: str) -> bool:
+def defines_name(module: Module, name: str) -> bool:
     """Whether the file has such a function: its own, imported, bound by an assignment, or by `import *`."""
     names = module.names
     bound = names.bindings(module.tree.root)
     return name in module.functions or name in names.imports or name in bound or names.has_star
 
 
-def uses(function: FunctionNode, name: str) -> Iterator[ast.Name]:
+def uses_of(function: FunctionNode, name: str) -> Iterator[ast.Name]:
     """Every use of a name in a function's body."""
     for statement in function.body:
         for node in ast.walk(statement):
@@ -82,7 +82,7 @@ def uses(function: FunctionNode, name: str) -> Iterator[ast.Name]:
                 yield node
 
 
-def model_loads(module: Module, around: ast.AST) -> list[Call]:
+def model_loading_calls(module: Module, around: ast.AST) -> list[Call]:
     """Calls inside a node that read a model's weights from a file or a hub; small things (tokenizers) are none."""
     return [call for call in calls_within(all_calls(module), around) if loads_model(call)]
 

@@ -8,7 +8,7 @@ from gpuproof.check.jobs.definition import JobDefinition
 _OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
 
 
-def launchers(job: JobDefinition) -> tuple[str, ...] | None:
+def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
     """The launchers that a job certainly turns on, such as `torch_distributed`; None where nobody can tell.
 
     `smdistributed` is told by its part: `smdistributed.dataparallel`.
@@ -29,8 +29,8 @@ def launchers(job: JobDefinition) -> tuple[str, ...] | None:
             found.append(_OF_SDK_V3.get(str(key), str(key)))
             continue
         parts = value.parts if key == "smdistributed" else {"": value}
-        for name, part in parts.items():
-            flag = part.at("enabled")
+        for name, options in parts.items():
+            flag = options.at("enabled")
             if flag.is_unknown:
                 return None
             if flag.flag:
@@ -42,15 +42,15 @@ def has_no_launcher(job: JobDefinition) -> bool:
     """Whether certainly nothing but one process is started on each host."""
     if not job.argument("distributions").is_absent:
         return False
-    return launchers(job) == ()
+    return enabled_launchers(job) == ()
 
 
-def hosts(job: JobDefinition) -> int | None:
+def host_count(job: JobDefinition) -> int | None:
     """How many hosts a job has, known or default; None where nobody says."""
     number = job.instance_count.number
     return int(number) if number is not None else None
 
 
-def part(job: JobDefinition, *path: str) -> Value:
+def distribution_value(job: JobDefinition, *path: str) -> Value:
     """What stands in a job's `distribution` at a path of keys."""
     return job.distribution.at(*path)

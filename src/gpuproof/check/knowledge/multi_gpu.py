@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuproof.check.analysis.call import calls_named
-from gpuproof.check.analysis.local_imports import MOST, local_modules, local_units
+from gpuproof.check.analysis.local_imports import MAX_MODULES, local_modules, local_units
 from gpuproof.check.analysis.module import Module
 
 _SPREADS = re.compile(
@@ -22,16 +22,16 @@ _SPREADS = re.compile(
 """Words of which one anywhere in a script, even in a comment, means that somebody thought of more than one GPU."""
 
 
-def distributes(script: Module) -> bool:
+def may_use_several_gpus(script: Module) -> bool:
     """Whether the script, or a module of its project that it imports, may use more than one GPU. True when in doubt."""
     units = local_units(script)
     found = script.loader.cached(
         "distributes", script.unit, lambda: any(_SPREADS.search(unit.source) for unit in units)
     )
-    return found or len(units) >= MOST
+    return found or len(units) >= MAX_MODULES
 
 
-def trains_by_hand(script: Module) -> bool:
+def trains_model(script: Module) -> bool:
     """Whether the script trains with PyTorch's `backward()` or with Keras's `fit()` or a gradient tape."""
     modules = local_modules(script)
     for module in modules:

@@ -25,16 +25,21 @@ _ONLY_SAID = frozenset(
 )
 
 
-def to_fill_in(text: str) -> str | None:
+def find_placeholder(text: str) -> str | None:
     """The part of a text that nobody has filled in yet; None where there is none."""
     match = _TO_FILL_IN.search(text)
     return match.group(0) if match else None
 
 
-def is_no_secret(text: str) -> bool:
+def is_not_secret(text: str) -> bool:
     """Whether a text in a secret's place is certainly none: empty, a placeholder, a variable, or made of few letters."""
     stripped = text.strip()
-    if _EMPTY.match(stripped) or to_fill_in(stripped) or "EXAMPLE" in stripped.upper() or "<" in stripped:
+    if (
+        _EMPTY.match(stripped)
+        or find_placeholder(stripped)
+        or "EXAMPLE" in stripped.upper()
+        or "<" in stripped
+    ):
         return True
     return (
         len(set(stripped)) < 6
@@ -44,7 +49,7 @@ def is_no_secret(text: str) -> bool:
     )
 
 
-def is_only_said(module: Module, node: ast.Constant) -> bool:
+def is_display_text(module: Module, node: ast.Constant) -> bool:
     """Whether a text is printed, compared, raised or documented, and not used."""
     child: ast.AST = node
     for ancestor in module.tree.ancestors(node):

@@ -32,7 +32,7 @@ _WRITES = re.compile(
 _COMMENT = re.compile(r"^\s*#.*$|\s#\s.*$", re.MULTILINE)
 
 
-def path_texts(job: JobDefinition) -> list[str] | None:
+def mounted_folders(job: JobDefinition) -> list[str] | None:
     """Every folder that the job mounts, inputs and outputs; None where one of them is unknown."""
     if job.inputs is None or job.outputs is None:
         return None
@@ -47,7 +47,7 @@ def is_under(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def code(module: Module) -> str:
+def source_without_comments(module: Module) -> str:
     """A module's text without its comments."""
     return _COMMENT.sub("", module.unit.source)
 
@@ -64,14 +64,14 @@ def _writes(call: Call) -> bool:
     return bool(_WRITES.search(call.method)) and local_function(call) is None
 
 
-def names_folder(module: Module, folder: str) -> bool:
+def mentions_folder(module: Module, folder: str) -> bool:
     """Whether a module names a folder, something in it, or a part of the path to it: `output` of `base / "output"`."""
-    text = code(module)
+    text = source_without_comments(module)
     last = folder.rstrip("/").rpartition("/")[2]
     return folder in text or re.search(rf"""["'/]{re.escape(last)}["'/]""", text) is not None
 
 
-def made_folders(module: Module) -> list[str]:
+def created_folders(module: Module) -> list[str]:
     """Folders that a module makes itself: `os.makedirs(path)`, `Path(path).mkdir()`."""
     calls = calls_named(module, "makedirs", "mkdir")
     paths = [(one.argument("name", 0) if one.name else evaluate(module, one.receiver)).text for one in calls]

@@ -27,12 +27,12 @@ _LIBRARIES = re.compile(
 )
 
 
-def mentions(script: Module, pattern: re.Pattern[str]) -> bool:
+def source_matches(script: Module, pattern: re.Pattern[str]) -> bool:
     """Whether the script, or a module of its project that it imports, has such a text anywhere, even in a comment."""
     return any(pattern.search(module.unit.source) for module in local_modules(script))
 
 
-def group_starts(module: Module) -> list[Call]:
+def process_group_inits(module: Module) -> list[Call]:
     """The calls with which a module makes PyTorch's process group."""
     if not module.imports("torch"):
         return []
@@ -43,17 +43,17 @@ def group_starts(module: Module) -> list[Call]:
     ]
 
 
-def leaves_it_to_a_library(script: Module) -> bool:
+def uses_distribution_library(script: Module) -> bool:
     """Whether a library that handles ranks itself is anywhere in the script. True when in doubt."""
-    return mentions(script, _LIBRARIES)
+    return source_matches(script, _LIBRARIES)
 
 
-def several_on_a_host(script: Module) -> bool:
+def runs_several_processes_per_host(script: Module) -> bool:
     """Whether the script is written for several processes on one host, each with a GPU of its own."""
-    return mentions(script, _SEVERAL)
+    return source_matches(script, _SEVERAL)
 
 
-def one_gpu_a_host(module: Module, project: Project) -> bool:
+def has_one_gpu_per_host(module: Module, project: Project) -> bool:
     """Whether every job that runs the script has one GPU on each host, as far as anybody knows."""
     jobs = project.jobs_running(module)
     return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)

@@ -32,7 +32,7 @@ def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
     ]
 
 
-def passed(job: JobDefinition) -> dict[str, Value]:
+def passed_hyperparameters(job: JobDefinition) -> dict[str, Value]:
     """The hyperparameters that reach the script as `--name value`; those of the toolkit itself do not."""
     return {
         str(name): value
@@ -41,7 +41,7 @@ def passed(job: JobDefinition) -> dict[str, Value]:
     }
 
 
-def gets_arguments(job: JobDefinition) -> bool:
+def receives_hyperparameters(job: JobDefinition) -> bool:
     """Whether the job's container hands hyperparameters to the script as command-line arguments.
 
     The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver.
@@ -82,7 +82,7 @@ def has_positionals(line: CommandLine) -> bool:
     return any(not one.flags[0].startswith("-") for one in line.arguments)
 
 
-def takes(line: CommandLine, flag: str) -> bool:
+def accepts_flag(line: CommandLine, flag: str) -> bool:
     """Whether a parser knows a flag, by its name or by a unique beginning of it, as argparse allows."""
     flags = [one for argument in line.arguments for one in argument.flags]
     return flag in flags or any(one.startswith(flag) for one in flags if flag.startswith("--"))
@@ -93,7 +93,7 @@ def hidden_imports(script: Module) -> list[str]:
     return [one for one in unseen_imports(script) if one not in _NO_COMMAND_LINE]
 
 
-def sources(script: Module) -> str:
+def source_text(script: Module) -> str:
     """The text of a script and of the project's modules that it imports."""
     return "\n".join(one.unit.source for one in local_modules(script))
 

@@ -14,10 +14,10 @@ from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.util.csv_table import read_rows
 
-Verdict = Literal["yes", "no", "unknown"]
+Ternary = Literal["yes", "no", "unknown"]
 
 
-class Removed(NamedTuple):
+class RemovedKerasName(NamedTuple):
     """One row of `data/keras_removed.csv`: a method, function or keyword, and the TensorFlow that no longer has it."""
 
     kind: str
@@ -27,13 +27,15 @@ class Removed(NamedTuple):
 
 
 @cache
-def removed_from_keras() -> tuple[Removed, ...]:
+def removed_from_keras() -> tuple[RemovedKerasName, ...]:
     """What Keras has taken out, with the sources and dates in the file itself."""
     path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
-    return tuple(Removed(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path))
+    return tuple(
+        RemovedKerasName(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path)
+    )
 
 
-def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Verdict:
+def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ternary:
     """Whether the TensorFlow that a script meets is certainly this version or newer; `no`: certainly older.
 
     The job's `framework_version` says it, else a pin in the project; a lower bound (`>=2.17`) can only say yes.
@@ -64,7 +66,7 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ve
     return "unknown"
 
 
-def is_old_tensorflow(module: Module) -> bool:
+def targets_old_tensorflow(module: Module) -> bool:
     """Whether a script is plainly written for TensorFlow 1, or keeps the old Keras by its own choice."""
     return module.mentions(
         "tf.contrib",
@@ -76,7 +78,7 @@ def is_old_tensorflow(module: Module) -> bool:
     )
 
 
-def chain(module: Module, node: ast.expr | None) -> list[Call] | None:
+def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
     """The calls that make a tf.data pipeline, the last one first, down to its source; None where part is unseen."""
     calls: list[Call] = []
     for _ in range(60):
@@ -105,7 +107,7 @@ def chain(module: Module, node: ast.expr | None) -> list[Call] | None:
     return None
 
 
-def alias(module: Module) -> str | None:
+def tensorflow_alias(module: Module) -> str | None:
     """The name by which a file knows TensorFlow, `tf`; None where it imports parts of it only."""
     return next((name for name, what in module.names.imports.items() if what == "tensorflow"), None)
 

@@ -42,12 +42,12 @@ def is_test(module: Module) -> bool:
     return _TESTS.search((module.unit.name or module.unit.path).replace("\\", "/")) is not None
 
 
-def evaluates_by_name(function: FunctionNode) -> bool:
+def has_evaluation_name(function: FunctionNode) -> bool:
     """Whether a function's name says that it evaluates or predicts."""
     return _EVALUATES.search(function.name.lower()) is not None
 
 
-def moves_by_itself(module: Module) -> bool:
+def imports_device_manager(module: Module) -> bool:
     """Whether a library that places models and batches itself is in the file."""
     return module.imports(*_MOVES_BY_ITSELF)
 
@@ -79,7 +79,7 @@ def moved_names(module: Module, around: ast.AST) -> set[str]:
     }
 
 
-def in_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
+def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
     """Whether a `with` around a node, within its function, has one of these words in its head."""
     for ancestor in module.tree.ancestors(node):
         if isinstance(ancestor, (ast.With, ast.AsyncWith)):
@@ -92,7 +92,7 @@ def in_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
     return False
 
 
-def makers(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
+def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
     """The calls that may have made a model, through parameters and `.to(device)`."""
     if node is None or depth > 6:
         return []
@@ -100,16 +100,16 @@ def makers(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
         found: list[Call] = []
         for binding in module.reaching(node):
             if binding.kind == "assign":
-                found += makers(module, binding.value, depth + 1)
+                found += model_creations(module, binding.value, depth + 1)
             elif binding.kind == "parameter" and isinstance(binding.scope, ast.FunctionDef):
                 names = [one.arg for one in binding.scope.args.args]
                 index = names.index(binding.name) if binding.name in names else None
                 for call in calls_named(module, binding.scope.name):
-                    found += makers(module, call.expression(binding.name, index), depth + 1)
+                    found += model_creations(module, call.expression(binding.name, index), depth + 1)
         return found
     call = origin_call(module, node) if isinstance(node, ast.Call) else None
     if call is None:
         return []
     if call.method in ("to", "cuda", "half", "float") and call.receiver is not None:
-        return makers(module, call.receiver, depth + 1)
+        return model_creations(module, call.receiver, depth + 1)
     return [call]

@@ -5,8 +5,8 @@ The service model is read from the installed botocore, so it is as fresh as boto
 """
 
 from gpuproof.check.sdk.changes import (
-    Change,
-    Need,
+    RequiredArguments,
+    SdkChange,
     distribution_keys,
     v1_method,
     v1_name,
@@ -15,30 +15,30 @@ from gpuproof.check.sdk.changes import (
     v3_replacement,
 )
 from gpuproof.check.sdk.service_model import (
-    OnceRequired,
+    FormerlyRequired,
     Operation,
     ServiceModel,
     Shape,
     botocore_operation,
-    once_required,
+    formerly_required,
     service,
 )
 from gpuproof.check.sdk.signature import Parameter, Signature
 from gpuproof.check.sdk.tables import Sdk, v2, v3
 
 __all__ = [
-    "Change",
-    "Need",
-    "OnceRequired",
+    "FormerlyRequired",
     "Operation",
     "Parameter",
+    "RequiredArguments",
     "Sdk",
+    "SdkChange",
     "ServiceModel",
     "Shape",
     "Signature",
     "botocore_operation",
     "distribution_keys",
-    "once_required",
+    "formerly_required",
     "service",
     "v1_method",
     "v1_name",

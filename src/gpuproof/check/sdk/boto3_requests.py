@@ -26,7 +26,7 @@ METHODS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class Boto3Request:
     """One request.
 
     Args:
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RequestMember:
     """One value in a request.
 
     Args:
@@ -57,7 +57,7 @@ class Part:
     owner: Shape
 
 
-def requests(module: Module) -> Iterator[Request]:
+def boto3_requests(module: Module) -> Iterator[Boto3Request]:
     """The requests of a module whose members are written as keywords."""
     for call in calls_named(module, *METHODS):
         members = call.arguments()
@@ -69,22 +69,22 @@ def requests(module: Module) -> Iterator[Request]:
             continue
         given = Entries(members)
         given.complete = not call.is_open
-        yield Request(call, operation, known(given, call.span))
+        yield Boto3Request(call, operation, known(given, call.span))
 
 
-def parts(request: Request) -> Iterator[Part]:
+def request_members(request: Boto3Request) -> Iterator[RequestMember]:
     """Every value of a request, from the outside in."""
     yield from _parts(request.operation, request.operation.input, request.members, "")
 
 
-def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Iterator[Part]:
+def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Iterator[RequestMember]:
     if shape.type == "structure" and value.entries is not None:
         for name, inner in value.entries.items():
             if not isinstance(name, str):
                 continue
             own = operation.service.shape(shape.members[name]) if name in shape.members else None
             place = f"{path}.{name}" if path else name
-            yield Part(place, own, inner, shape)
+            yield RequestMember(place, own, inner, shape)
             if own is not None:
                 yield from _parts(operation, own, inner, place)
     elif shape.type in ("list", "map") and shape.item and (item := operation.service.shape(shape.item)):
@@ -95,7 +95,7 @@ def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Itera
         )
         for key, inner in inside:
             place = f"{path}[{key}]" if shape.type == "list" else f"{path}.{key}"
-            yield Part(place, item, inner, shape)
+            yield RequestMember(place, item, inner, shape)
             yield from _parts(operation, item, inner, place)
 
 

@@ -77,7 +77,7 @@ def sdk_signature(path: str, major: int | None) -> Signature | None:
     return v2().signature(path)
 
 
-def given(call: Call, signature: Signature) -> set[str]:
+def given_parameters(call: Call, signature: Signature) -> set[str]:
     """Parameters that a call certainly names, by keyword or by position."""
     by_place = signature.positional[: len(call.node.args)]
     return {*by_place, *call.arguments()}
@@ -98,7 +98,7 @@ def keyword_span(call: Call, keyword: ast.keyword) -> Span:
     return Span(whole.unit, whole.line, whole.column, whole.line, whole.column + len(keyword.arg or ""))
 
 
-def release(version: str | None) -> tuple[int, int] | None:
+def major_minor(version: str | None) -> tuple[int, int] | None:
     """Major and minor of `2.1.0`; None for anything that does not begin with a number."""
     match = re.match(r"(\d+)(?:\.(\d+))?", version or "")
     return (int(match.group(1)), int(match.group(2) or 0)) if match else None

@@ -14,7 +14,7 @@ State = Literal["gone", "deprecated", "no-op"]
 
 
 @dataclass(frozen=True)
-class Change:
+class SdkChange:
     """Something of sagemaker v1 in v2.
 
     Args:
@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredArguments:
     """Arguments without which a v2 call is a ValueError although its signature does not require them.
 
     Args:
@@ -43,12 +43,12 @@ class Need:
     says: str
 
 
-def v1_name(path: str) -> Change | None:
+def v1_name(path: str) -> SdkChange | None:
     """A module or name of v1 that v2 has no more, or only with a warning."""
     return _names().get(path)
 
 
-def v1_method(path: str) -> Change | None:
+def v1_method(path: str) -> SdkChange | None:
     """A method of v1, by its v2 class and name, that is gone or does nothing: on the class or on one of its bases."""
     owner, _, name = path.rpartition(".")
     for change in _methods():
@@ -58,7 +58,7 @@ def v1_method(path: str) -> Change | None:
     return None
 
 
-def v1_parameter(path: str, keyword: str) -> Change | None:
+def v1_parameter(path: str, keyword: str) -> SdkChange | None:
     """A keyword that v1 took: of a call by its name in v2."""
     home = v2().home(path)
     if found := _parameters().get((home, keyword)):
@@ -67,8 +67,8 @@ def v1_parameter(path: str, keyword: str) -> Change | None:
     if signature is None:
         return None
     if keyword in signature.renamed and keyword not in signature.names:
-        return Change(home, signature.renamed[keyword], "deprecated")
-    return Change(home, "", "no-op") if keyword in signature.dropped else None
+        return SdkChange(home, signature.renamed[keyword], "deprecated")
+    return SdkChange(home, "", "no-op") if keyword in signature.dropped else None
 
 
 def v3_replacement(path: str) -> str | None:
@@ -88,11 +88,11 @@ def v3_replacement(path: str) -> str | None:
     return rows[home][0] if home in rows else _replacement_above(home)
 
 
-def v2_needs(path: str) -> tuple[Need, ...]:
+def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
     """What a v2 call needs beyond its signature; for a method, what its base's method needs."""
     home = v2().home(path)
     owner, _, name = home.rpartition(".")
-    found: list[Need] = []
+    found: list[RequiredArguments] = []
     if owner.startswith("sagemaker.jumpstart."):
         # JumpStart knows a type and a count for each of its models.
         return ()
@@ -115,17 +115,17 @@ def rows_of(table: str) -> list[dict[str, str]]:
 
 
 @cache
-def _names() -> dict[str, Change]:
+def _names() -> dict[str, SdkChange]:
     return {row["path"]: _change(row) for row in rows_of("changes_v2") if row["kind"] in ("module", "name")}
 
 
 @cache
-def _methods() -> list[Change]:
+def _methods() -> list[SdkChange]:
     return [_change(row) for row in rows_of("changes_v2") if row["kind"] == "method"]
 
 
 @cache
-def _parameters() -> dict[tuple[str, str], Change]:
+def _parameters() -> dict[tuple[str, str], SdkChange]:
     rows = (row for row in rows_of("changes_v2") if row["kind"] == "parameter")
     return {(row["path"], row["word"]): _change(row) for row in rows}
 
@@ -136,11 +136,11 @@ def _replacements() -> dict[str, tuple[str, str]]:
 
 
 @cache
-def _needs() -> list[tuple[str, Need]]:
+def _needs() -> list[tuple[str, RequiredArguments]]:
     return [
         (
             row["call"],
-            Need(
+            RequiredArguments(
                 tuple(filter(None, (row["needs"], row["or"]))),
                 tuple(row["unless"].split()),
                 row["says"],
@@ -168,5 +168,5 @@ def _replacement_above(path: str) -> str:
     return ""
 
 
-def _change(row: dict[str, str]) -> Change:
-    return Change(row["path"], row["new"], row["state"])  # pyright: ignore[reportArgumentType]
+def _change(row: dict[str, str]) -> SdkChange:
+    return SdkChange(row["path"], row["new"], row["state"])  # pyright: ignore[reportArgumentType]

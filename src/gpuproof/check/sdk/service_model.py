@@ -69,7 +69,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class OnceRequired:
+class FormerlyRequired:
     """A member that older versions of botocore ask for and newer ones do not.
 
     Args:
@@ -138,10 +138,10 @@ def botocore_operation(method: str, service_name: str = "sagemaker") -> Operatio
     return model.operation(method) if model else None
 
 
-def once_required(operation: str) -> tuple[OnceRequired, ...]:
+def formerly_required(operation: str) -> tuple[FormerlyRequired, ...]:
     """Members of a SageMaker operation that older versions of botocore require."""
     return tuple(
-        OnceRequired(row["member"], row["required_up_to"], row["optional_from"])
+        FormerlyRequired(row["member"], row["required_up_to"], row["optional_from"])
         for row in rows_of("botocore_history")
         if row["operation"] == operation
     )

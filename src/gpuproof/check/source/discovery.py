@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Ignores = list[tuple[Path, pathspec.GitIgnoreSpec]]
 
-SKIPPED = frozenset(
+SKIPPED_FOLDERS = frozenset(
     {
         *(
             ".git",
@@ -47,7 +47,7 @@ _SUFFIXES = (".py", ".ipynb", ".tf", ".yaml", ".yml", ".template", ".json")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFiles:
     """The files to check, as the user would write them, and the paths that could not be listed."""
 
     files: tuple[str, ...]
@@ -56,7 +56,7 @@ class Found:
 
 def find_files(
     paths: Iterable[str], *, markdown: bool = False, exclude: Sequence[str] = (), root: Path | None = None
-) -> Found:
+) -> FoundFiles:
     """The files under the paths, sorted; a file that is named is taken whatever `.gitignore` says.
 
     Args:
@@ -83,7 +83,7 @@ def find_files(
             from gpuproof.jobs.file_hints import suggest_file
 
             raise UsageError(f"{path} does not exist{suggest_file(Path(path))}")
-    return Found(tuple(found), tuple(unlisted))
+    return FoundFiles(tuple(found), tuple(unlisted))
 
 
 class _Walker:
@@ -113,7 +113,7 @@ class _Walker:
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder:
                 if (
-                    entry.name in SKIPPED
+                    entry.name in SKIPPED_FOLDERS
                     or _is_environment(entry.path)
                     or self._left_out(path, ignores, is_folder=True)
                 ):

@@ -12,7 +12,7 @@ from gpuproof.check.source.span import Span, Unit
 
 
 @dataclass(frozen=True)
-class Broken:
+class SyntaxProblem:
     """Why a unit does not parse.
 
     Args:
@@ -34,7 +34,7 @@ _TOO_DEEP = "the code is nested too deeply to be read"
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|^\s*(<<<<<<<|>>>>>>>) ?", re.MULTILINE)
 
 
-def parse(unit: Unit) -> tuple[ast.Module | None, list[Broken]]:
+def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
     """The syntax tree, and what does not parse; a notebook's cells fail one by one.
 
     A template (Jinja, Cookiecutter) that is not Python yet gives neither a tree nor a complaint.
@@ -64,9 +64,9 @@ def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
             return None, SyntaxError(str(error), ("<unit>", 1, 1, ""))
 
 
-def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[Broken]]:
+def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
     """Blanks the cells that do not parse by themselves and reads the others."""
-    lines, broken = list(unit.lines), list[Broken]()
+    lines, broken = list(unit.lines), list[SyntaxProblem]()
     starts = [*(segment.first for segment in unit.segments), len(lines) + 1]
     for first, end in pairwise(starts):
         _, error = _parse("\n".join(lines[first - 1 : end - 1]))
@@ -82,7 +82,7 @@ def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[Broken]]:
     return tree, broken
 
 
-def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> Broken:
+def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> SyntaxProblem:
     at = min(max(line or error.lineno or 1, 1), max(len(unit.lines), 1))
     text = unit.lines[at - 1] if unit.lines else ""
     column = min(max(error.offset or 1, 1), len(text) + 1)
@@ -94,4 +94,4 @@ def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> Broken:
         or "invalid syntax" in message
     ):
         message = f"this is Python 2, and no current image runs it ({message})"
-    return Broken(message, unit.span(at, column, at, column + 1), message != _TOO_DEEP)
+    return SyntaxProblem(message, unit.span(at, column, at, column + 1), message != _TOO_DEEP)

@@ -9,14 +9,14 @@ from pathlib import Path
 from gpuproof.check.source.decode import Unreadable, decode, read_bytes
 from gpuproof.check.source.span import Unit, UnitKind
 
-MOST_OF_REQUEST = 1_000_000
+MAX_REQUEST_BYTES = 1_000_000
 """Bytes; a larger file with an instance type in it is a price list."""
-DESCRIPTIONS = ("gpuproof.yaml", "gpuproof.yml")
+JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 """`gpuproof.jobs.load.FILE_NAMES`, said again because that room imports pydantic, 60 ms that a script need not wait."""
 
 
 @dataclass(frozen=True)
-class Failure:
+class UnreadableFile:
     """A file that could not be read as what it should be.
 
     Args:
@@ -32,15 +32,15 @@ class Failure:
     broken: bool = False
 
 
-def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[Failure]]:
+def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[UnreadableFile]]:
     """The units of files, and the files that cannot be read."""
     units: list[Unit] = []
-    failures: list[Failure] = []
+    failures: list[UnreadableFile] = []
     for path in paths:
         try:
             units += read_file(path)
         except Unreadable as error:
-            failures.append(Failure(path, error.reason, error.line, error.broken))
+            failures.append(UnreadableFile(path, error.reason, error.line, error.broken))
     return units, failures
 
 
@@ -71,7 +71,7 @@ def read_file(path: str) -> list[Unit]:
 
 
 def _template(path: str, name: str, suffix: str) -> list[Unit]:
-    if name in DESCRIPTIONS:
+    if name in JOB_FILE_NAMES:
         return [Unit(path, decode(read_bytes(Path(path)))[0], "gpuproof")]
     try:
         raw = read_bytes(Path(path))
@@ -90,6 +90,6 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
         return "cloudformation"
     # What `aws sagemaker create-training-job --cli-input-json` takes.
     is_request = (
-        any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MOST_OF_REQUEST
+        any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES
     )
     return "request" if is_request else None

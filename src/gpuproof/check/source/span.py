@@ -74,7 +74,7 @@ class Unit:
         """Whether the text comes from a notebook, `%%writefile` cells included."""
         return self.kind in ("notebook", "cell-file")
 
-    def place(self, line: int, column: int) -> tuple[int | None, int, int]:
+    def file_position(self, line: int, column: int) -> tuple[int | None, int, int]:
         """Cell, line and column in the file of a line and a column of the text, all from 1."""
         if not self.segments:
             return None, line, column

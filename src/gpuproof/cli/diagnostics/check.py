@@ -1,8 +1,8 @@
-"""Find what will leave a GPU idle, or a job broken, before it is paid for.
+"""Find idle GPUs and broken jobs before you pay for them.
 
-Reads scripts, notebooks, gpuproof.yaml, CloudFormation, Terraform and requirements, and links every job to the script
-that it runs. Settings: [tool.gpuproof.check] in pyproject.toml. `# noqa: CODE` or `# gpuproof: ignore[CODE]` on a line
-silences a finding. Exit 0: clean, or notes alone; 1: errors or warnings; 2: wrong usage.
+Checks scripts, notebooks, gpuproof.yaml, CloudFormation, Terraform and requirements files, and links each job to the
+script that it runs. Settings: [tool.gpuproof.check] in pyproject.toml. To suppress a finding, put `# noqa: CODE` or
+`# gpuproof: ignore[CODE]` on its line. Exit codes: 0 no issues, or notes only; 1 errors or warnings; 2 invalid usage.
 """
 
 from __future__ import annotations
@@ -18,43 +18,73 @@ from gpuproof.util.humanize import pluralize
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuproof.check.engine import Options, Report
-    from gpuproof.check.fixing.apply import Change
+    from gpuproof.check.engine import CheckOptions, CheckReport
+    from gpuproof.check.fixing.apply import FileChange
     from gpuproof.cli.arguments import Subparsers
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
 MAX_ROUNDS = 5
-"""Mending one thing may show another; after so many rounds fixes would be undoing each other."""
+"""A fix may reveal another finding; fixes that still change the files after this many rounds undo each other."""
 
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof check` to the command line."""
-    parser = add_command(commands, "check", "find what will leave a GPU idle, before it is paid for", __doc__)
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders (default: this folder)")
+    parser = add_command(commands, "check", "find idle GPUs and broken jobs before you pay for them", __doc__)
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders to check (default: .)")
     parser.add_argument(
-        "--select", action="append", metavar="CODES", help="only these rules: codes, prefixes, names, or ALL"
+        "--select",
+        action="append",
+        metavar="CODES",
+        help="run only these rules: codes, prefixes, names, or ALL",
     )
-    parser.add_argument("--extend-select", action="append", metavar="CODES", help="these rules too")
-    parser.add_argument("--ignore", action="append", metavar="CODES", help="not these rules")
-    parser.add_argument("--fix", action="store_true", help="make the fixes that cannot change a result")
-    parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: all fixes")
     parser.add_argument(
-        "--diff", action="store_true", help="show what --fix would change, and change nothing"
+        "--extend-select",
+        action="append",
+        metavar="CODES",
+        help="run these rules in addition to the default ones",
     )
-    parser.add_argument("--format", default="text", choices=FORMATS, help="json is versioned and stable")
+    parser.add_argument("--ignore", action="append", metavar="CODES", help="do not run these rules")
     parser.add_argument(
-        "--statistics", action="store_true", help="count findings by rule instead of showing each"
+        "--fix", action="store_true", help="apply fixes that cannot change the results of a program"
     )
-    parser.add_argument("--explain", metavar="CODE", help="what a rule is about, as `gpuproof rule CODE`")
-    parser.add_argument("--exit-zero", action="store_true", help="leave with 0 even if something was found")
     parser.add_argument(
-        "--sagemaker-sdk", type=int, choices=(2, 3), help="the SDK that scripts are written for"
+        "--unsafe-fixes",
+        action="store_true",
+        help="with --fix or --diff: include fixes that may change results",
     )
-    parser.add_argument("--instance-type", metavar="TYPE", help="what if the jobs had this instance type")
-    parser.add_argument("--region", metavar="REGION", help="where jobs run, for prices and offerings")
-    parser.add_argument("--markdown", action="store_true", help="fenced Python blocks of Markdown files too")
     parser.add_argument(
-        "--processes", type=int, default=0, metavar="N", help="how many at a time (default: what pays)"
+        "--diff", action="store_true", help="print the changes of --fix as a diff without applying them"
+    )
+    parser.add_argument(
+        "--format",
+        default="text",
+        choices=FORMATS,
+        help="output format (default: text); json is versioned and stable",
+    )
+    parser.add_argument("--statistics", action="store_true", help="print the number of findings of each rule")
+    parser.add_argument("--explain", metavar="CODE", help="describe a rule, as `gpuproof rule CODE`")
+    parser.add_argument(
+        "--exit-zero", action="store_true", help="exit with code 0 even if there are findings"
+    )
+    parser.add_argument(
+        "--sagemaker-sdk",
+        type=int,
+        choices=(2, 3),
+        help="major version of the SageMaker SDK that scripts use",
+    )
+    parser.add_argument(
+        "--instance-type", metavar="TYPE", help="check as if every job used this instance type"
+    )
+    parser.add_argument("--region", metavar="REGION", help="region of the jobs, for prices and availability")
+    parser.add_argument(
+        "--markdown", action="store_true", help="also check Python code blocks in Markdown files"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of processes (default: chosen by the number of files)",
     )
     parser.set_defaults(run=run)
 
@@ -67,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         return explain(arguments.explain)
     if arguments.unsafe_fixes and not (arguments.fix or arguments.diff):
         raise UsageError(
-            "--unsafe-fixes says which fixes to make", "add --fix to make them, or --diff to see them"
+            "--unsafe-fixes needs --fix or --diff", "add --fix to apply the fixes, or --diff to print them"
         )
     from gpuproof.check.engine import check_paths
 
@@ -85,50 +115,52 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.FAILED if report.failed and not arguments.exit_zero else ExitCode.OK
 
 
-def _options(arguments: argparse.Namespace, paths: list[str]) -> Options:
+def _options(arguments: argparse.Namespace, paths: list[str]) -> CheckOptions:
     from pathlib import Path
 
     from gpuproof.check.config import read_settings
-    from gpuproof.check.engine import Options
+    from gpuproof.check.engine import CheckOptions
     from gpuproof.check.project import Target
     from gpuproof.check.registry import Selection
 
     settings = read_settings(Path(paths[0]))
     selection = Selection(
-        select=_words(arguments.select) or settings.select,
-        extend=settings.extend_select + _words(arguments.extend_select),
-        ignore=settings.ignore + _words(arguments.ignore),
+        select=_split_words(arguments.select) or settings.select,
+        extend=settings.extend_select + _split_words(arguments.extend_select),
+        ignore=settings.ignore + _split_words(arguments.ignore),
     )
     target = Target(
         sagemaker_sdk=arguments.sagemaker_sdk or settings.sagemaker_sdk,
         region=arguments.region or settings.region,
-        instance_type=_known_type(arguments.instance_type),
+        instance_type=_instance_type(arguments.instance_type),
     )
     markdown = arguments.markdown or settings.markdown
-    return Options(selection, target, settings, markdown=markdown, processes=arguments.processes)
+    return CheckOptions(selection, target, settings, markdown=markdown, processes=arguments.processes)
 
 
-def _known_type(name: str | None) -> str | None:
+def _instance_type(name: str | None) -> str | None:
     if name is None:
         return None
     from gpuproof.catalogue.catalogue import Catalogue
 
     catalogue = Catalogue.load()
-    asked = name if catalogue.instance(name) is not None else f"ml.{name}"
-    if catalogue.instance(asked) is None:
-        raise UsageError(f"nobody knows an instance type {name}", "gpuproof gpus lists them")
-    # Jobs of SageMaker have its names; both are understood here.
-    return asked if asked.startswith("ml.") or catalogue.instance(f"ml.{asked}") is None else f"ml.{asked}"
+    found = name if catalogue.instance(name) is not None else f"ml.{name}"
+    if catalogue.instance(found) is None:
+        raise UsageError(f"unknown instance type: {name}", "list them: gpuproof gpus")
+    # SageMaker jobs need the ml. name; EC2 names are accepted too.
+    return found if found.startswith("ml.") or catalogue.instance(f"ml.{found}") is None else f"ml.{found}"
 
 
-def _fix(report: Report, paths: list[str], options: Options, *, unsafe: bool) -> tuple[Report, int]:
-    """Fixes until there is nothing more to fix; the report of what is left, and how many findings were mended."""
+def _fix(
+    report: CheckReport, paths: list[str], options: CheckOptions, *, unsafe: bool
+) -> tuple[CheckReport, int]:
+    """Apply fixes until none is left; returns the report of what remains and the number of fixed findings."""
     from gpuproof.check.engine import check_paths
     from gpuproof.check.fixing.apply import plan_fixes
 
     fixed = 0
     for _ in range(MAX_ROUNDS):
-        changes = [one for one in plan_fixes(report.hits, unsafe=unsafe) if _written(one)]
+        changes = [one for one in plan_fixes(report.hits, unsafe=unsafe) if _write(one)]
         if not changes:
             break
         fixed += sum(len(one.fixed) for one in changes)
@@ -136,29 +168,29 @@ def _fix(report: Report, paths: list[str], options: Options, *, unsafe: bool) ->
     return report, fixed
 
 
-def _written(change: Change) -> bool:
-    from gpuproof.check.fixing.apply import write
+def _write(change: FileChange) -> bool:
+    from gpuproof.check.fixing.apply import write_change
 
     try:
-        write(change)
+        write_change(change)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        print(f"gpuproof: {change.path} cannot be written: {reason}. It is as it was.", file=sys.stderr)
+        print(f"gpuproof: {change.path} cannot be written: {reason}. The file is unchanged.", file=sys.stderr)
         return False
     return True
 
 
-def _show_diff(report: Report, arguments: argparse.Namespace) -> int:
-    from gpuproof.check.fixing.apply import diff, plan_fixes
+def _show_diff(report: CheckReport, arguments: argparse.Namespace) -> int:
+    from gpuproof.check.fixing.apply import plan_fixes, unified_diff
 
     changes = plan_fixes(report.hits, unsafe=arguments.unsafe_fixes)
     for change in changes:
-        for line in diff(change):
+        for line in unified_diff(change):
             print(line)
     return ExitCode.FAILED if changes and not arguments.exit_zero else ExitCode.OK
 
 
-def _print(report: Report, arguments: argparse.Namespace) -> None:
+def _print(report: CheckReport, arguments: argparse.Namespace) -> None:
     if arguments.format == "text":
         _print_text(report, arguments)
         return
@@ -180,7 +212,7 @@ def _print(report: Report, arguments: argparse.Namespace) -> None:
         _print_lines(lines(report))
 
 
-def _print_text(report: Report, arguments: argparse.Namespace) -> None:
+def _print_text(report: CheckReport, arguments: argparse.Namespace) -> None:
     from gpuproof.check.formats import text
     from gpuproof.settings import colour
     from gpuproof.terminal.table import terminal_width
@@ -196,5 +228,5 @@ def _print_lines(lines: Iterable[str]) -> None:
         print(line)
 
 
-def _words(given: list[str] | None) -> tuple[str, ...]:
+def _split_words(given: list[str] | None) -> tuple[str, ...]:
     return tuple(word for part in given or () for word in part.replace(",", " ").split())

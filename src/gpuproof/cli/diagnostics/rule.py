@@ -1,4 +1,4 @@
-"""Say what a rule of `gpuproof check` is about: why it matters, what it finds, what it leaves alone."""
+"""Describe a rule of `gpuproof check`: why it matters, what it flags and what it does not."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof rule` to the command line."""
-    parser = add_command(commands, "rule", "say what a rule of `gpuproof check` is about", __doc__)
+    parser = add_command(commands, "rule", "describe a rule of `gpuproof check`", __doc__)
     parser.add_argument(
-        "code", nargs="?", metavar="CODE", help="a code or a name, such as DS101 (default: list them all)"
+        "code",
+        nargs="?",
+        metavar="CODE",
+        help="code or name of a rule, such as DS101 (default: list all rules)",
     )
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -42,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         (rule.code, rule.name, str(rule.severity), rule.when, read_documentation(rule.doc).summary)
         for rule in rules
     ]
-    print(render_table(("CODE", "NAME", "SEVERITY", "ON", "WHAT"), rows))
+    print(render_table(("CODE", "NAME", "SEVERITY", "ON", "SUMMARY"), rows))
     return ExitCode.OK
 
 
@@ -50,11 +53,11 @@ def explain(code: str) -> int:
     """Print a rule's page.
 
     Raises:
-        UsageError: there is no such rule.
+        UsageError: there is no rule of this code or name.
     """
-    from gpuproof.check.docs.pages import page
+    from gpuproof.check.docs.pages import render_page
 
-    print(page(_found(code)), end="")
+    print(render_page(_found(code)), end="")
     return ExitCode.OK
 
 
@@ -66,7 +69,7 @@ def _found(code: str) -> Rule:
         from gpuproof.jobs.suggestions import did_you_mean
 
         names = [name for rule in all_rules() for name in (rule.code, rule.name)]
-        raise UsageError(f"no rule is called {code}{did_you_mean(code, names)}", "list them: gpuproof rule")
+        raise UsageError(f"unknown rule: {code}{did_you_mean(code, names)}", "list them: gpuproof rule")
     return found
 
 
@@ -82,7 +85,7 @@ def _document(rule: Rule) -> dict[str, object]:
         "summary": documentation.summary,
         "reason": documentation.reason,
         "examples": [
-            {"verdict": one.verdict.lower(), "title": one.title, "files": one.files}
+            {"verdict": one.kind.lower(), "title": one.title, "files": one.files}
             for one in documentation.examples
         ],
     }

@@ -84,9 +84,9 @@ Quiet: the Trainer of transformers uses all GPUs
 
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.instances import find_instance, hourly_price
-from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
+from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -101,12 +101,12 @@ def check(job: JobDefinition, project: Project) -> Hits:
     instance = find_instance(project, job.instance_type)
     if instance is None or instance.gpu_count < 2:
         return
-    if not _launches_once(job) or not trains_by_hand(job.script):
+    if not _launches_once(job) or not trains_model(job.script):
         return
     # A script that uses no GPU at all is reported by PT101.
-    if job.script.imports("torch") and not touches_device(job.script):
+    if job.script.imports("torch") and not may_use_device(job.script):
         return
-    if distributes(job.script) or unseen_imports(job.script):
+    if may_use_several_gpus(job.script) or unseen_imports(job.script):
         return
     idle = instance.gpu_count - 1
     price = hourly_price(project, instance.name, "training")

@@ -75,9 +75,9 @@ import re
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price
-from gpuproof.check.knowledge.launchers import has_no_launcher, hosts
-from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
-from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.knowledge.launchers import has_no_launcher, host_count
+from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -89,12 +89,12 @@ _READS_HOSTS = re.compile(r"SM_HOSTS|SM_CURRENT_HOST|TF_CONFIG|resourceconfig|re
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    count, script = hosts(job), job.script
+    count, script = host_count(job), job.script
     if job.kind != "training" or script is None or count is None or count < 2:
         return
     if (job.instance_type.text or "").startswith("local") or not has_no_launcher(job):
         return
-    if not trains_by_hand(script) or distributes(script) or mentions(script, _READS_HOSTS):
+    if not trains_model(script) or may_use_several_gpus(script) or source_matches(script, _READS_HOSTS):
         return
     if unseen_imports(script) or (job.module is not None and job.module.mentions("ShardedByS3Key")):
         return

@@ -54,10 +54,10 @@ Quiet: the number of hosts is defined elsewhere
     )
 """
 
-from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.fixing.edits import remove_keyword
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
-from gpuproof.check.knowledge.launchers import hosts, launchers
+from gpuproof.check.knowledge.launchers import enabled_launchers, host_count
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
@@ -68,13 +68,13 @@ rule = Rule("DS104", "parameter-server-on-one-host", Severity.WARNING)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.kind != "training" or job.framework != "tensorflow" or hosts(job) != 1:
+    if job.kind != "training" or job.framework != "tensorflow" or host_count(job) != 1:
         return
-    if launchers(job) != ("parameter_server",):
+    if enabled_launchers(job) != ("parameter_server",):
         return
     sure = job.instance_count.is_known
     # If the count is only a default, a hyperparameter tuner or a later line may still raise it.
-    edit = drop_keyword(job.call, "distribution") if job.call is not None and sure else None
+    edit = remove_keyword(job.call, "distribution") if job.call is not None and sure else None
     gpus = gpus_per_host(project, job)
     instead = " to use its GPUs, train under tf.distribute.MirroredStrategy()" if gpus and gpus > 1 else ""
     yield rule.hit(

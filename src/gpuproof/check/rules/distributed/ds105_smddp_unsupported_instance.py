@@ -49,7 +49,7 @@ from pathlib import Path
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import find_instance
-from gpuproof.check.knowledge.launchers import launchers
+from gpuproof.check.knowledge.launchers import enabled_launchers
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -60,7 +60,7 @@ rule = Rule("DS105", "smddp-unsupported-instance", Severity.ERROR)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if "smdistributed.dataparallel" not in (launchers(job) or ()):
+    if "smdistributed.dataparallel" not in (enabled_launchers(job) or ()):
         return
     instance = find_instance(project, job.instance_type)
     supported = _supported()

@@ -75,8 +75,8 @@ from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import hourly_price
-from gpuproof.check.knowledge.launchers import hosts
-from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.knowledge.launchers import host_count
+from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -91,12 +91,12 @@ _OTHERS = re.compile(
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    count, script = hosts(job), job.script
+    count, script = host_count(job), job.script
     if job.kind != "training" or script is None or count is None or count < 2:
         return
     modules = local_modules(script)
     uses = any(calls_to(one, "tensorflow.distribute.MirroredStrategy") for one in modules)
-    if not uses or mentions(script, _OTHERS):
+    if not uses or source_matches(script, _OTHERS):
         return
     if job.module is not None and job.module.mentions("ShardedByS3Key"):
         return

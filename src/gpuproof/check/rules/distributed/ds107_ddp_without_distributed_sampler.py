@@ -65,7 +65,7 @@ import re
 
 from gpuproof.check.analysis.call import calls_named, calls_to
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
+from gpuproof.check.knowledge.ranks import process_group_inits, source_matches, uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -84,10 +84,10 @@ _RANKED = re.compile(r"rank|world_size|hosts?\b", re.IGNORECASE)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    starts = group_starts(module)
+    starts = process_group_inits(module)
     if not starts or not calls_named(module, "backward"):
         return
-    if mentions(module, _SPLITS) or leaves_it_to_a_library(module):
+    if source_matches(module, _SPLITS) or uses_distribution_library(module):
         return
     if any(
         job.module is not None and job.module.mentions("ShardedByS3Key")

@@ -90,7 +90,7 @@ import re
 from gpuproof.check.analysis.call import Call, calls_named, calls_to, origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import insert_line
-from gpuproof.check.knowledge.ranks import leaves_it_to_a_library, mentions
+from gpuproof.check.knowledge.ranks import source_matches, uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -105,7 +105,11 @@ _SAMPLERS = ("torch.utils.data.DistributedSampler", "torch.utils.data.distribute
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not calls_named(module, "backward") or mentions(module, _SET) or leaves_it_to_a_library(module):
+    if (
+        not calls_named(module, "backward")
+        or source_matches(module, _SET)
+        or uses_distribution_library(module)
+    ):
         return
     loop = next((one for one in module.nodes(ast.For) if _is_epochs(module, one)), None)
     if loop is None:

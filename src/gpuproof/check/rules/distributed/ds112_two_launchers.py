@@ -44,7 +44,7 @@ Quiet: the model parallel library is started by MPI
 """
 
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.launchers import launchers
+from gpuproof.check.knowledge.launchers import enabled_launchers
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -54,7 +54,7 @@ rule = Rule("DS112", "two-launchers", Severity.WARNING)
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
-    started = launchers(job) or ()
+    started = enabled_launchers(job) or ()
     if job.source != "sagemaker-v2" or not {"pytorchddp", "torch_distributed"} <= set(started):
         return
     yield rule.hit(

@@ -80,7 +80,7 @@ from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.knowledge.instances import gpus_per_host
-from gpuproof.check.knowledge.ranks import group_starts
+from gpuproof.check.knowledge.ranks import process_group_inits
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -93,7 +93,7 @@ rule = Rule("DS113", "backend-mismatch", Severity.WARNING, when="link", needs=("
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in project.jobs_running(module) if job.kind == "training"]
     gpus = [gpus_per_host(project, job) if job.instance_type.is_known else None for job in jobs]
-    starts = group_starts(module)
+    starts = process_group_inits(module)
     if not jobs or None in gpus or len(starts) != 1 or calls_named(module, "new_group"):
         return
     backend = starts[0].argument("backend", 0)

@@ -81,12 +81,12 @@ import re
 from gpuproof.check.analysis.call import Call, calls_to
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.ranks import (
-    group_starts,
-    leaves_it_to_a_library,
-    mentions,
-    one_gpu_a_host,
+    has_one_gpu_per_host,
+    process_group_inits,
     runs_on_every_rank,
-    several_on_a_host,
+    runs_several_processes_per_host,
+    source_matches,
+    uses_distribution_library,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -103,11 +103,15 @@ _OWN_FILE = re.compile(r"rank|host|node|process|pid|device|gpu|uuid|tmp|temp|Byt
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not group_starts(module) or not calls_to(module, "torch.save"):
+    if not process_group_inits(module) or not calls_to(module, "torch.save"):
         return
-    if not mentions(module, _WRAPS) or mentions(module, _SHARDED) or leaves_it_to_a_library(module):
+    if (
+        not source_matches(module, _WRAPS)
+        or source_matches(module, _SHARDED)
+        or uses_distribution_library(module)
+    ):
         return
-    if not several_on_a_host(module) or one_gpu_a_host(module, project):
+    if not runs_several_processes_per_host(module) or has_one_gpu_per_host(module, project):
         return
     for call in calls_to(module, "torch.save"):
         if not _has_own_file(module, call) and runs_on_every_rank(module, call.node):

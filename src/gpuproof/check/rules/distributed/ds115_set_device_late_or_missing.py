@@ -72,11 +72,11 @@ from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.knowledge.ranks import (
-    group_starts,
-    leaves_it_to_a_library,
-    mentions,
-    one_gpu_a_host,
-    several_on_a_host,
+    has_one_gpu_per_host,
+    process_group_inits,
+    runs_several_processes_per_host,
+    source_matches,
+    uses_distribution_library,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -92,9 +92,13 @@ _INDEXED = re.compile(
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not group_starts(module) or not several_on_a_host(module) or leaves_it_to_a_library(module):
+    if (
+        not process_group_inits(module)
+        or not runs_several_processes_per_host(module)
+        or uses_distribution_library(module)
+    ):
         return
-    if not calls_named(module, "DistributedDataParallel", "DDP") or one_gpu_a_host(module, project):
+    if not calls_named(module, "DistributedDataParallel", "DDP") or has_one_gpu_per_host(module, project):
         return
     moves = [call for call in calls_named(module, "cuda", "to") if _to_plain_cuda(module, call)]
     settings = [call for call in calls_named(module, "set_device") if (call.name or "").startswith("torch.")]
@@ -103,14 +107,14 @@ def check(module: Module, project: Project) -> Hits:
         if late is not None:
             first = not any(one.node.lineno < move.node.lineno for one in settings)
             if first:
-                line = module.unit.place(late.node.lineno, 1)[1]
+                line = module.unit.file_position(late.node.lineno, 1)[1]
                 yield rule.hit(
                     move.span,
                     f"The model is on GPU 0 in every process: torch.cuda.set_device() is only called in line {line}.",
                     remedy='Call torch.cuda.set_device(local_rank) before anything is moved to "cuda".',
                 )
                 return
-        elif not settings and not mentions(module, _INDEXED):
+        elif not settings and not source_matches(module, _INDEXED):
             yield rule.hit(
                 move.span,
                 "The model is on GPU 0 in every process: torch.cuda.set_device() is never called.",

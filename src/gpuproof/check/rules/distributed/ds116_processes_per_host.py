@@ -57,7 +57,7 @@ Quiet: MPI is off
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instance_references import replace_text
 from gpuproof.check.knowledge.instances import find_instance
-from gpuproof.check.knowledge.launchers import launchers, part
+from gpuproof.check.knowledge.launchers import distribution_value, enabled_launchers
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
@@ -69,9 +69,9 @@ rule = Rule("DS116", "processes-per-host", Severity.WARNING)
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    if job.source != "sagemaker-v2" or "mpi" not in (launchers(job) or ()):
+    if job.source != "sagemaker-v2" or "mpi" not in (enabled_launchers(job) or ()):
         return
-    setting = part(job, "mpi", "processes_per_host")
+    setting = distribution_value(job, "mpi", "processes_per_host")
     instance, number = find_instance(project, job.instance_type), setting.number
     if instance is None or not instance.gpu_count or number is None or number == instance.gpu_count:
         return

@@ -59,7 +59,7 @@ import ast
 
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library
+from gpuproof.check.knowledge.ranks import process_group_inits, uses_distribution_library
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -87,7 +87,7 @@ def check(module: Module, _: Project) -> Hits:
                 "torch.distributed.launch is deprecated.",
                 remedy="Use torchrun --nproc_per_node=..., and read LOCAL_RANK from the environment.",
             )
-    if module.mentions("LOCAL_RANK") or not group_starts(module) or leaves_it_to_a_library(module):
+    if module.mentions("LOCAL_RANK") or not process_group_inits(module) or uses_distribution_library(module):
         return
     for call in calls_named(module, "add_argument"):
         flags = {one.value for one in call.node.args if isinstance(one, ast.Constant)}

@@ -95,9 +95,9 @@ import re
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import gpus_per_host
-from gpuproof.check.knowledge.launchers import hosts, launchers
-from gpuproof.check.knowledge.multi_gpu import distributes, trains_by_hand
-from gpuproof.check.knowledge.ranks import mentions
+from gpuproof.check.knowledge.launchers import enabled_launchers, host_count
+from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
+from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -115,8 +115,8 @@ _INSTEAD = {
 
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
-    script, count = job.script, hosts(job)
-    started = launchers(job)
+    script, count = job.script, host_count(job)
+    started = enabled_launchers(job)
     if job.kind != "training" or script is None or count is None or not started or len(started) != 1:
         return
     kind = started[0]
@@ -125,10 +125,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if processes < 2 or (kind in _INSTEAD and job.framework != "tensorflow"):
         return
     if (
-        distributes(script)
-        or mentions(script, _TAKES_PART)
+        may_use_several_gpus(script)
+        or source_matches(script, _TAKES_PART)
         or unseen_imports(script)
-        or not trains_by_hand(script)
+        or not trains_model(script)
     ):
         return
     where = f"{count} instances" if count > 1 else f"the {gpus} GPUs of `{job.instance_type.text}`"

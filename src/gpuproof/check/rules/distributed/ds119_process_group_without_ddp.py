@@ -61,7 +61,7 @@ import re
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.ranks import group_starts, leaves_it_to_a_library, mentions
+from gpuproof.check.knowledge.ranks import process_group_inits, source_matches, uses_distribution_library
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -79,7 +79,7 @@ _SHARES = re.compile(
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    starts = group_starts(module)
+    starts = process_group_inits(module)
     if not starts or not calls_named(module, "step"):
         return
     trains = [
@@ -87,7 +87,12 @@ def check(module: Module, _: Project) -> Hits:
         for one in calls_named(module, "backward")
         if one.receiver is not None and module.loops_around(one.node)
     ]
-    if not trains or mentions(module, _SHARES) or leaves_it_to_a_library(module) or unseen_imports(module):
+    if (
+        not trains
+        or source_matches(module, _SHARES)
+        or uses_distribution_library(module)
+        or unseen_imports(module)
+    ):
         return
     if module.enclosing(starts[0].node, ast.ClassDef) is not None:
         return

@@ -69,7 +69,7 @@ from collections.abc import Iterator
 from gpuproof.check.analysis.call import all_calls
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
-from gpuproof.check.knowledge.placeholders import is_only_said, to_fill_in
+from gpuproof.check.knowledge.placeholders import find_placeholder, is_display_text
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -131,9 +131,9 @@ def _open_names(module: Module) -> Iterator[tuple[ast.AST, str]]:
 def _placeholder_texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
     for node in module.nodes(ast.Constant):
         text = node.value
-        if not isinstance(text, str) or len(text) > 200 or "\n" in text or is_only_said(module, node):
+        if not isinstance(text, str) or len(text) > 200 or "\n" in text or is_display_text(module, node):
             continue
-        found = to_fill_in(text)
+        found = find_placeholder(text)
         if (
             found is not None
             and found.upper() != "TODO"

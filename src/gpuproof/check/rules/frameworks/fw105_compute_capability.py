@@ -59,7 +59,7 @@ Quiet: the content of a custom image is unknown
 from gpuproof.catalogue.builds import version_key
 from gpuproof.catalogue.model import Gpu
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.images import host_cuda
+from gpuproof.check.knowledge.images import framework_and_cuda
 from gpuproof.check.knowledge.instances import find_instance
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
@@ -102,7 +102,7 @@ def _installed(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
 
 
 def _in_image(job: JobDefinition, gpu: Gpu, project: Project) -> str | None:
-    runs = host_cuda(job, project)
+    runs = framework_and_cuda(job, project)
     framework, version, cuda = runs or ("", "", None)
     if cuda is None:
         return None

@@ -52,7 +52,7 @@ from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import wrap
-from gpuproof.check.knowledge.tensorflow import alias, chain, tensorflow_is_at_least
+from gpuproof.check.knowledge.tensorflow import pipeline_calls, tensorflow_alias, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -76,14 +76,14 @@ def check(module: Module, project: Project) -> Hits:
             or type_of(module, dataset).kind is not TypeKind.TF_DATASET
         ):
             continue
-        steps = chain(module, dataset)
+        steps = pipeline_calls(module, dataset)
         if (
             steps is None
             or any(one.method in _MAY_PREFETCH for one in steps)
             or not any(one.method == "batch" for one in steps)
         ):
             continue
-        name = alias(module)
+        name = tensorflow_alias(module)
         plain = isinstance(dataset, (ast.Name, ast.Call))
         new_enough = tensorflow_is_at_least(module, project, "2.4") != "no"
         fix = None

@@ -51,7 +51,7 @@ from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import add_keyword
-from gpuproof.check.knowledge.tensorflow import alias, tensorflow_is_at_least
+from gpuproof.check.knowledge.tensorflow import tensorflow_alias, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -74,7 +74,7 @@ def check(module: Module, project: Project) -> Hits:
             continue
         if type_of(module, call.receiver).kind is not TypeKind.TF_DATASET:
             continue
-        name = alias(module)
+        name = tensorflow_alias(module)
         fix = None
         if name is not None and tensorflow_is_at_least(module, project, "2.4") != "no":
             edit = add_keyword(call, f"num_parallel_calls={name}.data.AUTOTUNE")

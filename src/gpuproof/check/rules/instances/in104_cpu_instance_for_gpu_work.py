@@ -147,5 +147,5 @@ def _needs_cuda(script: Module) -> int | None:
             if call.method == "device":
                 continue
         if uses_cuda and always_runs(script, call.node):
-            return script.unit.place(call.node.lineno, 1)[1]
+            return script.unit.file_position(call.node.lineno, 1)[1]
     return None

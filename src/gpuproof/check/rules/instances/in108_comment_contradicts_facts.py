@@ -54,7 +54,7 @@ import re
 
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.instances import find_instance
-from gpuproof.check.knowledge.launchers import hosts
+from gpuproof.check.knowledge.launchers import host_count
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -75,7 +75,7 @@ _OTHER = re.compile(
 @rule.job
 def check(job: JobDefinition, project: Project) -> Hits:
     span, instance = job.instance_type.span, find_instance(project, job.instance_type)
-    if span is None or instance is None or not job.instance_type.is_known or hosts(job) != 1:
+    if span is None or instance is None or not job.instance_type.is_known or host_count(job) != 1:
         return
     _, mark, comment = span.text.partition("#")
     if not mark or not instance.gpu_count or instance.name not in span.text or _OTHER.search(comment):

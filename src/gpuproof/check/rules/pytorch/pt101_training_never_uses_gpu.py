@@ -70,7 +70,7 @@ Quiet: Accelerate moves the model and the batches
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, largest_job
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -97,7 +97,7 @@ def check(module: Module, project: Project) -> Hits:
     if gpus == 0 or (job is not None and gpus is None and not job.instance_type.is_absent):
         return
     script = job.script if job is not None and job.script is not None else module
-    if touches_device(script) or touches_device(module) or unseen_imports(script) or unseen_imports(module):
+    if may_use_device(script) or may_use_device(module) or unseen_imports(script) or unseen_imports(module):
         return
     if job is not None and gpus:
         name = job.instance_type.text

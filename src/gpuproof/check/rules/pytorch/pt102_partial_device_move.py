@@ -63,7 +63,7 @@ import re
 from gpuproof.check.analysis.call import Call, all_calls, calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import InferredType, TypeKind, type_of
-from gpuproof.check.knowledge.torch import is_test, moves_by_itself, moves_to_gpu, runs_without_gpu
+from gpuproof.check.knowledge.torch import imports_device_manager, is_test, moves_to_gpu, runs_without_gpu
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.findings import Severity
@@ -88,7 +88,7 @@ def check(module: Module, project: Project) -> Hits:
     if (
         not module.imports("torch")
         or is_test(module)
-        or moves_by_itself(module)
+        or imports_device_manager(module)
         or runs_without_gpu(module, project)
     ):
         return

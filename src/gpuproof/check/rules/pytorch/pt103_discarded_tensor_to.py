@@ -52,7 +52,7 @@ from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import replace_node
-from gpuproof.check.knowledge.torch import is_test, moves_by_itself
+from gpuproof.check.knowledge.torch import imports_device_manager, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -66,7 +66,7 @@ def check(module: Module, _: Project) -> Hits:
     if (
         not module.imports("torch")
         or is_test(module)
-        or moves_by_itself(module)
+        or imports_device_manager(module)
         or module.mentions("collate_fn")
     ):
         return

@@ -72,7 +72,7 @@ Quiet: an endpoint without a GPU
 
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.device_use import touches_device
+from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.inference_handlers import is_handler
 from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
 from gpuproof.check.project import Project
@@ -103,7 +103,7 @@ def check(module: Module, project: Project) -> Hits:
     ):
         return
     own = module.functions.get("predict_fn") or module.functions.get("transform_fn")
-    if own is None or module.mentions(*_CHOOSES) or touches_device(module):
+    if own is None or module.mentions(*_CHOOSES) or may_use_device(module):
         return
     if set(unseen_imports(module)) - _STAYS_PUT:
         return

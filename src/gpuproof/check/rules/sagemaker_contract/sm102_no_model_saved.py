@@ -77,7 +77,7 @@ from gpuproof.check.analysis.call import Call, calls_named
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.processing_mounts import may_write
-from gpuproof.check.knowledge.script_contract import sources, training_jobs
+from gpuproof.check.knowledge.script_contract import source_text, training_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -95,7 +95,7 @@ _KEEPS = re.compile(
 def check(module: Module, project: Project) -> Hits:
     jobs = [job for job in training_jobs(module, project) if job.module is not module]
     trains = _training_calls(module)
-    if not jobs or not trains or _KEEPS.search(module.title) or _KEEPS.search(sources(module)):
+    if not jobs or not trains or _KEEPS.search(module.title) or _KEEPS.search(source_text(module)):
         return
     if unseen_imports(module) or any(_may_save(one) for one in local_modules(module)):
         return

@@ -93,11 +93,11 @@ from difflib import get_close_matches
 from gpuproof.check.analysis.evaluate import command_line
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
+    accepts_flag,
     flag_of,
-    gets_arguments,
-    passed,
+    passed_hyperparameters,
     reads_command_line,
-    takes,
+    receives_hyperparameters,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -110,13 +110,13 @@ rule = Rule("SM105", "undeclared-argument", Severity.ERROR, when="link")
 
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
-    if job.script is None or not gets_arguments(job):
+    if job.script is None or not receives_hyperparameters(job):
         return
     line = command_line(job.script)
     if not line.strict or not reads_command_line(job.script):
         return
-    names = [*passed(job), *(["model_dir"] if _adds_model_dir(job) else [])]
-    missing = [flag_of(name) for name in dict.fromkeys(names) if not takes(line, flag_of(name))]
+    names = [*passed_hyperparameters(job), *(["model_dir"] if _adds_model_dir(job) else [])]
+    missing = [flag_of(name) for name in dict.fromkeys(names) if not accepts_flag(line, flag_of(name))]
     if not missing:
         return
     flags = [one for argument in line.arguments for one in argument.flags]

@@ -61,7 +61,12 @@ Quiet: an unknown module may read them
 import re
 
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.script_contract import gets_arguments, hidden_imports, passed, sources
+from gpuproof.check.knowledge.script_contract import (
+    hidden_imports,
+    passed_hyperparameters,
+    receives_hyperparameters,
+    source_text,
+)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -84,10 +89,10 @@ _READERS = re.compile(
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
-    names = list(passed(job))
-    if script is None or not names or not gets_arguments(job) or not job.hyperparameters.is_known:
+    names = list(passed_hyperparameters(job))
+    if script is None or not names or not receives_hyperparameters(job) or not job.hyperparameters.is_known:
         return
-    if script is job.module or _READERS.search(sources(script)) or hidden_imports(script):
+    if script is job.module or _READERS.search(source_text(script)) or hidden_imports(script):
         return
     listed = ", ".join(f"`{name}`" for name in names[:4]) + (" and more" if len(names) > 4 else "")
     yield rule.hit(

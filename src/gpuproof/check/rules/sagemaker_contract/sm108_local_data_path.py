@@ -62,7 +62,7 @@ from gpuproof.check.analysis.call import Call, calls_to
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.script_contract import passed, sources, training_jobs
+from gpuproof.check.knowledge.script_contract import passed_hyperparameters, source_text, training_jobs
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -99,7 +99,7 @@ def check(module: Module, project: Project) -> Hits:
     jobs = training_jobs(module, project)
     if not jobs or any(job.module is module for job in jobs):
         return
-    if _ELSEWHERE.search(sources(module)):
+    if _ELSEWHERE.search(source_text(module)):
         return
     for call in calls_to(module, *_READERS):
         path = call.argument(position=0)
@@ -147,7 +147,7 @@ def _may_be_passed(job: JobDefinition, call: Call) -> bool:
         or (hyperparameters.entries is not None and hyperparameters.entries.complete)
     ):
         return True
-    names = {name.replace("-", "_") for name in passed(job)}
+    names = {name.replace("-", "_") for name in passed_hyperparameters(job)}
     attributes = {node.attr for node in ast.walk(call.node) if isinstance(node, ast.Attribute)}
     return bool(names) and (
         bool(names & attributes) or any("dir" in one or "path" in one or "data" in one for one in names)

@@ -61,7 +61,7 @@ Quiet: it comes from another module
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.inference_handlers import PARAMETERS, has
+from gpuproof.check.knowledge.inference_handlers import PARAMETERS, defines_name
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.span import Span
@@ -72,7 +72,7 @@ rule = Rule("SM110", "missing-model-fn", Severity.ERROR, when="link")
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if has(module, "model_fn") or module.mentions("jit", "TorchScript", "torchscript"):
+    if defines_name(module, "model_fn") or module.mentions("jit", "TorchScript", "torchscript"):
         return
     for job in project.jobs_running(module):
         if not _needs_model_fn(job) or job.script is not module or job.module is module:

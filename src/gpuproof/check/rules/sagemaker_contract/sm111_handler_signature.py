@@ -84,7 +84,7 @@ import ast
 
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
-from gpuproof.check.knowledge.inference_handlers import PARAMETERS, is_handler, parameters
+from gpuproof.check.knowledge.inference_handlers import PARAMETERS, is_handler, positional_parameters
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Edit, Fix
@@ -105,7 +105,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if any(value is None for value in function.args.kw_defaults):
             continue
-        given = parameters(function)
+        given = positional_parameters(function)
         required = len(given) - len(function.args.defaults)
         if required <= len(expected) + 1 and len(given) >= len(expected):
             continue

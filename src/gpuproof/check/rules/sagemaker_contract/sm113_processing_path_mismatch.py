@@ -73,7 +73,7 @@ from gpuproof.check.analysis.container_env import PROCESSING_DIR
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, is_under, made_folders, path_texts
+from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, created_folders, is_under, mounted_folders
 from gpuproof.check.knowledge.script_contract import path_literals
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -89,11 +89,11 @@ def check(module: Module, project: Project) -> Hits:
     if len(jobs) != 1 or jobs[0].source == "gpuproof" or jobs[0].module is module:
         return
     job = jobs[0]
-    mounted = path_texts(job)
+    mounted = mounted_folders(job)
     if mounted is None:
         return
     seen: set[str] = set()
-    made = made_folders(module)
+    made = created_folders(module)
     for node, value in path_literals(module, PROCESSING_DIR + "/"):
         path = str(value.text).rstrip("/")
         named = _named_like_input(path, job)

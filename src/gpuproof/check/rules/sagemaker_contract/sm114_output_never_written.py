@@ -81,7 +81,7 @@ Quiet: a library writes
 
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.processing_mounts import may_write, names_folder
+from gpuproof.check.knowledge.processing_mounts import may_write, mentions_folder
 from gpuproof.check.knowledge.script_contract import hidden_imports
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -104,7 +104,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
         folder = output.path.text if output.path.is_known else None
         if folder is None or not folder.startswith("/"):
             continue
-        if writes and (dynamic or any(names_folder(one, folder) for one in modules)):
+        if writes and (dynamic or any(mentions_folder(one, folder) for one in modules)):
             continue
         yield rule.hit(
             output.span or job.span,

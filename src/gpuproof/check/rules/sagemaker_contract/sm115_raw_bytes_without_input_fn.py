@@ -63,7 +63,7 @@ import ast
 
 from gpuproof.check.analysis.call import Call, all_calls, calls_within
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.inference_handlers import first_parameter, has, is_handler
+from gpuproof.check.knowledge.inference_handlers import defines_name, first_parameter, is_handler
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -82,7 +82,12 @@ _TEXT_METHODS = frozenset({"decode"})
 @rule.module
 def check(module: Module, project: Project) -> Hits:
     function = module.functions.get("predict_fn")
-    if function is None or not is_handler(module) or has(module, "input_fn") or has(module, "transform_fn"):
+    if (
+        function is None
+        or not is_handler(module)
+        or defines_name(module, "input_fn")
+        or defines_name(module, "transform_fn")
+    ):
         return
     name = first_parameter(function)
     served = {job.framework for job in project.jobs_running(module) if job.kind in ("endpoint", "transform")}

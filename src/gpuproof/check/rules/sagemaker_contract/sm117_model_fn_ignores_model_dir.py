@@ -70,7 +70,7 @@ from gpuproof.check.knowledge.inference_handlers import (
     is_handler,
     is_placeholder,
     loads_model,
-    uses,
+    uses_of,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -88,7 +88,7 @@ def check(module: Module, project: Project) -> Hits:
     if function is None or not is_handler(module) or is_placeholder(function):
         return
     name = first_parameter(function)
-    if name is None or name.startswith("_") or function.args.kwarg or any(uses(function, name)):
+    if name is None or name.startswith("_") or function.args.kwarg or any(uses_of(function, name)):
         return
     if module.mentions(*_FOLDER) or any(isinstance(node, ast.Global) for node in ast.walk(function)):
         return

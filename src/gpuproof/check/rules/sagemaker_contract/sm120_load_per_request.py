@@ -71,7 +71,12 @@ import ast
 
 from gpuproof.check.analysis.call import Call, all_calls, calls_within
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.inference_handlers import first_parameter, is_handler, loads_model, parameters
+from gpuproof.check.knowledge.inference_handlers import (
+    first_parameter,
+    is_handler,
+    loads_model,
+    positional_parameters,
+)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -87,7 +92,7 @@ def check(module: Module, _: Project) -> Hits:
         function = module.functions.get(name)
         if function is None:
             continue
-        data = parameters(function)[1:2] if name == "transform_fn" else []
+        data = positional_parameters(function)[1:2] if name == "transform_fn" else []
         body = data[0].arg if data else first_parameter(function)
         for call in calls_within(all_calls(module), function):
             if not loads_model(call) or module.enclosing(call.node, ast.If, ast.Try, ast.ExceptHandler):

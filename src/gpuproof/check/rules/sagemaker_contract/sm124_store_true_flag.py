@@ -78,10 +78,10 @@ from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.script_contract import (
     flag_of,
-    gets_arguments,
     has_positionals,
-    passed,
+    passed_hyperparameters,
     reads_argv,
+    receives_hyperparameters,
 )
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -95,12 +95,12 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
     script = job.script
-    if script is None or not gets_arguments(job) or script.mentions("HfArgumentParser"):
+    if script is None or not receives_hyperparameters(job) or script.mentions("HfArgumentParser"):
         return
     line = command_line(script)
     if not reads_argv(script) or has_positionals(line):
         return
-    for name, value in passed(job).items():
+    for name, value in passed_hyperparameters(job).items():
         argument = line.by_flag(flag_of(name))
         if argument is None or argument.action not in ("store_true", "store_false"):
             continue

@@ -81,7 +81,12 @@ import re
 
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.processing_mounts import OWN_MOUNTS, code, is_under, names_folder
+from gpuproof.check.knowledge.processing_mounts import (
+    OWN_MOUNTS,
+    is_under,
+    mentions_folder,
+    source_without_comments,
+)
 from gpuproof.check.knowledge.script_contract import hidden_imports
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -102,14 +107,14 @@ def check(job: JobDefinition, _: Project) -> Hits:
     if not job.container_arguments.is_absent or hidden_imports(script):
         return
     modules = local_modules(script)
-    texts = [code(one) for one in modules]
+    texts = [source_without_comments(one) for one in modules]
     if any(_DYNAMIC.search(text) for text in texts):
         return
     for mount in job.inputs:
         folder = mount.path.text if mount.path.is_known else None
         if folder is None or not folder.startswith("/") or any(is_under(folder, own) for own in OWN_MOUNTS):
             continue
-        if any(names_folder(one, folder) for one in modules) or any(
+        if any(mentions_folder(one, folder) for one in modules) or any(
             _names_parent(text, folder) for text in texts
         ):
             continue

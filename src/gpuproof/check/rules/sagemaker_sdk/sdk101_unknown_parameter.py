@@ -69,7 +69,7 @@ import difflib
 
 from gpuproof.check.analysis.call import Call, all_calls
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.fixing.edits import remove_keyword
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Signature, v1_parameter, v2
@@ -145,5 +145,5 @@ def _fix(call: Call, name: str, meant: str, signature: Signature) -> Fix | None:
     if meant in signature.names:
         edit = rename_keyword(call, name, meant)
         return Fix(f"Write {meant}=", (edit,), safe=name in _MEANT) if edit else None
-    edit = drop_keyword(call, name) if signature.unknown == "error" else None
+    edit = remove_keyword(call, name) if signature.unknown == "error" else None
     return Fix(f"Remove {name}=", (edit,)) if edit else None

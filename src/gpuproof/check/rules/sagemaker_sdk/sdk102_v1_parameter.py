@@ -54,10 +54,10 @@ Quiet: a parameter of another library
 
 from gpuproof.check.analysis.call import Call, all_calls
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.fixing.edits import remove_keyword
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
-from gpuproof.check.sdk import Change, v1_parameter
+from gpuproof.check.sdk import SdkChange, v1_parameter
 from gpuproof.check.sdk.calls import keyword_span, rename_keyword, sdk_major, sdk_path
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
@@ -90,7 +90,7 @@ def check(module: Module, project: Project) -> Hits:
             )
 
 
-def _message(call: Call, name: str, change: Change) -> str:
+def _message(call: Call, name: str, change: SdkChange) -> str:
     became = f"was renamed to `{change.new}`" if change.new else "was removed"
     outcome = {
         "gone": "the call raises TypeError",
@@ -100,9 +100,9 @@ def _message(call: Call, name: str, change: Change) -> str:
     return f"`{name}` of `{call.method}` {became} in sagemaker v2: {outcome}."
 
 
-def _fix(call: Call, name: str, change: Change) -> Fix | None:
+def _fix(call: Call, name: str, change: SdkChange) -> Fix | None:
     if change.new:
         edit = rename_keyword(call, name, change.new)
         return Fix(f"Write {change.new}=", (edit,), safe=True) if edit else None
-    edit = drop_keyword(call, name)
+    edit = remove_keyword(call, name)
     return Fix(f"Remove {name}=", (edit,), safe=change.state == "no-op") if edit else None

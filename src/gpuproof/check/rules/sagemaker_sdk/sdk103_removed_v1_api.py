@@ -54,7 +54,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
-from gpuproof.check.sdk import Change, v1_method, v1_name, v3
+from gpuproof.check.sdk import SdkChange, v1_method, v1_name, v3
 from gpuproof.check.sdk.calls import sdk_major, sdk_path
 from gpuproof.check.sdk.names import sdk_names
 from gpuproof.check.source.edit import Fix
@@ -87,7 +87,7 @@ def check(module: Module, project: Project) -> Hits:
             yield _no_effect(call, change)
 
 
-def _no_effect(call: Call, change: Change):
+def _no_effect(call: Call, change: SdkChange):
     predictor = _predictor(call)
     return rule.hit(
         call.span,

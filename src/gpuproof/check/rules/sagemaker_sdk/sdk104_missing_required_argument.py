@@ -42,7 +42,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.sdk import Signature, v1_parameter, v2_needs
-from gpuproof.check.sdk.calls import given, sdk_major, sdk_path, sdk_signature
+from gpuproof.check.sdk.calls import given_parameters, sdk_major, sdk_path, sdk_signature
 from gpuproof.findings import Severity
 
 rule = Rule("SDK104", "missing-required-argument", Severity.ERROR, needs=("sagemaker",))
@@ -70,7 +70,7 @@ def check(module: Module, project: Project) -> Hits:
 
 
 def _missing(call: Call, path: str, signature: Signature) -> list[str]:
-    written = given(call, signature)
+    written = given_parameters(call, signature)
     renamed = {change.new for word in written if (change := v1_parameter(path, word))}
     missing = [name for name in signature.required if name not in written | renamed]
     for need in v2_needs(path):

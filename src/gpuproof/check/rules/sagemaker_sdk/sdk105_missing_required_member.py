@@ -53,8 +53,8 @@ from gpuproof.check.fixing.edits import add_keyword
 from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
-from gpuproof.check.sdk import OnceRequired, once_required
-from gpuproof.check.sdk.boto3_requests import Request, parts, requests
+from gpuproof.check.sdk import FormerlyRequired, formerly_required
+from gpuproof.check.sdk.boto3_requests import Boto3Request, boto3_requests, request_members
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
@@ -65,15 +65,17 @@ _HOUR = 'StoppingCondition={"MaxRuntimeInSeconds": 3600}'
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    for request in requests(module):
+    for request in boto3_requests(module):
         yield from _missing(request)
         yield from _formerly_required(request)
 
 
-def _missing(request: Request) -> Hits:
+def _missing(request: Boto3Request) -> Hits:
     """Members that every version requires, at the top level and in nested values."""
     top = [("", request.operation.input, request.members)]
-    inner = [(part.path, part.shape, part.value) for part in parts(request) if part.shape is not None]
+    inner = [
+        (part.path, part.shape, part.value) for part in request_members(request) if part.shape is not None
+    ]
     for path, shape, value in [*top, *inner]:
         if shape.type != "structure" or value.entries is None or not value.is_known:
             continue
@@ -87,12 +89,12 @@ def _missing(request: Request) -> Hits:
             )
 
 
-def _formerly_required(request: Request) -> Hits:
+def _formerly_required(request: Boto3Request) -> Hits:
     """Members that only older versions of botocore require."""
     name = request.operation.name
     if "ServerlessJobConfig" in request.members.parts:
         return
-    for member in once_required(name):
+    for member in formerly_required(name):
         if (
             member.member in request.operation.input.required
             or not request.members.at(member.member).is_absent
@@ -120,7 +122,7 @@ def _formerly_required(request: Request) -> Hits:
         )
 
 
-def _is_old(request: Request, member: OnceRequired) -> bool:
+def _is_old(request: Boto3Request, member: FormerlyRequired) -> bool:
     """Whether the project pins a boto3 or botocore that still requires it; both have the same version numbers."""
     pins = pinned_versions(request.call.module.unit)
     limit = _numbers(member.up_to)

@@ -60,7 +60,7 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Entries, Value
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
-from gpuproof.check.sdk.boto3_requests import Part, Request, parts, requests
+from gpuproof.check.sdk.boto3_requests import Boto3Request, RequestMember, boto3_requests, request_members
 from gpuproof.check.source.edit import Edit, Fix
 from gpuproof.findings import Severity
 
@@ -82,8 +82,8 @@ _WORDS = {
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    for request in requests(module):
-        for part in parts(request):
+    for request in boto3_requests(module):
+        for part in request_members(request):
             span = part.value.span or request.call.span
             if part.shape is None:
                 name = part.path.rpartition(".")[2]
@@ -103,7 +103,7 @@ def check(module: Module, _: Project) -> Hits:
                 )
 
 
-def _wrong_type(part: Part) -> str | None:
+def _wrong_type(part: RequestMember) -> str | None:
     """Description of a value of the wrong type; None if the type is right or unknown."""
     value = part.value
     if part.shape is None or not value.is_known or part.shape.type not in _WORDS or value.value is None:
@@ -144,11 +144,11 @@ def _kind(value: Value) -> str | None:
             return None
 
 
-def _is_number_for_text(part: Part) -> bool:
+def _is_number_for_text(part: RequestMember) -> bool:
     return part.shape is not None and part.shape.type == "string" and part.value.number is not None
 
 
-def _quoted(part: Part, request: Request) -> Fix | None:
+def _quoted(part: RequestMember, request: Boto3Request) -> Fix | None:
     """Adds quotes around a number literal."""
     span, number = part.value.span, part.value.number
     if not _is_number_for_text(part) or span is None or span.unit is not request.call.module.unit:

@@ -53,11 +53,11 @@ from gpuproof.check.analysis.call import Call, all_calls
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.knowledge.instance_references import replace_text
-from gpuproof.check.knowledge.placeholders import to_fill_in
+from gpuproof.check.knowledge.placeholders import find_placeholder
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule
 from gpuproof.check.sdk import Shape, botocore_operation, v2
-from gpuproof.check.sdk.boto3_requests import parts, requests
+from gpuproof.check.sdk.boto3_requests import boto3_requests, request_members
 from gpuproof.check.sdk.calls import sdk_path, sdk_signature
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
@@ -93,8 +93,8 @@ _UNFINISHED = re.compile(r"[<>{}\[\]*$]|\.\.\.|xxx|account|example|replace|todo"
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    for request in requests(module):
-        for part in parts(request):
+    for request in boto3_requests(module):
+        for part in request_members(request):
             name = part.path.rpartition(".")[2]
             if part.shape is not None and name.endswith(("Name", "Arn")):
                 yield from _check_text(part.shape, part.value, name)
@@ -116,7 +116,7 @@ def _check_text(shape: Shape, value: Value, name: str, is_beginning: bool = Fals
     text = value.text
     if text is None or not value.is_known or value.span is None:
         return
-    if to_fill_in(text) or _UNFINISHED.search(text) or _matches(shape, text, is_beginning):
+    if find_placeholder(text) or _UNFINISHED.search(text) or _matches(shape, text, is_beginning):
         return
     yield _hit(shape, value, name, text)
 

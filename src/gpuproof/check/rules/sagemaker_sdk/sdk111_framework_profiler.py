@@ -54,11 +54,11 @@ Quiet: system metrics are collected with every version
 """
 
 from gpuproof.check.analysis.call import Call, origin_call
-from gpuproof.check.fixing.edits import drop_keyword
+from gpuproof.check.fixing.edits import remove_keyword
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
-from gpuproof.check.sdk.calls import release
+from gpuproof.check.sdk.calls import major_minor
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
 
@@ -71,14 +71,14 @@ _ENDED = {"pytorch": (2, 0), "tensorflow": (2, 12)}
 @rule.job
 def check(job: JobDefinition, _: Project) -> Hits:
     ended = _ENDED.get(job.framework or "")
-    version = release(job.framework_version.text)
+    version = major_minor(job.framework_version.text)
     if ended is None or version is None or version < ended or job.call is None:
         return
     config = _made(job.call, "profiler_config", "ProfilerConfig")
     profile = _made(config, "framework_profile_params", "FrameworkProfile") if config else None
     if config is None or profile is None:
         return
-    edit = drop_keyword(config, "framework_profile_params")
+    edit = remove_keyword(config, "framework_profile_params")
     name = {"pytorch": "PyTorch", "tensorflow": "TensorFlow"}[job.framework or ""]
     yield rule.hit(
         profile.span,

@@ -36,7 +36,7 @@ from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
-from gpuproof.check.sdk.calls import release, sdk_major
+from gpuproof.check.sdk.calls import major_minor, sdk_major
 from gpuproof.findings import Severity
 
 rule = Rule("SDK203", "training-compiler", Severity.ERROR)
@@ -60,7 +60,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if origin is None or origin.method != "TrainingCompilerConfig":
         return
     name, last, instead = known
-    version = release(job.framework_version.text)
+    version = major_minor(job.framework_version.text)
     removed = sdk_major(call.module, project) == 3
     if not removed and (version is None or version <= last):
         return

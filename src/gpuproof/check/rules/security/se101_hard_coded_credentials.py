@@ -36,7 +36,7 @@ Quiet: the same letters inside a longer text
 import re
 from collections.abc import Iterator
 
-from gpuproof.check.knowledge.placeholders import is_no_secret
+from gpuproof.check.knowledge.placeholders import is_not_secret
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.span import Span, Unit
@@ -66,9 +66,9 @@ def _keys(unit: Unit) -> Iterator[tuple[Span, str, str]]:
         return
     for number, line in enumerate(unit.lines, 1):
         key, secret = _KEY.search(line), _SECRET.search(line)
-        if key is not None and not is_no_secret(key.group(0)):
+        if key is not None and not is_not_secret(key.group(0)):
             yield unit.span(number, key.start() + 1, number, key.end() + 1), key.group(0), "access key"
-        elif secret is not None and not is_no_secret(secret.group(1)):
+        elif secret is not None and not is_not_secret(secret.group(1)):
             yield (
                 unit.span(number, secret.start(1) + 1, number, secret.end(1) + 1),
                 secret.group(1),

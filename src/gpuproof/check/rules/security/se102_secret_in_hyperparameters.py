@@ -53,7 +53,7 @@ Quiet: the user is prompted for it
 import re
 
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.placeholders import is_no_secret
+from gpuproof.check.knowledge.placeholders import is_not_secret
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -78,7 +78,7 @@ def check(job: JobDefinition, _: Project) -> Hits:
     for place, mapping in (("hyperparameters", job.hyperparameters), ("environment", job.environment)):
         for key, value in mapping.parts.items():
             name, text = str(key), value.text
-            if text is None or not value.is_known or is_no_secret(text):
+            if text is None or not value.is_known or is_not_secret(text):
                 continue
             named = _NAME.search(name.replace("-", "_")) and not _NO_SECRET_NAME.search(name.lower())
             if not _SECRET_FORMAT.match(text) and not (named and _is_dense(text)):

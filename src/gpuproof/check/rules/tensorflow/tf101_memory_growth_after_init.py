@@ -99,7 +99,7 @@ def check(module: Module, project: Project) -> Hits:
         if not before:
             continue
         first = min(before, key=lambda one: one.node.lineno)
-        line = module.unit.place(first.node.lineno, 1)[1]
+        line = module.unit.file_position(first.node.lineno, 1)[1]
         guarded = module.enclosing(call.node, ast.Try) is not None
         yield rule.hit(
             call.span,

@@ -55,7 +55,7 @@ from functools import cache
 from pathlib import Path
 
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.knowledge.tensorflow import is_old_tensorflow, tensorflow_is_at_least
+from gpuproof.check.knowledge.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -67,7 +67,7 @@ rule = Rule("TF104", "removed-tf1-api", Severity.ERROR, needs=("tensorflow",))
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("tensorflow") or is_test(module) or is_old_tensorflow(module):
+    if not module.imports("tensorflow") or is_test(module) or targets_old_tensorflow(module):
         return
     if module.imports("tensorflow.compat", "tensorflow.contrib") or module.mentions(
         "tf.__version__", "compat.v1", "tf.VERSION"

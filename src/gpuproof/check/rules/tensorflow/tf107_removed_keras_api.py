@@ -69,9 +69,9 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
 from gpuproof.check.fixing.edits import replace_node
 from gpuproof.check.knowledge.tensorflow import (
-    Removed,
-    is_old_tensorflow,
+    RemovedKerasName,
     removed_from_keras,
+    targets_old_tensorflow,
     tensorflow_is_at_least,
 )
 from gpuproof.check.knowledge.torch import is_test
@@ -86,7 +86,7 @@ rule = Rule("TF107", "removed-keras-api", Severity.ERROR, needs=("keras", "tenso
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("keras", "tensorflow") or is_old_tensorflow(module) or is_test(module):
+    if not module.imports("keras", "tensorflow") or targets_old_tensorflow(module) or is_test(module):
         return
     for gone in removed_from_keras():
         for call in _uses(module, gone):
@@ -107,7 +107,7 @@ def check(module: Module, project: Project) -> Hits:
             )
 
 
-def _uses(module: Module, gone: Removed) -> Iterator[Call]:
+def _uses(module: Module, gone: RemovedKerasName) -> Iterator[Call]:
     match gone.kind:
         case "method":
             yield from (one for one in calls_named(module, gone.name) if one.receiver is not None)
@@ -133,7 +133,7 @@ def _uses(module: Module, gone: Removed) -> Iterator[Call]:
                     yield call
 
 
-def _fix(call: Call, gone: Removed) -> Fix | None:
+def _fix(call: Call, gone: RemovedKerasName) -> Fix | None:
     module = call.module
     if gone.kind == "optimizer":
         keyword = next(one for one in call.node.keywords if one.arg == gone.name)

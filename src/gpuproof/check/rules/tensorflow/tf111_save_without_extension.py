@@ -56,7 +56,7 @@ import ast
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
-from gpuproof.check.knowledge.tensorflow import is_old_tensorflow, tensorflow_is_at_least
+from gpuproof.check.knowledge.tensorflow import targets_old_tensorflow, tensorflow_is_at_least
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -69,7 +69,7 @@ rule = Rule("TF111", "save-without-extension", Severity.ERROR, needs=(".save(",)
 
 @rule.module
 def check(module: Module, project: Project) -> Hits:
-    if not module.imports("tensorflow", "keras") or is_test(module) or is_old_tensorflow(module):
+    if not module.imports("tensorflow", "keras") or is_test(module) or targets_old_tensorflow(module):
         return
     for call in calls_named(module, "save"):
         path = call.argument("filepath", 0)

@@ -69,7 +69,7 @@ import ast
 from gpuproof.check.analysis.call import Call, calls_named, calls_within
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.fixing.edits import replace_node
-from gpuproof.check.knowledge.torch import in_with, is_test
+from gpuproof.check.knowledge.torch import is_inside_with, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -93,7 +93,7 @@ def check(module: Module, _: Project) -> Hits:
         ):
             continue
         total = module.text(statement.target)
-        if total in differentiated or in_with(module, statement, ("no_grad", "inference_mode")):
+        if total in differentiated or is_inside_with(module, statement, ("no_grad", "inference_mode")):
             continue
         loss = _loss(module, statement, backwards, loops[0])
         if loss is None or _is_reset(module, total, loops[0]):

@@ -76,7 +76,7 @@ from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.knowledge.inference_handlers import is_handler
-from gpuproof.check.knowledge.torch import in_with, is_test, moves_by_itself
+from gpuproof.check.knowledge.torch import imports_device_manager, is_inside_with, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -91,7 +91,7 @@ _WITHOUT = ("transformers.pipeline", "diffusers", "sentence_transformers")
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or moves_by_itself(module) or is_test(module):
+    if not module.imports("torch") or imports_device_manager(module) or is_test(module):
         return
     if module.mentions("set_grad_enabled(False)", "keras"):
         return
@@ -138,7 +138,7 @@ def _is_called_without(module: Module, function: FunctionNode) -> bool:
         return True
     for other in local_modules(module):
         for call in calls_named(other, function.name):
-            if in_with(other, call.node, ("no_grad", "inference_mode", "set_grad_enabled")):
+            if is_inside_with(other, call.node, ("no_grad", "inference_mode", "set_grad_enabled")):
                 return True
             around = other.function_of(call.node)
             if around is not None and around is not function and _SWITCHES.search(_heads(other, around)):

@@ -85,7 +85,12 @@ from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 from gpuproof.check.analysis.types import TypeKind, type_of
-from gpuproof.check.knowledge.torch import evaluates_by_name, is_test, makers, moves_by_itself
+from gpuproof.check.knowledge.torch import (
+    has_evaluation_name,
+    imports_device_manager,
+    is_test,
+    model_creations,
+)
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -103,12 +108,17 @@ _WITH_BATCH_NORM = re.compile(
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or moves_by_itself(module) or is_test(module) or module.names.has_star:
+    if (
+        not module.imports("torch")
+        or imports_device_manager(module)
+        or is_test(module)
+        or module.names.has_star
+    ):
         return
     if any(_EVALUATES.search(one.unit.source) for one in local_modules(module)):
         return
     for function in module.nodes(ast.FunctionDef):
-        if not evaluates_by_name(function) or "backward" in module.text(function):
+        if not has_evaluation_name(function) or "backward" in module.text(function):
             continue
         run = _runs_model(module, function)
         if run is not None:
@@ -131,7 +141,7 @@ def _runs_model(module: Module, function: FunctionNode) -> Call | None:
 
 def _behaves(module: Module, node: ast.Name) -> bool:
     """Whether the model certainly has layers that differ between training and evaluation."""
-    for maker in makers(module, node):
+    for maker in model_creations(module, node):
         owner = module.classes.get(maker.method) if isinstance(maker.node.func, ast.Name) else None
         if owner is not None and _BEHAVES.search(module.text(owner)):
             return True

@@ -58,7 +58,7 @@ import ast
 from gpuproof.check.analysis.call import all_calls, calls_named, calls_within, local_function
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.types import TypeKind, type_of
-from gpuproof.check.knowledge.torch import is_test, moves_by_itself
+from gpuproof.check.knowledge.torch import imports_device_manager, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -70,7 +70,12 @@ _CLEARS = ("zero_grad", ".grad", "closure", "accum", "horovod", "apex", "paralle
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or module.mentions(*_CLEARS) or is_test(module) or moves_by_itself(module):
+    if (
+        not module.imports("torch")
+        or module.mentions(*_CLEARS)
+        or is_test(module)
+        or imports_device_manager(module)
+    ):
         return
     for call in calls_named(module, "step"):
         receiver, loops = call.receiver, module.loops_around(call.node)

@@ -49,8 +49,8 @@ import ast
 
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
-from gpuproof.check.fixing.edits import drop_keyword
-from gpuproof.check.knowledge.torch import is_test, moves_by_itself
+from gpuproof.check.fixing.edits import remove_keyword
+from gpuproof.check.knowledge.torch import imports_device_manager, is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.check.source.edit import Fix
@@ -61,7 +61,7 @@ rule = Rule("PF111", "retain-graph", Severity.WARNING, needs=("retain_graph",))
 
 @rule.module
 def check(module: Module, _: Project) -> Hits:
-    if not module.imports("torch") or is_test(module) or moves_by_itself(module):
+    if not module.imports("torch") or is_test(module) or imports_device_manager(module):
         return
     if module.mentions("autograd.grad", "create_graph", "grad_fn", "higher"):
         return
@@ -74,7 +74,7 @@ def check(module: Module, _: Project) -> Hits:
             continue
         if len(loops) > 1 and not _is_over_batches(loops[0]):
             continue
-        edit = drop_keyword(call, "retain_graph")
+        edit = remove_keyword(call, "retain_graph")
         yield rule.hit(
             call.span,
             f"`{module.text(call.node)}` keeps each step's graph although no second backward pass uses it.",
