@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import sys
+import termios
 import time
 from typing import TYPE_CHECKING, cast
 
@@ -40,7 +43,7 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False
         self._written = 0
         self._taken = 0
-        """Bytes of answers that the client had taken, or the kernel for it, when it was last looked at."""
+        """Bytes of answers that the client had acknowledged when the connection was last checked."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
@@ -132,12 +135,25 @@ class Connection(asyncio.BufferedProtocol):
     def _takes_more(self) -> bool:
         """Whether an answer is on its way of which the client has taken something since this was last asked."""
         unsent = self._unsent
-        taken, self._taken = self._taken, self._written - unsent
+        taken, self._taken = self._taken, self._written - unsent - self._unacknowledged
         return unsent > 0 and self._taken > taken
 
     @property
     def _unsent(self) -> int:
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def _unacknowledged(self) -> int:
+        # A kernel keeps megabytes for a client, and takes nothing more until a third of them has been acknowledged.
+        if self._transport is None or self._state == _CLOSED:
+            return 0
+        try:
+            queued = fcntl.ioctl(
+                self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4)
+            )
+        except OSError:  # a system that does not count them for a socket
+            return 0
+        return int.from_bytes(queued, sys.byteorder)
 
     def close_if_idle(self) -> None:
         """Close it unless a request is being received or answered."""
