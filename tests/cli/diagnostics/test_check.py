@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_written_is_said(here: Path, gpuproof, monkeypatch
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("gpuproof.check.fixing.apply.replacing", refuse)
     code, _, err = gpuproof("check", "--select", "SM106", "--fix")
     assert code == 1
     assert "a.py cannot be written: permission denied. The file is unchanged." in err
