@@ -341,7 +341,7 @@ class TestExplaining:
         assert "CapacityError" in run.record.failure_reason
         (explained,) = run.explanations()
         assert explained.code == "sagemaker-capacity"
-        assert explained.here == "The type was ml.g5.xlarge, in us-east-1."
+        assert explained.here == "Requested type: ml.g5.xlarge in us-east-1."
         assert "it never started" in run.record.notes[-1]
 
 
