@@ -103,17 +103,17 @@ def test_an_input_of_a_processing_job_keeps_its_path() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (Overrides(name="no good"), "--name: 'no good' cannot name a job on SageMaker"),
+        (Overrides(name="no good"), "--name: 'no good' is not a valid SageMaker job name"),
         (Overrides(inputs=["./data"]), "--input './data' is not NAME=VALUE"),
         (Overrides(inputs=["training="]), "--input training: it is empty"),
-        (Overrides(inputs=["a b=./data"]), "--input a b: 'a b' cannot name a channel"),
+        (Overrides(inputs=["a b=./data"]), "--input a b: 'a b' is not a valid channel name"),
         (Overrides(hyperparameters=["epochs"]), "-p 'epochs' is not NAME=VALUE"),
         (
             Overrides(hyperparameters=[f"x={'y' * 3000}"]),
             "-p x: the value of a hyperparameter, as JSON, has 3002",
         ),
         (Overrides(environment=["=x"]), "--env '=x' is not NAME=VALUE"),
-        (Overrides(environment=["1A=x"]), "--env 1A: '1A' cannot name an environment variable"),
+        (Overrides(environment=["1A=x"]), "--env 1A: '1A' is not a valid name of an environment variable"),
         (Overrides(instance_type="big"), "--instance-type: 'big' is not an instance type"),
         (Overrides(instance_count=0), "--instance-count must be at least 1, not 0"),
         (Overrides(gpu="4xA10G"), "--gpu: '4xA10G' is not how GPUs are counted: write A10G:4"),

@@ -165,7 +165,7 @@ def test_several_jobs_and_no_name_lists_the_names() -> None:
     path = HERE / "valid" / "several.yaml"
     with pytest.raises(UsageError, match="has several jobs: train, prep_data") as caught:
         load(path)
-    assert caught.value.remedy == f"name one, as in: {path} train"
+    assert caught.value.remedy == f"choose one: {path} train"
 
 
 def test_an_unknown_job_suggests_the_nearest() -> None:
@@ -174,7 +174,7 @@ def test_an_unknown_job_suggests_the_nearest() -> None:
 
 
 def test_a_name_beside_a_script_is_wrong_usage(folder: Path) -> None:
-    with pytest.raises(UsageError, match="'small' would choose a job of a"):
+    with pytest.raises(UsageError, match="'small' selects a job of a"):
         load(folder / "train.py", "small")
 
 
@@ -192,7 +192,7 @@ def test_a_missing_description_suggests_the_nearest_file(folder: Path) -> None:
 def test_a_folder_without_a_description_says_what_to_type(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no gpuproof\.yaml in") as caught:
         load(folder)
-    assert caught.value.remedy == "name a script: gpuproof run train.py"
+    assert caught.value.remedy == "run a script instead: gpuproof run train.py"
 
 
 def test_a_notebook_is_not_a_script(folder: Path) -> None:
@@ -220,9 +220,9 @@ def test_sagemakers_limits_are_named_as_sagemakers(folder: Path) -> None:
     with pytest.raises(InvalidJob) as caught:
         load(write(folder, text))
     assert [line.split(": ", 1)[1] for line in caught.value.message.splitlines()] == [
-        "'environment': it has 101 variables, and SageMaker's limit is 100",
-        "'tags.key': the value of a tag has 257 characters, and SageMaker's limit is 256",
-        "'hyperparameters.text': the value of a hyperparameter, as JSON, has 2501 characters, and SageMaker's limit is 2500",
+        "'environment': it has 101 variables; SageMaker's limit is 100",
+        "'tags.key': the value of a tag has 257 characters; SageMaker's limit is 256",
+        "'hyperparameters.text': the value of a hyperparameter, as JSON, has 2501 characters; SageMaker's limit is 2500",
     ]
 
 

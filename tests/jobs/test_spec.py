@@ -86,7 +86,7 @@ def test_sagemakers_names_are_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a_b", "x" * 64, "a\n", "é"])
 def test_names_that_sagemaker_refuses_are_refused(name: str) -> None:
-    with pytest.raises(InvalidJob, match="cannot name a job on SageMaker"):
+    with pytest.raises(InvalidJob, match="is not a valid SageMaker job name"):
         training(name=name)
 
 
@@ -139,7 +139,7 @@ def test_a_path_may_be_a_pathlib_path() -> None:
 
 def test_an_unknown_framework_warns_and_goes_on() -> None:
     job = training(framework="pytroch")
-    assert job.warnings == ("GPUproof knows nothing about the framework 'pytroch'; did you mean 'pytorch'?",)
+    assert job.warnings == ("GPUproof does not know the framework 'pytroch'; did you mean 'pytorch'?",)
     assert training(framework="TensorFlow").warnings == ()
 
 

@@ -30,7 +30,7 @@ def test_defaults_and_a_jobs_own_settings_are_one_mapping() -> None:
 
 
 def test_subnets_without_security_groups_are_refused() -> None:
-    with pytest.raises(InvalidJob, match=r"sagemaker\.security_groups.*beside subnets"):
+    with pytest.raises(InvalidJob, match=r"sagemaker\.security_groups.*together with subnets"):
         training(sagemaker={"subnets": ["subnet-1"]})
 
 

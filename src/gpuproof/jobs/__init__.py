@@ -1,7 +1,7 @@
-"""What a job is: its description, reading it from a file or a script, changing it by flags, its JSON schema.
+"""Job descriptions: the models, reading them from `gpuproof.yaml` or a script, command-line overrides, the JSON schema.
 
-A description is SageMaker's, key for key, and reads the same for every place where a job can run. Names are imported
-when they are first used, because pydantic takes longer to import than `gpuproof --help` may.
+The keys are SageMaker's and mean the same on every backend. Names are imported on first use, because importing
+pydantic takes longer than `gpuproof --help` may.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "override_job",
 ]
 
-_HOMES = {
+_MODULES = {
     "Overrides": ("cli_overrides", "Overrides"),
     "Job": ("spec", "Job"),
     "ProcessingJob": ("spec", "ProcessingJob"),
@@ -40,7 +40,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _HOMES[name]
+    module, attribute = _MODULES[name]
     return getattr(import_module(f"{__name__}.{module}"), attribute)

@@ -1,4 +1,4 @@
-"""Changing a job by the command line's flags, which win over the file."""
+"""Overrides a job's values by command-line flags, which take precedence over the file."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ _FLAGS_BELOW: dict[tuple[str, ...], str] = {
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the flags say; None and empty mean that a flag was not given.
+    """Values of the flags; None and empty mean that a flag was not given.
 
     Args:
         name: the job's name.
         inputs: each `CHANNEL=SOURCE`; for a processing job `PATH=SOURCE`.
-        hyperparameters: each `NAME=VALUE`; a value that is JSON is taken as JSON, else as text.
+        hyperparameters: each `NAME=VALUE`; a value is parsed as JSON if it is valid JSON, else kept as text.
         environment: each `NAME=VALUE`.
-        instance_type: takes the place of the GPU that the file asks for.
-        instance_count: how many hosts.
-        gpu: takes the place of the instance type that the file names.
+        instance_type: replaces the GPU that the file requests.
+        instance_count: number of hosts.
+        gpu: replaces the instance type of the file.
         max_duration: as in `8h`.
         require_gpu: whether running without a GPU is an error.
-        arguments: take the place of the file's arguments.
-        framework: what the script is written with.
+        arguments: replace the file's arguments.
+        framework: the framework that the script uses.
         framework_version: its version.
         image: the container image.
         region: the AWS region.
-        spot: whether spot capacity will do.
-        fallbacks: instance types to try in order, in place of the file's.
+        spot: whether to use spot capacity.
+        fallbacks: instance types to try in order; they replace the file's.
         tags: each `KEY=VALUE`.
-        role: the role that the job runs as on SageMaker.
+        role: the execution role on SageMaker.
         bucket: for code and results.
-        max_wait: with spot, for waiting and running together; as in `12h`.
-        keep_alive: how long a warm pool stays; as in `15min`.
+        max_wait: with spot, the maximum time for waiting and running together; as in `12h`.
+        keep_alive: how long the warm pool is kept; as in `15min`.
     """
 
     name: str | None = None
@@ -95,15 +95,15 @@ class Overrides:
 
 
 def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
-    """The job as the flags change it.
+    """Returns the job with the flags applied.
 
     Args:
         job: as it was read.
         changes: the flags.
-        folder: the current directory, where the flags' relative paths begin.
+        folder: the current directory; relative paths of the flags start here.
 
     Raises:
-        UsageError: a flag says something impossible; the message names the flag.
+        UsageError: a flag is invalid; the message names the flag.
     """
     data = {**dict(job), **_plain_changes(changes)}
     if changes.inputs:
@@ -162,7 +162,7 @@ def _plain_changes(changes: Overrides) -> dict[str, Any]:
 
 
 def _with(part: Any, **given: Any) -> Any:
-    """A part of the job with what the flags say of it, to be read again; the part itself where they say nothing."""
+    """A nested mapping with the given flags applied, to be validated again; unchanged if there are none."""
     said = {key: value for key, value in given.items() if value is not None}
     return {**dict(part), **said} if said else part
 
@@ -186,7 +186,7 @@ def _sources(texts: Sequence[str], folder: Path) -> dict[str, str]:
 
 
 def _inputs(job: Job, sources: dict[str, str]) -> dict[str, Any]:
-    """The job's inputs with other sources; one that a processing job has already keeps its path."""
+    """The job's inputs with new sources; an existing input of a processing job keeps its path."""
     if isinstance(job, TrainingJob):
         return {**job.inputs, **sources}
     mounts = {key: mount.model_dump() for key, mount in job.inputs.items()}

@@ -1,4 +1,4 @@
-"""Looking for a job's files on this disk."""
+"""Existence checks and suggestions for local files."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpuproof.jobs.suggestions import did_you_mean
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there; a path that the system cannot even ask about is none."""
+    """Whether the file exists; False for a path that the system rejects."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a name too long for the disk
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there; a path that the system cannot even ask about is none."""
+    """Whether the folder exists; False for a path that the system rejects."""
     return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
 def suggest_file(path: Path) -> str:
-    """`; did you mean 'x'?` for the file beside a missing one whose name is nearest, or nothing."""
+    """Returns `; did you mean 'x'?` for the file in the same folder with the nearest name, or an empty text."""
     try:
         names = [entry.name for entry in path.parent.iterdir() if is_file(entry)]
     except OSError:

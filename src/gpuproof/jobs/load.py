@@ -1,4 +1,4 @@
-"""Reading jobs: from `gpuproof.yaml`, from a folder that has one, or from a bare script."""
+"""Loads jobs from a `gpuproof.yaml`, from a folder that contains one, or from a script."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
 
 
 def load(path: Path, name: str | None = None) -> Job:
-    """One job, with absolute paths.
+    """Loads one job; its paths are absolute.
 
     Args:
-        path: a `gpuproof.yaml`, a folder that has one, or a script.
-        name: which of the file's jobs; may be left out where there is one.
+        path: a `gpuproof.yaml`, a folder that contains one, or a script.
+        name: which of the file's jobs; optional if there is only one.
 
     Raises:
-        UsageError: there is no such file or no such job, or the name is missing.
-        InvalidJob: the description is wrong; each line of the message names file, line and key.
+        UsageError: the file or the job does not exist, or the name is missing.
+        InvalidJob: the description is invalid; each line of the message names file, line and key.
     """
     if _is_script(path):
         if name:
-            raise UsageError(f"'{name}' would choose a job of a gpuproof.yaml, and {path} is a script")
+            raise UsageError(f"'{name}' selects a job of a gpuproof.yaml, but {path} is a script")
         return _job_of_script(path)
     jobs = load_jobs(path)
     if name is None and len(jobs) == 1:
         return next(iter(jobs.values()))
     if name is None:
-        example = f"name one, as in: {path} {next(iter(jobs))}"
+        example = f"choose one: {path} {next(iter(jobs))}"
         raise UsageError(f"{path} has several jobs: {', '.join(jobs)}", example)
     if name not in jobs:
         near = did_you_mean(name, jobs)
@@ -40,16 +40,16 @@ def load(path: Path, name: str | None = None) -> Job:
 
 
 def load_jobs(path: Path) -> dict[str, Job]:
-    """Every job of a `gpuproof.yaml`, by its key (or its name, where the file is one job), with absolute paths.
+    """Loads every job of a `gpuproof.yaml`, by key (or by name, if the file is one job); paths are absolute.
 
     Args:
-        path: the file, or a folder that has one.
+        path: the file, or a folder that contains one.
 
     Raises:
-        UsageError: there is no such file, or it cannot be read.
-        InvalidJob: one message with every problem of the file, sorted by line.
+        UsageError: the file does not exist or cannot be read.
+        InvalidJob: with every problem of the file, sorted by line.
     """
-    from gpuproof.jobs.yaml_file import read_jobs  # yaml is slow to import, and a script needs none
+    from gpuproof.jobs.yaml_file import read_jobs  # yaml is slow to import, and not needed for a script
 
     return read_jobs(_description_file(path))
 
@@ -62,7 +62,9 @@ def _job_of_script(path: Path) -> Job:
     if not is_file(path):
         raise UsageError(f"{path} does not exist{suggest_file(path)}")
     if path.suffix == ".ipynb":
-        raise UsageError(f"{path} is a notebook", f"make it a script: jupyter nbconvert --to script '{path}'")
+        raise UsageError(
+            f"{path} is a notebook", f"convert it to a script: jupyter nbconvert --to script '{path}'"
+        )
     script = path.absolute()
     return TrainingJob(entry_point=script.name, source_dir=str(script.parent))
 
@@ -75,4 +77,4 @@ def _description_file(path: Path) -> Path:
     for file_name in FILE_NAMES:
         if is_file(path / file_name):
             return path / file_name
-    raise UsageError(f"there is no {FILE_NAMES[0]} in {path}", "name a script: gpuproof run train.py")
+    raise UsageError(f"there is no {FILE_NAMES[0]} in {path}", "run a script instead: gpuproof run train.py")

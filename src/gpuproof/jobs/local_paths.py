@@ -1,4 +1,4 @@
-"""A job's local paths: making them absolute, and which of them its runs fill."""
+"""Local paths of a job: makes them absolute, and lists the folders that its results are written to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ JobType = TypeVar("JobType", bound=Job)
 
 
 def resolve_paths(job: JobType, folder: Path) -> JobType:
-    """The job with every relative local path taken from a folder.
+    """Returns the job with absolute local paths.
 
     Args:
-        job: may have absolute paths and S3 addresses already; they stay.
-        folder: absolute; where the job's file is, or the current directory.
+        job: its absolute paths and S3 addresses are kept.
+        folder: absolute; relative paths start here: the folder of the job's file, or the current directory.
     """
     changes: dict[str, Any] = {"source_dir": resolve_path(job.source_dir, folder)}
     if isinstance(job, TrainingJob):
@@ -43,14 +43,14 @@ def resolve_paths(job: JobType, folder: Path) -> JobType:
 
 
 def resolve_path(place: str, folder: Path) -> str:
-    """A local path from a folder, `~` expanded and `..` folded; an S3 address as it is."""
+    """Returns a local path relative to `folder` as absolute, with `~` and `..` resolved; an S3 address unchanged."""
     if validators.is_s3(place):
         return place
     return os.path.normpath(folder / os.path.expanduser(place))  # noqa: PTH111 - leaves ~nobody as it is
 
 
 def output_folders(job: Job) -> list[Path]:
-    """Local folders that the job's results come to: what an earlier run left there is no source of the next."""
+    """Local folders that results are written to; files that an earlier run left there are not part of the source."""
     if isinstance(job, TrainingJob):
         places = [job.output, job.checkpoint.path if job.checkpoint else None]
     else:

@@ -1,4 +1,4 @@
-"""The JSON schema of `gpuproof.yaml`, made from the models, so that editors complete and check the file."""
+"""JSON schema of `gpuproof.yaml`, generated from the models, with which editors complete and check the file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _NUMBER_OR_TEXT = {"type": ["string", "number"]}
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a whole file, one job or several under `jobs`; JSON Schema draft 2020-12."""
+    """Returns the schema of a whole file, one job or several under `jobs`; JSON Schema draft 2020-12."""
     definitions = _definitions()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         "title": "gpuproof.yaml",
-        "description": "One job, or several under jobs, for GPUproof to run here, on EC2 or on SageMaker.",
+        "description": "One job, or several under jobs, that GPUproof runs locally, on EC2 or on SageMaker.",
         "type": "object",
         "properties": {
             "jobs": {
-                "description": "Several jobs, each under its name.",
+                "description": "Several jobs by name.",
                 "type": "object",
                 "minProperties": 1,
             },
@@ -36,7 +36,7 @@ def json_schema() -> dict[str, Any]:
         "then": {
             "required": ["jobs"],
             "propertyNames": {"enum": ["jobs", "defaults"]},
-            **_default_says("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
+            **_if_default("entry_point", {}, _jobs("UnderDefaults"), _jobs("")),
         },
         "else": _either("TrainingJob", "ProcessingJob", otherwise="training"),
         "$defs": definitions,
@@ -51,20 +51,20 @@ def _definitions() -> dict[str, Any]:
         definitions[model.__name__] = schema
     definitions = {name: _trim(schema, title=name) for name, schema in definitions.items()}
     for name in ("TrainingJob", "ProcessingJob"):
-        _add_what_files_may_say(definitions[name]["properties"])
+        _add_file_forms(definitions[name]["properties"])
         definitions[f"{name}UnderDefaults"] = {
             key: value for key, value in definitions[name].items() if key != "required"
         }
     training, processing = (definitions[name]["properties"] for name in ("TrainingJob", "ProcessingJob"))
     _add_short_forms(definitions, training, processing)
     definitions["Defaults"] = {
-        "description": "Keys that every job under jobs shares, unless it says otherwise.",
+        "description": "Keys that every job under jobs inherits unless it sets them itself.",
         "type": "object",
         "properties": {
             **processing,
             **training,
             "inputs": {
-                "description": "As in each kind of job.",
+                "description": "As in a training or a processing job.",
                 "anyOf": [training["inputs"], processing["inputs"]],
             },
         },
@@ -74,7 +74,7 @@ def _definitions() -> dict[str, Any]:
 
 
 def _trim(schema: Any, title: str = "") -> Any:
-    """The schema without the titles that pydantic makes of keys, and with `null` folded into the type."""
+    """Removes the titles that pydantic derives from keys, and moves `null` into the type."""
     if isinstance(schema, list):
         return [_trim(item) for item in schema]
     if not isinstance(schema, dict):
@@ -100,8 +100,8 @@ def _trim(schema: Any, title: str = "") -> Any:
     return {"title": title, **trimmed} if title else trimmed
 
 
-def _add_what_files_may_say(properties: dict[str, Any]) -> None:
-    """What the reader of files takes beyond what the models say of themselves."""
+def _add_file_forms(properties: dict[str, Any]) -> None:
+    """Adds forms that are valid in a file only, such as numbers where the models require text."""
     for key in ("environment", "tags"):
         properties[key].update(type=["object", "null"], additionalProperties=_NUMBER_OR_TEXT)
     properties["arguments"]["items"] = _NUMBER_OR_TEXT
@@ -130,11 +130,13 @@ def _add_what_files_may_say(properties: dict[str, Any]) -> None:
 def _add_short_forms(
     definitions: dict[str, Any], training: dict[str, Any], processing: dict[str, Any]
 ) -> None:
-    """The one-word forms that the models' readers turn into mappings."""
-    training["checkpoint"] = _also(training["checkpoint"], Checkpoint.__name__, _TEXT)
+    """Adds the short forms that the models' validators expand into mappings."""
+    training["checkpoint"] = _or_short_form(training["checkpoint"], Checkpoint.__name__, _TEXT)
     for properties in (training, processing):
         action = {"enum": definitions[IfGpuUnused.__name__]["properties"]["action"]["enum"]}
-        properties["if_gpu_unused"] = _also(properties["if_gpu_unused"], IfGpuUnused.__name__, action)
+        properties["if_gpu_unused"] = _or_short_form(
+            properties["if_gpu_unused"], IfGpuUnused.__name__, action
+        )
     names = {"anyOf": [{"pattern": CHANNEL_NAME}, {"pattern": f"^{PROCESSING_ROOT}(/|$)"}]}
     for key, part, short in (
         ("inputs", ProcessingInput, _TEXT),
@@ -145,22 +147,22 @@ def _add_short_forms(
         processing[key].update(additionalProperties=value, propertyNames=names)
 
 
-def _also(schema: dict[str, Any], name: str, short: dict[str, Any]) -> dict[str, Any]:
+def _or_short_form(schema: dict[str, Any], name: str, short: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in schema.items() if key in ("description", "examples")}
     return {**kept, "anyOf": [short, {"$ref": f"#/$defs/{name}"}, {"type": "null"}]}
 
 
 def _jobs(suffix: str) -> dict[str, Any]:
-    """Every job under `jobs`, of the kind that it says, else that `defaults` says, else training."""
+    """Every job under `jobs`, by its own `kind`, else by that of `defaults`, else training."""
     names = (f"TrainingJob{suffix}", f"ProcessingJob{suffix}")
     kinds = {
         kind: {"properties": {"jobs": {"additionalProperties": _either(*names, otherwise=kind)}}}
         for kind in ("training", "processing")
     }
-    return _default_says("kind", {"const": "processing"}, kinds["processing"], kinds["training"])
+    return _if_default("kind", {"const": "processing"}, kinds["processing"], kinds["training"])
 
 
-def _default_says(
+def _if_default(
     key: str, value: dict[str, Any], then: dict[str, Any], otherwise: dict[str, Any]
 ) -> dict[str, Any]:
     defaults = {"type": "object", "required": [key], "properties": {key: value}}

@@ -1,4 +1,4 @@
-"""The source tree: which files travel with a job, and how they get to where it runs."""
+"""The source tree: which files are sent with a job, and copying them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".gpuproofignore"
-"""Lists what stays at home, in gitignore's syntax; `!name` brings along what would stay by itself."""
+"""Lists what is not sent, in gitignore's syntax; `!name` includes a file that is excluded by default."""
 
 LIMIT_FILES = 10_000
 LIMIT_BYTES = 500 * 2**20
 
-# What tools make again by themselves, and what belongs to this computer alone.
+# Files that tools generate again, and files that belong to this computer only.
 DEFAULT_EXCLUDES = (
     *(".git", ".hg", ".svn", ".DS_Store"),
     *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
     *("node_modules", ".ipynb_checkpoints"),
 )
-# Files that tell a virtual environment (PEP 405) and a conda environment, whatever they are called.
+# Files that identify a virtual environment (PEP 405) and a conda environment of any name.
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
-# What `gpuproof pull` leaves beside a job: a folder of the run's name, with these in it.
+# `gpuproof pull` creates a folder with the run's name and these files in it.
 _PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
 _PULLED_MARKS = ("verdict.json", "algo-1.log")
 _MAX_COMPARED = 2_000
@@ -47,13 +47,13 @@ _FICLONE = 0x40049409  # ioctl_ficlone(2)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file that travels.
+    """One file that is sent.
 
     Args:
         relative: its name relative to the tree's root, with slashes.
         size: in bytes.
         mode: its permission bits.
-        target: what it names, for a symbolic link that leads to somewhere inside the tree; it stays a link.
+        target: for a symbolic link to something inside the tree, what it points to; it stays a link.
     """
 
     relative: str
@@ -64,14 +64,14 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SourceTree:
-    """The files that travel with a job.
+    """The files that are sent with a job.
 
     Args:
         root: the source folder, absolute.
         files: sorted by folder and name.
         total_bytes: the sum of their sizes.
         empty_folders: folders without files, relative to the root.
-        note: what a person should know about the choice.
+        note: a remark for the user about what was selected.
     """
 
     root: Path
@@ -89,20 +89,20 @@ def collect(
     limit_files: int = LIMIT_FILES,
     limit_bytes: int = LIMIT_BYTES,
 ) -> SourceTree:
-    """Lists what travels with a job: its source folder without what tools make again by themselves.
+    """Lists the files that are sent with a job: its source folder without generated files.
 
-    A symbolic link to something inside the folder stays a link; one that leads out is followed. Where the source
-    folder is `/`, the home folder or the folder for temporary files, the entry point travels alone.
+    A symbolic link to something inside the folder stays a link; a link to somewhere else is followed. If the source
+    folder is `/`, the home folder or the folder for temporary files, only the entry point is sent.
 
     Args:
         source_dir: the source folder.
-        entry_point: the script, relative to it; it travels whatever the rules say.
-        exclude: files and folders that reach the job in another way, such as its inputs.
-        limit_files: how many files may travel.
-        limit_bytes: how many bytes may travel.
+        entry_point: the script, relative to it; never excluded.
+        exclude: files and folders that reach the job by other means, such as its inputs.
+        limit_files: maximum number of files.
+        limit_bytes: maximum size of all files together, in bytes.
 
     Raises:
-        UsageError: the entry point is not there, a file cannot be read, or a limit is passed.
+        UsageError: the entry point does not exist, a file cannot be read, or a limit is exceeded.
     """
     root = source_dir.absolute()
     script = root / entry_point
@@ -110,7 +110,7 @@ def collect(
         raise _no_entry_point(root, entry_point)
     if _is_shared_folder(root):
         alone = _source_file(script, entry_point)
-        note = f"{root} is not a folder for one job alone, so only {entry_point} goes along: set source_dir to change that"
+        note = f"{root} is not a folder of one job only, so only {entry_point} is sent: set source_dir to change that"
         return SourceTree(root, (alone,), alone.size, note=note)
     excluded = {os.path.normpath(path.absolute()) for path in exclude} | {
         os.path.realpath(path) for path in exclude
@@ -131,13 +131,13 @@ def collect(
 
 
 def copy_to(tree: SourceTree, destination: Path) -> None:
-    """Copies a tree into a folder, sharing the content where the file system can; permissions stay.
+    """Copies a tree into a folder, sharing blocks if the file system can; permissions are kept.
 
     Args:
-        destination: made if need be.
+        destination: created if it does not exist.
 
     Raises:
-        OSError: a file could not be read or written; what was copied until then stays.
+        OSError: a file could not be read or written; files copied before are not removed.
     """
     destination.mkdir(parents=True, exist_ok=True)
     made = {""}
@@ -151,7 +151,7 @@ def copy_to(tree: SourceTree, destination: Path) -> None:
             target.symlink_to(file.target)
             continue
         _copy_content(tree.root / file.relative, target)
-        # The run may replace and delete its own copies, whatever the originals allow.
+        # The run may replace and delete its copies, whatever the permissions of the originals.
         target.chmod(file.mode | stat.S_IRUSR | stat.S_IWUSR)
     for folder in tree.empty_folders:
         (destination / folder).mkdir(parents=True, exist_ok=True)
@@ -162,8 +162,8 @@ class _TreeWalk:
 
     Args:
         root: absolute.
-        exclude: paths that stay at home, as given and with links resolved.
-        stays: whether something stays at home, by its relative name (with a slash at the end of a folder's).
+        exclude: excluded paths, as given and with links resolved.
+        is_excluded: whether a file or folder is excluded, by its relative name (with a trailing slash for a folder).
     """
 
     def __init__(self, root: Path, exclude: frozenset[str], is_excluded: Callable[[str], bool]) -> None:
@@ -174,7 +174,7 @@ class _TreeWalk:
         self._is_excluded = is_excluded
 
     def files(self) -> Iterator[SourceFile]:
-        """The files, folder by folder in the order of their names."""
+        """Yields the files, folder by folder, sorted by name."""
         return self._folder("", frozenset())
 
     def _folder(self, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[SourceFile]:
@@ -187,7 +187,7 @@ class _TreeWalk:
             raise _unreadable(path, error) from error
         here = (status.st_dev, status.st_ino)
         if here in above:
-            return  # a link that leads back to a folder around it
+            return  # a link to a parent folder
         if prefix and not entries:
             self.empty_folders.append(prefix)
         for entry in entries:
@@ -202,7 +202,7 @@ class _TreeWalk:
         try:
             is_folder, is_file = entry.is_dir(), entry.is_file()
         except OSError:
-            return  # links in a circle
+            return  # a cycle of links
         if self._is_excluded(f"{name}/" if is_folder else name):
             return
         if is_link and (target := self._inside(Path(entry.path))) is not None:
@@ -213,9 +213,9 @@ class _TreeWalk:
             yield _source_file(Path(entry.path), name)
 
     def _inside(self, link: Path) -> str | None:
-        """What a link in the tree names, relative to the link; None where that is outside or not there."""
+        """The target of a link in the tree, relative to the link; None if it is outside or missing."""
         target = os.path.normpath(link.parent / link.readlink())
-        # A link that was found behind one that leads out would not hold where the job runs.
+        # Behind a link that leaves the tree, a relative link would be broken where the job runs.
         if not _is_below(os.path.realpath(link.parent), self._real_root) or not link.exists():
             return None
         return os.path.relpath(target, link.parent) if _is_below(target, str(self._root)) else None
@@ -236,13 +236,13 @@ def _source_file(path: Path, name: str) -> SourceFile:
 
 
 def _exclusion_rule(root: Path) -> Callable[[str], bool]:
-    """Whether something stays at home, by its relative name."""
+    """Returns whether a file or folder is excluded, by its relative name."""
     spec = _ignore_spec(root / IGNORE_FILE)
 
     def is_excluded(name: str) -> bool:
-        asked = None if spec is None else spec.check_file(name).include
-        if asked is not None:
-            return asked
+        listed = None if spec is None else spec.check_file(name).include
+        if listed is not None:
+            return listed
         base = name.rstrip("/").rpartition("/")[2]
         if any(fnmatchcase(base, pattern) for pattern in DEFAULT_EXCLUDES):
             return True
@@ -267,7 +267,7 @@ def _ignore_spec(path: Path) -> GitIgnoreSpec | None:
         return GitIgnoreSpec.from_lines(lines)
     except ValueError as error:
         raise UsageError(
-            f"{path} has a line that is no pattern: {error}.", "Write it as in a .gitignore."
+            f"{path} has an invalid pattern: {error}.", "Use the syntax of .gitignore."
         ) from error
 
 
@@ -283,7 +283,7 @@ def _copy_content(source: Path, target: Path) -> None:
 
 
 def _clone(source: Path, target: Path) -> bool:
-    """Whether the target now shares the source's blocks, as Btrfs and XFS can have it."""
+    """Makes the target share the source's blocks (Btrfs, XFS); returns whether that worked."""
     with source.open("rb") as read, target.open("wb") as written:
         try:
             fcntl.ioctl(written, _FICLONE, read.fileno())
@@ -294,7 +294,7 @@ def _clone(source: Path, target: Path) -> bool:
 
 def _no_entry_point(root: Path, entry_point: str) -> UsageError:
     if not root.is_dir():
-        return UsageError(f"There is no source folder {root}.", "Correct source_dir.")
+        return UsageError(f"The source folder {root} does not exist.", "Correct source_dir.")
     from gpuproof.jobs.suggestions import did_you_mean  # only for an error
 
     try:
@@ -313,8 +313,8 @@ def _no_entry_point(root: Path, entry_point: str) -> UsageError:
 def _unreadable(path: Path, error: OSError) -> UsageError:
     reason = (error.strerror or str(error)).lower()
     return UsageError(
-        f"{str(path)!r} cannot be sent along with the job: {reason}.",
-        f"Make it readable, or name it in {IGNORE_FILE} if the job can do without.",
+        f"{str(path)!r} cannot be sent with the job: {reason}.",
+        f"Make it readable, or list it in {IGNORE_FILE} if the job does not need it.",
     )
 
 
@@ -334,8 +334,8 @@ def _too_much(root: Path, files: Collection[SourceFile], limit_files: int, limit
     shown = [f"{name!r} ({counts[name]:,} files, {format_bytes(sizes[name])})" for name in largest[:3]]
     limit = f"{limit_files:,} files" if too_many else format_bytes(limit_bytes)
     return UsageError(
-        f"{root} holds more than {limit}, and all of it would be sent along with the job. "
-        f"The largest seen: {', '.join(shown) or 'files of the folder itself'}.",
+        f"{root} holds more than {limit}, all of which would be sent with the job. "
+        f"The largest found: {', '.join(shown) or 'files in the folder itself'}.",
         f"Set source_dir to a smaller folder, or write a line such as {(largest or ['data/'])[0]} into "
-        f"{root / IGNORE_FILE}. Data goes in as an input: --input training=FOLDER.",
+        f"{root / IGNORE_FILE}. Pass data as an input: --input training=FOLDER.",
     )

@@ -1,4 +1,4 @@
-"""The description of a job, in SageMaker's words, for every place where it can run."""
+"""The models of training and processing jobs, with SageMaker's keys, for every backend."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gpuproof.units import Duration
 KNOWN_FRAMEWORKS = ("tensorflow", "keras", "pytorch", "jax", "huggingface", "mxnet", "xgboost", "sklearn")
 
 _EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-"""A key with nothing after it, as in `hyperparameters:`, means an empty mapping."""
+"""A key without a value, as in `hyperparameters:`, is an empty mapping."""
 
 _FEW_MOUNTS = AfterValidator(validators.max_entries(validators.MAX_PROCESSING_MOUNTS, "mounts"))
 
@@ -61,9 +61,9 @@ _Tags = dict[
 
 
 class _BaseJob(BaseModel):
-    """What every job says. Raises InvalidFields, an InvalidJob, that names each key that is wrong."""
+    """The keys of every kind of job. Validation raises InvalidFields, an InvalidJob, that names each invalid key."""
 
-    # Deferred: importing this room builds no model, and using one builds it alone.
+    # Deferred: importing this module builds no validators; using a model builds only its own.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     foreign_keys: ClassVar[dict[str, str]]
@@ -74,15 +74,15 @@ class _BaseJob(BaseModel):
     )
     name: Annotated[str, AfterValidator(validators.check_name)] = Field(
         default_factory=lambda known: validators.derive_job_name(known.get("entry_point", "")),
-        description="What the job is called: up to 63 letters, digits and hyphens.",
+        description="Name of the job: up to 63 letters, digits and hyphens.",
         examples=["train-cifar"],
         json_schema_extra={"pattern": validators.JOB_NAME},
     )
     source_dir: PathText = Field(
-        default=".", description="The folder that travels with the job.", examples=["."]
+        default=".", description="The folder with the job's code; it is sent with the job.", examples=["."]
     )
     arguments: Annotated[tuple[str, ...], BeforeValidator(validators.as_texts)] = Field(
-        default=(), description="What the script gets on its command line, after any hyperparameters."
+        default=(), description="Arguments of the script, passed after any hyperparameters."
     )
     environment: Annotated[
         _Environment, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "variables"))
@@ -96,46 +96,49 @@ class _BaseJob(BaseModel):
     )
     framework: Annotated[str, AfterValidator(str.lower)] | None = Field(
         default=None,
-        description="What the script is written with.",
+        description="The framework that the script uses.",
         examples=["tensorflow", "keras", "pytorch"],
     )
     framework_version: str | None = Field(
-        default=None, description="The framework's version, in quotes.", examples=["2.19", "2.8.0"]
+        default=None, description="Version of the framework, in quotes.", examples=["2.19", "2.8.0"]
     )
     image: str | None = Field(
-        default=None, description="Container image to run in, instead of the one that AWS offers."
+        default=None,
+        description="Container image to use instead of the AWS Deep Learning Container for the framework.",
     )
     instance_type: Annotated[str, AfterValidator(validators.check_instance_type)] | None = Field(
         default=None,
-        description="Instance type, with ml. for SageMaker.",
+        description="Instance type, with the prefix ml. for SageMaker.",
         examples=["ml.g5.xlarge", "g6.2xlarge"],
         json_schema_extra={"pattern": validators.INSTANCE_TYPE},
     )
     instance_count: Annotated[int, Field(strict=True, ge=1)] = Field(
-        default=1, description="How many hosts, algo-1 to algo-n.", examples=[1, 2]
+        default=1, description="Number of hosts, algo-1 to algo-n.", examples=[1, 2]
     )
     resources: Annotated[Resources, _EMPTY] = Field(
         default_factory=Resources,
-        description="What the job needs, where instance_type does not say it.",
+        description="What the job needs, if instance_type is not given.",
     )
     fallbacks: Annotated[
         tuple[Annotated[str, AfterValidator(validators.check_instance_type)], ...],
         BeforeValidator(validators.as_texts),
     ] = Field(
         default=(),
-        description="Instance types to try in order where instance_type cannot be had: no capacity, or no quota.",
+        description="Instance types to try in order if instance_type is unavailable: no capacity, or no quota.",
         examples=[["ml.g6.xlarge", "ml.g5.2xlarge"]],
     )
     max_duration: Duration | None = Field(
-        default=None, description="When the job is stopped.", examples=["8h", "90m", "1h30m", 3600]
+        default=None,
+        description="Time after which the job is stopped.",
+        examples=["8h", "90m", "1h30m", 3600],
     )
     require_gpu: StrictBool | None = Field(
         default=None,
-        description="Whether running without a GPU is an error; without it, what the job asks for decides.",
+        description="Whether running without a GPU is an error; by default it is if the job requests a GPU.",
     )
     if_gpu_unused: IfGpuUnusedField | None = Field(
         default=None,
-        description="What happens to a job that has a GPU and does not touch it; grace is 5min unless said.",
+        description="What happens to a job that has a GPU and does not use it; the default grace is 5min.",
     )
     tags: Annotated[_Tags, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_TAGS, "tags"))] = (
         Field(
@@ -146,16 +149,16 @@ class _BaseJob(BaseModel):
     )
     sagemaker: Annotated[SageMakerSettings, _EMPTY] = Field(
         default_factory=SageMakerSettings,
-        description="What holds on SageMaker alone: role, bucket, network, keys, warm pool, metrics.",
+        description="Settings for SageMaker only: role, bucket, network, keys, warm pool, metrics.",
     )
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is unusual but may be meant, a sentence each."""
+        """Unusual values that may be intended, one sentence each."""
         if self.framework is None or self.framework in KNOWN_FRAMEWORKS:
             return ()
         near = did_you_mean(self.framework, KNOWN_FRAMEWORKS)
-        return (f"GPUproof knows nothing about the framework '{self.framework}'{near}",)
+        return (f"GPUproof does not know the framework '{self.framework}'{near}",)
 
     @field_validator("max_duration")
     @classmethod
@@ -167,7 +170,7 @@ class _BaseJob(BaseModel):
         )
 
     def _check_conflicts(self) -> None:
-        """Raises ValueError or FieldError where keys contradict each other."""
+        """Raises ValueError or FieldError if keys contradict each other."""
 
     @model_validator(mode="after")
     def _run_conflict_check(self) -> _BaseJob:
@@ -185,17 +188,17 @@ class _BaseJob(BaseModel):
 
 
 class TrainingJob(_BaseJob):
-    """A script that trains: hyperparameters and channels in, a model and checkpoints out."""
+    """A training script: hyperparameters and input channels in, a model and checkpoints out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {"outputs": "a training job has one 'output'"}
     max_allowed_duration: ClassVar[Duration] = validators.MAX_TRAINING_DURATION
 
-    kind: Literal["training"] = Field(default="training", description="What sort of job this is.")
+    kind: Literal["training"] = Field(default="training", description="The kind of job.")
     hyperparameters: Annotated[
         _Hyperparameters, _EMPTY, AfterValidator(validators.max_entries(validators.MAX_ENTRIES, "entries"))
     ] = Field(
         default_factory=dict,
-        description="What the script gets as --name value: text, numbers, true or false, null, lists, mappings.",
+        description="Passed to the script as --name value: text, numbers, true or false, null, lists, mappings.",
         examples=[{"epochs": 5, "learning-rate": 0.001}],
         json_schema_extra={
             "propertyNames": {"minLength": 1, "maxLength": validators.MAX_HYPERPARAMETER_NAME},
@@ -215,36 +218,36 @@ class TrainingJob(_BaseJob):
     )
     output: PathOrS3 | None = Field(
         default=None,
-        description="Where the artifacts go: a folder or an s3:// address; without it, they stay with the run.",
+        description="Where the artifacts go: a folder or an s3:// address; by default they stay with the run.",
         examples=["./artifacts", "s3://bucket/artifacts"],
     )
     distribution: Distribution | None = Field(
         default=None,
-        description="How the job becomes several processes.",
+        description="How the job is split into several processes.",
         examples=[{"torch_distributed": {"enabled": True}}],
     )
     checkpoint: CheckpointField | None = Field(
         default=None,
-        description="Where checkpoints outlive the job: a folder, an s3:// address, or both as path and s3.",
+        description="Where checkpoints are kept after the job: a folder, an s3:// address, or both as path and s3.",
     )
 
 
 class ProcessingJob(_BaseJob):
-    """A script that prepares or examines data: folders in, folders out."""
+    """A processing script, which prepares or evaluates data: folders in, folders out."""
 
     foreign_keys: ClassVar[dict[str, str]] = {
-        "hyperparameters": "a processing job has none: use 'arguments', or kind: training",
+        "hyperparameters": "a processing job has no hyperparameters: use 'arguments', or kind: training",
         "output": "a processing job has 'outputs', as in outputs: {/opt/ml/processing/output: ./out}",
         "distribution": "only training jobs are distributed",
         "checkpoint": "only training jobs keep checkpoints",
     }
     max_allowed_duration: ClassVar[Duration] = validators.MAX_PROCESSING_DURATION
 
-    kind: Literal["processing"] = Field(default="processing", description="What sort of job this is.")
+    kind: Literal["processing"] = Field(default="processing", description="The kind of job.")
     inputs: Annotated[dict[str, ProcessingInput], BeforeValidator(expand_inputs), _EMPTY, _FEW_MOUNTS] = (
         Field(
             default_factory=dict,
-            description="Each input: its path in the job, or a name, and the folder, file or s3:// address behind it.",
+            description="Each input: its path in the job, or a name, and the folder, file or s3:// address of the data.",
             examples=[{"/opt/ml/processing/input": "./data"}],
             json_schema_extra={"maxProperties": validators.MAX_PROCESSING_MOUNTS},
         )

@@ -1,4 +1,4 @@
-"""The mappings inside a job: resources, distribution, checkpoint, what to do with an unused GPU, mounts."""
+"""The mappings inside a job: resources, distribution, checkpoint, if_gpu_unused, processing inputs and outputs."""
 
 from __future__ import annotations
 
@@ -20,63 +20,63 @@ from gpuproof.jobs.validation_errors import FieldError
 from gpuproof.units import CountRange, Duration, GpuRequest, MemoryRange, Money
 
 PathText = Annotated[str, BeforeValidator(validators.path_to_text)]
-"""A local path, which Python may give as a `pathlib.Path`."""
+"""A local path; a `pathlib.Path` is accepted too."""
 
 PathOrS3 = Annotated[PathText, AfterValidator(validators.check_path_or_s3)]
 """A local folder or file, or an `s3://` address."""
 
 
 class StrictModel(BaseModel):
-    """A mapping that takes no keys but its own."""
+    """A mapping that rejects unknown keys."""
 
-    # Deferred: importing this room builds no model, and using one builds it alone.
+    # Deferred: importing this module builds no validators; using a model builds only its own.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Resources(StrictModel):
-    """What the job needs, for GPUproof to choose an instance type by."""
+    """Requirements from which GPUproof chooses an instance type."""
 
     gpu: GpuRequest | None = Field(
-        default=None, description="GPU models and how many on each host, as in A10G:1."
+        default=None, description="GPU models and their number per host, as in A10G:1."
     )
     gpu_memory: MemoryRange | None = Field(
-        default=None, description="Memory of each GPU; 24GiB+ means at least that."
+        default=None, description="Memory of each GPU; 24GiB+ means 24 GiB or more."
     )
     memory: MemoryRange | None = Field(
-        default=None, description="Main memory of each host; 32GiB+ means at least that."
+        default=None, description="Main memory of each host; 32GiB+ means 32 GiB or more."
     )
     cpus: CountRange | None = Field(default=None, description="vCPUs of each host; 8.. means 8 or more.")
     max_price: Money | None = Field(
-        default=None, description="Most that one host may cost, in US dollars per hour."
+        default=None, description="Maximum price of one host, in US dollars per hour."
     )
     region: Annotated[str, AfterValidator(validators.check_region)] | None = Field(
         default=None,
-        description="AWS region; without it, the one that your AWS configuration names.",
+        description="AWS region; by default the one in your AWS configuration.",
         examples=["us-east-1", "eu-central-1"],
         json_schema_extra={"pattern": validators.REGION},
     )
     spot: StrictBool = Field(
-        default=False, description="Whether spot capacity will do: cheaper, and may be taken away."
+        default=False, description="Whether to use spot capacity: cheaper, but AWS may interrupt the job."
     )
 
 
 class Switch(StrictModel):
-    """A way to distribute training, on or off."""
+    """A launcher for distributed training, on or off."""
 
-    enabled: StrictBool = Field(default=True, description="Whether to launch this way.")
+    enabled: StrictBool = Field(default=True, description="Whether this launcher is used.")
 
 
 class Mpi(Switch):
     """Launch with mpirun."""
 
     processes_per_host: Annotated[int, Field(strict=True, ge=1)] | None = Field(
-        default=None, description="Processes on each host; without it, one for each GPU, or one."
+        default=None, description="Processes per host; by default one per GPU, or one without GPUs."
     )
-    custom_mpi_options: str = Field(default="", description="Further options of mpirun, as one line.")
+    custom_mpi_options: str = Field(default="", description="Additional options for mpirun, on one line.")
 
 
 class Distribution(StrictModel):
-    """How one job becomes several processes; the keys are the SageMaker SDK's."""
+    """How a job is split into several processes; the keys are those of the SageMaker SDK."""
 
     foreign_keys: ClassVar[dict[str, str]] = {
         "pytorchddp": "write torch_distributed",
@@ -84,7 +84,7 @@ class Distribution(StrictModel):
     }
 
     torch_distributed: Switch | None = Field(
-        default=None, description="Launch with torchrun: one process for each GPU."
+        default=None, description="Launch with torchrun: one process per GPU."
     )
     mpi: Mpi | None = Field(default=None, description="Launch with mpirun.")
     parameter_server: Switch | None = Field(
@@ -96,15 +96,15 @@ class Distribution(StrictModel):
 
     @property
     def chosen(self) -> str | None:
-        """The one way that is on, or None."""
+        """The name of the enabled launcher, or None."""
         return next(iter(self._enabled()), None)
 
     @model_validator(mode="after")
-    def _one_at_a_time(self) -> Distribution:
+    def _check_only_one(self) -> Distribution:
         enabled = self._enabled()
         if len(enabled) > 1:
             raise FieldError(
-                (enabled[1],), f"only one way can be enabled at a time, and {enabled[0]} is on too"
+                (enabled[1],), f"only one distribution can be enabled, and {enabled[0]} is enabled too"
             )
         return self
 
@@ -121,7 +121,7 @@ def _read_checkpoint(value: Any) -> Any:
 
 
 class Checkpoint(StrictModel):
-    """Where checkpoints outlive the job: mounted at /opt/ml/checkpoints, offered again on the next attempt."""
+    """Where checkpoints are kept after the job: mounted at /opt/ml/checkpoints, also on the next attempt."""
 
     path: PathOrS3 | None = Field(
         default=None, description="A folder on this machine.", examples=["./checkpoints"]
@@ -131,13 +131,13 @@ class Checkpoint(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _each_in_its_place(self) -> Checkpoint:
+    def _check_locations(self) -> Checkpoint:
         if self.path and validators.is_s3(self.path):
             raise FieldError(("path",), f"'{self.path}' is on S3: write it under the key s3")
         if self.s3 and not validators.is_s3(self.s3):
             raise FieldError(("s3",), f"'{self.s3}' is not on S3: write it under the key path")
         if not self.path and not self.s3:
-            raise ValueError("it names no place: write a folder or an s3:// address")
+            raise ValueError("it is empty: write a folder or an s3:// address")
         return self
 
 
@@ -146,56 +146,56 @@ def _read_action(value: Any) -> Any:
 
 
 class IfGpuUnused(StrictModel):
-    """What happens to a job that has a GPU and does not touch it."""
+    """What happens to a job that has a GPU and does not use it."""
 
     action: Literal["stop", "fail", "warn"] = Field(
-        description="stop ends the job, fail ends it and counts it as failed, warn only says so."
+        description="stop ends the job, fail ends it and marks it as failed, warn only prints a warning."
     )
     grace: Duration = Field(
         default=Duration(300),
-        description="How long the job may go without touching its GPU.",
+        description="How long the job may run without using its GPU.",
         json_schema_extra={"default": "5min"},
     )
 
 
 class ProcessingInput(StrictModel):
-    """An input of a processing job: what is mounted, and where."""
+    """An input of a processing job: the data, and its path in the job."""
 
     source: PathOrS3 = Field(description="A local folder or file, or an s3:// address.", examples=["./data"])
     path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
-        description="Where the job finds it.", examples=["/opt/ml/processing/input/data"]
+        description="Path in the job.", examples=["/opt/ml/processing/input/data"]
     )
 
 
 class ProcessingOutput(StrictModel):
-    """An output of a processing job: where the job writes, and where that goes."""
+    """An output of a processing job: its path in the job, and where the files are copied."""
 
     path: Annotated[str, AfterValidator(validators.check_processing_path)] = Field(
-        description="Where the job writes.", examples=["/opt/ml/processing/output"]
+        description="Path in the job that it writes to.", examples=["/opt/ml/processing/output"]
     )
     destination: PathOrS3 | None = Field(
         default=None,
-        description="A local folder or an s3:// address; without it, the files stay with the run.",
+        description="A local folder or an s3:// address; by default the files stay with the run.",
     )
 
 
 def expand_inputs(value: Any) -> Any:
-    """The short forms of a processing job's inputs in full, under the same keys."""
-    return _read_each(value, "source", "input")
+    """Expands the short forms of a processing job's inputs; the keys stay."""
+    return _expand_each(value, "source", "input")
 
 
 def expand_outputs(value: Any) -> Any:
-    """The short forms of a processing job's outputs in full, under the same keys."""
-    return _read_each(value, "destination", "output")
+    """Expands the short forms of a processing job's outputs; the keys stay."""
+    return _expand_each(value, "destination", "output")
 
 
-def _read_each(value: Any, place: str, folder: str) -> Any:
+def _expand_each(value: Any, place: str, folder: str) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key: _in_full(key, item, place, folder) for key, item in value.items()}
+    return {key: _expand(key, item, place, folder) for key, item in value.items()}
 
 
-def _in_full(key: Any, item: Any, place: str, folder: str) -> Any:
+def _expand(key: Any, item: Any, place: str, folder: str) -> Any:
     item = validators.path_to_text(item)
     path = key if "/" in str(key) else str(PurePosixPath(validators.PROCESSING_ROOT, folder, str(key)))
     if item is None or isinstance(item, str):

@@ -1,4 +1,4 @@
-"""What a job says about SageMaker alone; every other place passes over it."""
+"""Settings of a job for SageMaker only; other backends ignore them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_METRICS = 40
 MAX_REGEX = 500
 MAX_KEEP_ALIVE = Duration(21_600)
 MAX_VOLUME = 16_384
-"""GB. All limits are those of botocore's service model, as in `gpuproof.jobs.validators`."""
+"""In GB. All limits come from botocore's service model, as in `gpuproof.jobs.validators`."""
 
 
 def _matching(pattern: str, what: str) -> AfterValidator:
@@ -59,7 +59,7 @@ _NetworkId = Annotated[str, _matching(NETWORK_ID, "the id of a subnet or a secur
 
 
 def _network_ids(most: int) -> Any:
-    """One id, or a list of up to so many."""
+    """One id, or a list with at most `most` ids."""
     one = {"type": "string", "pattern": NETWORK_ID}
     schema = {"anyOf": [one, {"type": "array", "items": one, "maxItems": most}, {"type": "null"}]}
     return Annotated[
@@ -74,48 +74,50 @@ else:
 
 
 class SageMakerSettings(StrictModel):
-    """How the job runs on SageMaker: whose role, which bucket, which network, which keys."""
+    """How the job runs on SageMaker: role, bucket, network, encryption keys."""
 
     role: Annotated[str, _matching(ROLE, "the name or the ARN of an IAM role")] | None = Field(
         default=None,
-        description="The role that the job runs as, by name or ARN; without it, the only one that SageMaker may assume.",
+        description="Name or ARN of the job's execution role; by default the only role that SageMaker may assume.",
         examples=["arn:aws:iam::123456789012:role/SageMakerTraining"],
         json_schema_extra={"pattern": ROLE},
     )
     bucket: Annotated[str, _matching(BUCKET, "the name of an S3 bucket")] | None = Field(
         default=None,
-        description="The bucket for code and results; without it, gpuproof-ACCOUNT-REGION.",
+        description="The bucket for code and results; by default gpuproof-ACCOUNT-REGION.",
         examples=["my-training-bucket"],
         json_schema_extra={"pattern": BUCKET},
     )
     subnets: _Subnets = Field(
-        default=(), description="Subnets of your VPC to run in.", examples=[["subnet-0123456789abcdef0"]]
+        default=(),
+        description="Subnets of your VPC that the job runs in.",
+        examples=[["subnet-0123456789abcdef0"]],
     )
     security_groups: _SecurityGroups = Field(
         default=(), description="Security groups of the job in your VPC.", examples=[["sg-0123456789abcdef0"]]
     )
-    volume_kms_key: _KmsKey | None = Field(default=None, description="KMS key of the hosts' volumes.")
-    output_kms_key: _KmsKey | None = Field(default=None, description="KMS key of what is written to S3.")
+    volume_kms_key: _KmsKey | None = Field(default=None, description="KMS key for the hosts' volumes.")
+    output_kms_key: _KmsKey | None = Field(default=None, description="KMS key for the job's output on S3.")
     network_isolation: StrictBool = Field(
         default=False,
-        description="Whether the job reaches nothing over the network; requirements.txt is not installed then.",
+        description="Whether the job runs without network access; requirements.txt is then not installed.",
     )
     encrypt_traffic: StrictBool = Field(
-        default=False, description="Whether traffic between the hosts is encrypted."
+        default=False, description="Whether traffic between hosts is encrypted."
     )
     keep_alive: Annotated[Duration, AfterValidator(_keep_alive)] | None = Field(
         default=None,
-        description="How long the hosts stay, and cost, after the job, so that the next one starts at once (warm pool).",
+        description="How long the hosts are kept, and billed, after the job so that the next job starts faster (warm pool).",
         examples=["15min"],
     )
     volume_size: Annotated[int, Field(strict=True, ge=1, le=MAX_VOLUME)] | None = Field(
         default=None,
-        description="Disk of each host in GB; instance types with their own disks use those.",
+        description="Volume size of each host in GB; instance types with local disks use those instead.",
         examples=[100],
     )
     max_wait: Duration | None = Field(
         default=None,
-        description="With spot capacity, the longest for waiting and running together.",
+        description="With spot capacity, the maximum time for waiting and running together.",
         examples=["12h"],
     )
     metrics: Annotated[
@@ -123,7 +125,7 @@ class SageMakerSettings(StrictModel):
         AfterValidator(validators.max_entries(MAX_METRICS, "metrics")),
     ] = Field(
         default_factory=dict,
-        description="Metrics that CloudWatch reads off the log, each by a regular expression with one group.",
+        description="Metrics that CloudWatch extracts from the log, each with a regular expression with one group.",
         examples=[{"loss": "loss=([0-9.]+)"}],
         json_schema_extra={"maxProperties": MAX_METRICS},
     )
@@ -134,5 +136,5 @@ class SageMakerSettings(StrictModel):
             missing, given = (
                 ("security_groups", "subnets") if self.subnets else ("subnets", "security_groups")
             )
-            raise FieldError((missing,), f"it is missing, and SageMaker wants it beside {given}")
+            raise FieldError((missing,), f"it is missing, and SageMaker requires it together with {given}")
         return self

@@ -1,4 +1,4 @@
-"""What is wrong with a job's description, in words: pydantic's findings become sentences that name the key."""
+"""Turns pydantic's validation errors into sentences that name the key."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SENTENCES = {
 }
 
 _CONSEQUENCES = ("default_factory_not_called",)
-"""What pydantic reports only because something else is wrong."""
+"""Errors that pydantic reports only as a consequence of another error."""
 
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """A problem with one key of a job, as two halves of a sentence: a reader puts its own context between them.
+    """A problem with one key of a job, as two parts of a sentence; the context goes between them.
 
     Args:
         path: where in the job.
@@ -53,7 +53,7 @@ class FieldProblem:
         """The problem in one line.
 
         Args:
-            owner: whose key it is, as in `job 'train'`; may be empty.
+            owner: what the key belongs to, as in `job 'train'`; may be empty.
         """
         return f"{self.subject}{f' in {owner}' if owner else ''}{self.rest}"
 
@@ -73,7 +73,7 @@ class InvalidFields(InvalidJob):
 
 
 class FieldError(ValueError):
-    """A rule about several keys is broken; says which key to blame."""
+    """A violated rule about several keys, with the path of the key to report."""
 
     def __init__(self, path: KeyPath, text: str) -> None:
         super().__init__(text)
@@ -81,18 +81,18 @@ class FieldError(ValueError):
 
 
 def collect_problems(error: ValidationError, model: type[BaseModel]) -> list[FieldProblem]:
-    """Everything that pydantic found, one problem a key.
+    """Returns one problem per invalid key.
 
     Args:
-        error: what it raised.
-        model: the kind of job that was wanted: its keys are the words to suggest.
+        error: raised by pydantic.
+        model: the model that was validated; its keys are suggested for unknown ones.
     """
     found = (details for details in error.errors(include_url=False) if details["type"] not in _CONSEQUENCES)
     return [_problem(details, model) for details in found]
 
 
 def format_value(value: Any) -> str:
-    """A value as its author would write it in YAML, kept short."""
+    """Formats a value as in YAML, shortened to 60 characters."""
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "nothing"}[value]
     if isinstance(value, dict):
@@ -104,7 +104,7 @@ def format_value(value: Any) -> str:
 
 
 def format_path(path: KeyPath) -> str:
-    """A path as one word, as in `resources.gpu`, `arguments[2]` and `inputs['/opt/ml/processing/input']`."""
+    """Formats a path as one word, as in `resources.gpu`, `arguments[2]` and `inputs['/opt/ml/processing/input']`."""
     plain = (isinstance(key, str) and re.fullmatch(r"[\w-]+", key) for key in path)
     return "".join(f".{key}" if word else f"[{key!r}]" for key, word in zip(path, plain, strict=True)).lstrip(
         "."
@@ -146,7 +146,7 @@ def _unknown_key(path: KeyPath, model: type[BaseModel]) -> FieldProblem:
     known = list(parent.model_fields)
     subject = f"unknown key '{key}'{place}"
     if not parents:
-        home = _home(str(key), parent)
+        home = _containing_key(str(key), parent)
         if home:
             return FieldProblem(path, subject, f"; it belongs under '{home}'")
     near = did_you_mean(str(key), known) or f"; {_all_keys(known)}"
@@ -155,12 +155,12 @@ def _unknown_key(path: KeyPath, model: type[BaseModel]) -> FieldProblem:
 
 def _all_keys(known: list[str]) -> str:
     if len(known) > 8:
-        return "see what there is with: gpuproof schema"
-    return f"the keys there are {', '.join(known)}"
+        return "list the valid keys with: gpuproof schema"
+    return f"the valid keys are {', '.join(known)}"
 
 
-def _home(key: str, model: type[BaseModel]) -> str:
-    """The nested mapping that has this key, if one has."""
+def _containing_key(key: str, model: type[BaseModel]) -> str:
+    """The nested mapping that has this key, or an empty text."""
     word = KEY_ALIASES.get(normalize_key(key), key)
     for name, field in model.model_fields.items():
         nested = _nested(field.annotation)
@@ -179,7 +179,7 @@ def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel]:
 
 
 def _annotation(model: type[BaseModel], path: KeyPath) -> Any:
-    """The type of the value at a path; keys of free mappings lead to the type of their values."""
+    """The type of the value at a path; for a mapping with free keys, the type of its values."""
     here: Any = model
     for key in path:
         nested = _nested(here)

@@ -1,8 +1,8 @@
-"""SageMaker's limits on a job's words, and the small rules that a person's text must keep.
+"""Validators for single values of a job, with SageMaker's limits.
 
-Limits come from the service model of botocore 1.40 (`CreateTrainingJobRequest`, `CreateProcessingJobRequest`), which
-is what https://docs.aws.amazon.com/sagemaker/latest/APIReference/ publishes. They hold in every place, so that a job
-that runs here is one that SageMaker takes.
+The limits come from the service model of botocore 1.40 (`CreateTrainingJobRequest`, `CreateProcessingJobRequest`), which
+is the same as https://docs.aws.amazon.com/sagemaker/latest/APIReference/. They apply to every backend, so that SageMaker
+accepts every job that runs locally.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ MAX_TAG_VALUE = 256
 MAX_TRAINING_DURATION = Duration(28 * 86400)
 MAX_PROCESSING_DURATION = Duration(9 * 86400)
 PROCESSING_ROOT = "/opt/ml/processing"
-"""SageMaker mounts a processing job's inputs below it and nowhere else."""
+"""The only folder below which SageMaker mounts the inputs of a processing job."""
 
 
 def is_s3(place: str) -> bool:
-    """Whether a source or a destination is on S3, not a local path."""
+    """Whether a source or a destination is an S3 address and not a local path."""
     return place.startswith("s3://")
 
 
 def check_name(name: str) -> str:
     if not re.fullmatch(JOB_NAME, name):
         raise ValueError(
-            f"'{name}' cannot name a job on SageMaker: use up to 63 letters, digits and hyphens, "
+            f"'{name}' is not a valid SageMaker job name: use up to 63 letters, digits and hyphens, "
             f"as in '{derive_job_name(name)}'"
         )
     return name
 
 
 def derive_job_name(text: str) -> str:
-    """A job name that SageMaker takes, made from a file's name or a key: `train_cifar.py` gives `train-cifar`."""
+    """Derives a valid SageMaker job name from a file name or a key: `train-cifar` from `train_cifar.py`."""
     stem = PurePosixPath(text).stem if text else ""
     return re.sub(r"[^a-zA-Z0-9]+", "-", stem).strip("-")[:63].strip("-") or "job"
 
@@ -65,23 +65,23 @@ def check_entry_point(path: str) -> str:
         raise ValueError("it must name a file below source_dir, as in train.py")
     if pure.is_absolute() or path.startswith("~/"):
         raise ValueError(
-            f"'{path}' is absolute, and an entry point is relative to source_dir: "
+            f"'{path}' is absolute, but an entry point is relative to source_dir: "
             f"write source_dir: {pure.parent} and entry_point: {pure.name}"
         )
     if ".." in pure.parts:
-        raise ValueError(f"'{path}' leaves source_dir: choose a source_dir that holds the entry point")
+        raise ValueError(f"'{path}' is outside source_dir: choose a source_dir that contains the entry point")
     return str(pure)
 
 
 def check_path_or_s3(place: str) -> str:
-    """A folder or file here, or an S3 address; `file://` becomes a path."""
+    """Accepts a local folder or file, or an S3 address; turns `file://` into a path."""
     if not place.strip():
         raise ValueError("it is empty: write a folder, a file or an s3:// address")
     if place.startswith("file:///"):
         return place.removeprefix("file://")
     if place.startswith("s3:"):
         if not re.match(r"s3://[^/]+", place):
-            raise ValueError(f"'{place}' names no bucket: write s3://BUCKET/PREFIX")
+            raise ValueError(f"'{place}' has no bucket name: write s3://BUCKET/PREFIX")
         return place
     if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", place):
         raise ValueError(
@@ -107,7 +107,7 @@ def check_region(name: str) -> str:
 def check_channel(name: str) -> str:
     if not re.fullmatch(CHANNEL_NAME, name):
         raise ValueError(
-            f"'{name}' cannot name a channel: SageMaker takes up to 64 letters, digits, dots, hyphens and underscores"
+            f"'{name}' is not a valid channel name: use up to 64 letters, digits, dots, hyphens and underscores"
         )
     return name
 
@@ -115,65 +115,65 @@ def check_channel(name: str) -> str:
 def check_variable(name: str) -> str:
     if not re.fullmatch(VARIABLE_NAME, name):
         raise ValueError(
-            f"'{name}' cannot name an environment variable: use letters, digits and underscores, not first a digit"
+            f"'{name}' is not a valid name of an environment variable: use letters, digits and underscores, and begin with no digit"
         )
     return name
 
 
 def path_to_text(value: Any) -> Any:
-    """A `pathlib.Path` as text; anything else as it is."""
+    """Returns a `pathlib.Path` as text; any other value unchanged."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def number_to_text(value: Any) -> Any:
-    """A number as text, since variables and tags hold text alone; anything else as it is."""
+    """Returns a number as text, because variables and tags hold only text; any other value unchanged."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def as_texts(value: Any) -> Any:
-    """A list with its numbers as text, nothing as an empty list; anything else as it is."""
+    """Returns a list with its numbers as text, and None as an empty list; any other value unchanged."""
     if value is None:
         return ()
     return tuple(number_to_text(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def check_variable_value(value: str) -> str:
-    return _no_longer_than(value, MAX_VARIABLE_VALUE, "the value of a variable")
+    return _check_length(value, MAX_VARIABLE_VALUE, "the value of a variable")
 
 
 def check_tag_key(key: str) -> str:
     if not key:
         raise ValueError("a tag needs a key")
     if key.lower().startswith("aws:"):
-        raise ValueError(f"'{key}' begins with aws:, which AWS keeps for itself")
+        raise ValueError(f"'{key}' begins with aws:, which AWS reserves")
     if key.startswith("gpuproof:"):
-        raise ValueError(f"'{key}' begins with gpuproof:, by which GPUproof knows its runs")
-    return _no_longer_than(key, MAX_TAG_KEY, "the key of a tag")
+        raise ValueError(f"'{key}' begins with gpuproof:, which GPUproof uses to find its runs")
+    return _check_length(key, MAX_TAG_KEY, "the key of a tag")
 
 
 def check_tag_value(value: str) -> str:
-    return _no_longer_than(value, MAX_TAG_VALUE, "the value of a tag")
+    return _check_length(value, MAX_TAG_VALUE, "the value of a tag")
 
 
 def check_hyperparameter_name(name: str) -> str:
     if not name.strip():
         raise ValueError("a hyperparameter needs a name")
-    return _no_longer_than(name, MAX_HYPERPARAMETER_NAME, "the name of a hyperparameter")
+    return _check_length(name, MAX_HYPERPARAMETER_NAME, "the name of a hyperparameter")
 
 
 def check_hyperparameter(value: Any) -> Any:
-    """A value that JSON can say; tuples become lists."""
+    """Accepts a value that JSON can represent; tuples become lists."""
     plain = _json_value(value)
-    _no_longer_than(json.dumps(plain), MAX_HYPERPARAMETER_VALUE, "the value of a hyperparameter, as JSON,")
+    _check_length(json.dumps(plain), MAX_HYPERPARAMETER_VALUE, "the value of a hyperparameter, as JSON,")
     return plain
 
 
 def max_entries(most: int, what: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """A rule that a mapping has no more entries than SageMaker takes."""
+    """Returns a validator for the maximum number of entries of a mapping."""
 
     def check(things: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(things) > most:
-            raise ValueError(f"it has {len(things)} {what}, and SageMaker's limit is {most}")
+            raise ValueError(f"it has {len(things)} {what}; SageMaker's limit is {most}")
         return things
 
     return check
@@ -184,7 +184,7 @@ def check_processing_path(path: str) -> str:
     below = pure.parts[: len(PurePosixPath(PROCESSING_ROOT).parts)] == PurePosixPath(PROCESSING_ROOT).parts
     if not below or ".." in pure.parts or len(path) > 256:
         raise ValueError(
-            f"'{path}' is not below {PROCESSING_ROOT}, where SageMaker mounts a processing job's folders"
+            f"'{path}' is not below {PROCESSING_ROOT}, where SageMaker mounts the folders of processing jobs"
         )
     return str(pure)
 
@@ -194,9 +194,7 @@ def _json_value(value: Any) -> Any:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(
-                f"{value} is not a number that JSON can say: put it in quotes to pass it as text"
-            )
+            raise ValueError(f"{value} is not a number in JSON: put it in quotes to pass it as text")
         return value
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
@@ -208,7 +206,7 @@ def _json_value(value: Any) -> Any:
     )
 
 
-def _no_longer_than(text: str, most: int, what: str) -> str:
+def _check_length(text: str, most: int, what: str) -> str:
     if len(text) > most:
-        raise ValueError(f"{what} has {len(text)} characters, and SageMaker's limit is {most}")
+        raise ValueError(f"{what} has {len(text)} characters; SageMaker's limit is {most}")
     return text

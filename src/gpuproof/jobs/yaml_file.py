@@ -1,4 +1,4 @@
-"""Reading a whole `gpuproof.yaml`: every job, or every problem with its line."""
+"""Reads a whole `gpuproof.yaml`: every job, or every problem with its line."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gpuproof.jobs.validation_errors import (
 from gpuproof.jobs.yaml_reader import MAX_BYTES, Mark
 from gpuproof.jobs.yaml_sections import MODELS, Section, split_sections
 
-_AS_WRITTEN = ("name", "framework_version", "image")
-_AS_WRITTEN_BELOW = ("environment", "tags", "arguments")
-"""Where a number is text as it was written: `framework_version: 2.10` is 2.10 and not 2.1."""
+_TEXT_KEYS = ("name", "framework_version", "image")
+_TEXT_CONTAINERS = ("environment", "tags", "arguments")
+"""Keys whose numbers are kept as the text in the file: `framework_version: 2.10` is 2.10 and not 2.1."""
 
 
 def read_jobs(file: Path) -> dict[str, Job]:
-    """Every job of a file, by its key (or its name, where the file is one job), with absolute paths.
+    """Reads every job of a file, by key (or by name, if the file is one job); paths are absolute.
 
     Raises:
         UsageError: the file cannot be read.
-        InvalidJob: one message with every problem of the file, sorted by line.
+        InvalidJob: with every problem of the file, sorted by line.
     """
     try:
         with file.open("rb") as stream:
@@ -61,24 +61,24 @@ def _invalid(file: Path, problems: list[Problem]) -> InvalidJob:
 
 
 def _job(section: Section, folder: Path) -> tuple[Job | None, list[Problem]]:
-    """The job with its paths absolute, or everything that is wrong with it."""
-    job, problems = _validated(section, folder)
+    """The job with absolute paths, or all of its problems."""
+    job, problems = _validate(section, folder)
     return job, [
         Problem(_sentence(problem, section), section.line(problem.path), problem.path) for problem in problems
     ]
 
 
-def _validated(section: Section, folder: Path) -> tuple[Job | None, list[FieldProblem]]:
+def _validate(section: Section, folder: Path) -> tuple[Job | None, list[FieldProblem]]:
     kind = section.data.get("kind", "training")
     if kind not in tuple(MODELS):
         near = did_you_mean(str(kind), MODELS)
         rest = f" must be 'training' or 'processing', not {format_value(kind)}{near}"
         return None, [FieldProblem(("kind",), "'kind'", rest)]
-    data, as_written = _keep_number_text(section)
+    data, kept_paths = _keep_number_text(section)
     ambiguous = {
         path: FieldProblem(path, f"'{format_path(path)}'", f": {mark.ambiguity}")
         for path, mark in section.marks.items()
-        if mark.ambiguity and path not in as_written
+        if mark.ambiguity and path not in kept_paths
     }
     try:
         job = resolve_paths(MODELS[kind].model_validate(data), folder)
@@ -89,14 +89,14 @@ def _validated(section: Section, folder: Path) -> tuple[Job | None, list[FieldPr
 
 
 def _missing_files(job: Job) -> list[FieldProblem]:
-    """What the job cannot start without; its data is looked for later, since flags may name other data."""
+    """Missing files that the job cannot start without. Inputs are checked later, because flags may replace them."""
     source = Path(job.source_dir)
     if not is_folder(source):
-        return [FieldProblem(("source_dir",), "'source_dir'", f": there is no folder {source}")]
+        return [FieldProblem(("source_dir",), "'source_dir'", f": the folder {source} does not exist")]
     script = source / job.entry_point
     if is_file(script):
         return []
-    rest = f": there is no file {job.entry_point} in {source}{suggest_file(script)}"
+    rest = f": there is no {job.entry_point} in {source}{suggest_file(script)}"
     return [FieldProblem(("entry_point",), "'entry_point'", rest)]
 
 
@@ -106,21 +106,21 @@ def _sentence(problem: FieldProblem, section: Section) -> str:
     if mark is None or not mark.plain_text or not problem.needs_text:
         return sentence
     if mark.plain_text.lower() in ("yes", "no", "on", "off"):
-        return f"{sentence}, which is what YAML makes of {mark.plain_text}: put it in quotes"
+        return f"{sentence}, because YAML reads {mark.plain_text} as a boolean: put it in quotes"
     return f"{sentence}: put it in quotes"
 
 
 def _keep_number_text(section: Section) -> tuple[dict[str, Any], set[KeyPath]]:
-    """The data with numbers as text where text is wanted, and the paths where that was done."""
+    """The data with numbers replaced by their text where text is required, and the paths of these values."""
     kept: set[KeyPath] = set()
     data = dict(section.data)
     for path, mark in section.marks.items():
         if mark.plain_text is None or not _is_number(section.data, path, mark):
             continue
-        if len(path) == 1 and path[0] in _AS_WRITTEN:
+        if len(path) == 1 and path[0] in _TEXT_KEYS:
             data[str(path[0])] = mark.plain_text
             kept.add(path)
-        if len(path) == 2 and path[0] in _AS_WRITTEN_BELOW:
+        if len(path) == 2 and path[0] in _TEXT_CONTAINERS:
             key, within = str(path[0]), path[1]
             items: Any = data[key]
             if isinstance(items, dict):

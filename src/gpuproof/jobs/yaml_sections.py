@@ -1,4 +1,4 @@
-"""The jobs that a `gpuproof.yaml` holds, each with the file's `defaults` under it."""
+"""Splits a `gpuproof.yaml` into its jobs and merges the file's `defaults` into each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
 """The model of each `kind`."""
 
 _MERGED = ("hyperparameters", "inputs", "outputs", "environment", "resources", "tags", "sagemaker")
-"""Mappings that `defaults` and a job share key by key; any other key of a job replaces the default whole."""
+"""Mappings that are merged key by key; any other key of a job replaces the whole default."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Section:
     """One job of a file.
 
     Args:
-        key: what it is called under `jobs`; None where the file is the job.
-        data: what it says, defaults included.
-        marks: where each value stands.
-        from_defaults: the paths whose values come from `defaults`.
+        key: its key under `jobs`; None if the file is one job.
+        data: its keys and values, with defaults.
+        marks: the position of each value.
+        from_defaults: paths of the values that come from `defaults`.
     """
 
     key: str | None
@@ -39,32 +39,32 @@ class Section:
     from_defaults: frozenset[KeyPath] = frozenset()
 
     def owner(self, path: KeyPath) -> str:
-        """Who says what stands at a path, as in `job 'train'`; nothing where the file is one nameless job."""
+        """What the value at a path belongs to, as in `job 'train'` or `defaults`; empty for a file with one unnamed job."""
         if path in self.from_defaults:
             return "defaults"
         name = self.key if self.key is not None else self.data.get("name")
         return f"job '{name}'" if name else ""
 
     def line(self, path: KeyPath) -> int:
-        """The line of what stands at a path, or of what it would stand in."""
+        """The line of the value at a path, or of the nearest mapping around it."""
         while path and path not in self.marks:
             path = path[:-1]
         return self.marks[path].line
 
 
 def split_sections(document: Document) -> tuple[list[Section], list[Problem]]:
-    """The jobs of a file, and what keeps others from being one."""
+    """Returns the jobs of a document, and the problems of those entries that are no jobs."""
     data, marks = document.data, document.marks
     if data is None:
-        return [], [Problem("the file is empty: describe a job, at least as entry_point: train.py", line=1)]
+        return [], [Problem("the file is empty: a job needs at least entry_point: train.py", line=1)]
     if not isinstance(data, dict):
-        text = f"a description is a mapping of keys to values, not {format_value(data)}"
+        text = f"a job description must be a mapping of keys to values, not {format_value(data)}"
         return [], [Problem(text, line=marks[()].line)]
     if "jobs" not in data and "defaults" not in data:
         return [Section(None, data, marks)], []
     problems = [
         Problem(
-            f"unknown key '{key}' beside 'jobs'; move it into a job or 'defaults'", line=marks[(key,)].line
+            f"unknown key '{key}' next to 'jobs'; move it into a job or 'defaults'", line=marks[(key,)].line
         )
         for key in data
         if key not in ("jobs", "defaults")
