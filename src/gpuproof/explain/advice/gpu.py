@@ -85,18 +85,15 @@ def gpu_memory(groups: Mapping[str, str], context: Context) -> Advice | None:
     total = _bytes(groups.get("total")) or context.gpu_memory
     if total is None:
         return None
-    of = (
-        _gpu_list(context.gpus) + f" with {format_bytes(total)} each"
-        if context.gpus
-        else f"a GPU with {format_bytes(total)}"
-    )
+    each = " each" if len(context.gpus or ()) > 1 else ""
+    gpus = f"{_gpu_list(context.gpus) if context.gpus else 'a GPU'} with {format_bytes(total)}{each}"
     bigger = _bigger(context, total)
     more = (
         f"Next type with more GPU memory: {bigger.name} ({bigger.gpu_model}, {format_bytes(bigger.gpu_memory)})."
         if bigger
         else ""
     )
-    return Advice(f"{_first_upper(context.machine)} has {of}.", otherwise=more)
+    return Advice(f"{_first_upper(context.machine)} has {gpus}.", otherwise=more)
 
 
 def fragments(groups: Mapping[str, str], _: Context) -> Advice | None:
