@@ -1,4 +1,4 @@
-"""Checking the job that is about to run: its description, its script, and the modules that the script imports."""
+"""Checks a job before it runs: its description, its script, and the modules that the script imports."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 def check_job(job: Job, region: str | None = None) -> list[Hit]:
-    """What the rules say about a job and its script, with `[tool.gpuproof.check]` of the script's project applied.
+    """Check a job and its script, with the settings in `[tool.gpuproof.check]` of the script's project.
 
     Args:
-        job: as `gpuproof.jobs.load` gives it, with absolute paths.
-        region: where it will run, for prices.
+        job: a job from `gpuproof.jobs.load`, with absolute paths.
+        region: the region of the job, for prices.
 
     Returns:
-        Findings, sorted by place. One about the job itself points at the script's first line. Nothing for an entry
-        point that is no Python.
+        Findings, sorted by location. Findings about the job itself are on the first line of the script. Empty for an
+        entry point that is not Python.
 
     Raises:
-        UsageError: the project's settings are wrong.
+        UsageError: the project's settings are invalid.
     """
     path = Path(job.source_dir) / job.entry_point
     if path.suffix != ".py":
@@ -44,7 +44,7 @@ def check_job(job: Job, region: str | None = None) -> list[Hit]:
     try:
         units = read_file(_shown(path))
     except Unreadable:
-        # Whoever runs it will say what is wrong with the file itself.
+        # The backend reports unreadable files.
         return []
     project = Project(units, Target(settings.sagemaker_sdk, region or settings.region))
     script = project.workspace.module(units[0])

@@ -1,4 +1,4 @@
-"""Looking at many units with several processes, which share what was read and parsed before they parted."""
+"""Checks units in several processes, which share the parsed modules through fork."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from gpuproof.check.rule import Hit
 from gpuproof.check.source.span import Unit
 
 UNITS_PER_PROCESS = 150
-"""Units a process: starting one costs about what looking at this many saves."""
+"""Minimum units per process: starting a process costs about as much time as it saves on this many."""
 
 _check: Callable[[Sequence[Unit]], list[Hit]] | None = None
 _units: Sequence[Unit] = ()
 
 
-def process_count(asked: int, units: int) -> int:
-    """How many processes to use.
+def process_count(requested: int, units: int) -> int:
+    """The number of processes to use.
 
     Args:
-        asked: what the user said; 0 for as many as pay.
-        units: how much there is to look at.
+        requested: the number that the user requested; 0 to choose by the number of units.
+        units: the number of units to check.
     """
     if sys.platform != "linux":
-        # Elsewhere a child shares nothing with its parent and would have to read everything again.
+        # Without fork, a child shares nothing with its parent and would parse everything again.
         return 1
-    if asked:
-        return max(1, min(asked, units))
+    if requested:
+        return max(1, min(requested, units))
     return max(1, min(len(os.sched_getaffinity(0)), units // UNITS_PER_PROCESS))
 
 
 def check_in_processes(
     processes: int, units: Sequence[Unit], check: Callable[[Sequence[Unit]], list[Hit]]
 ) -> Iterator[Hit]:
-    """What `look` finds in all units, in no particular order.
+    """Check all units in child processes; findings are in no particular order.
 
     Args:
-        processes: more than one.
-        units: what to look at.
-        check: finds in some of them; called in children of this process.
+        processes: the number of processes, more than one.
+        units: the units to check.
+        check: checks some of them; called in the child processes.
     """
     global _check, _units
     _check, _units = check, units
     size = max(1, min(50, len(units) // (processes * 4)))
     parts = [range(start, min(start + size, len(units))) for start in range(0, len(units), size)]
-    import multiprocessing  # only where there is enough to share
+    import multiprocessing  # only for enough units
 
-    # What is shared stays shared: the collector would touch, and so copy, every page of it.
+    # The garbage collector would write to, and so copy, every shared page.
     gc.freeze()
     try:
         with multiprocessing.get_context("fork").Pool(processes) as pool:
@@ -74,7 +74,7 @@ def _loads(content: bytes, units: Sequence[Unit]) -> list[Hit]:
 
 
 class _Pickler(pickle.Pickler):
-    """Sends a unit as its number: the parent has it, and findings must speak of the parent's own."""
+    """Sends units by number: findings must refer to the unit objects of the parent."""
 
     def __init__(self, *arguments: Any, units: Sequence[Unit]) -> None:
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""Findings that a comment silences: `# noqa: DS101`, `# gpuproof: ignore[DS101]`, `# gpuproof: ignore-file[DS101]`."""
+"""Comments that suppress findings: `# noqa: DS101`, `# gpuproof: ignore[DS101]`, `# gpuproof: ignore-file[DS101]`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _IGNORE_FILE = re.compile(r"#\s*gpuproof:\s*ignore-file(?:\[([\w\s,-]*)\])?")
 
 
 def is_suppressed(hit: Hit) -> bool:
-    """Whether a comment on the finding's first or last line, or one for its whole file, silences it."""
+    """Whether a comment on the first or last line of a finding, or one for the whole file, suppresses it."""
     unit = hit.span.unit
     if not any(word in unit.source for word in ("noqa", "NOQA", "gpuproof:")):
         return False
-    if _names(hit, _file_codes(unit)):
+    if _includes(hit, _file_codes(unit)):
         return True
     last = min(hit.span.end_line, len(unit.lines))
     lines = {hit.span.line, last}
-    return any(_names(hit, _codes(unit.lines[line - 1])) for line in lines if 0 < line <= len(unit.lines))
+    return any(_includes(hit, _codes(unit.lines[line - 1])) for line in lines if 0 < line <= len(unit.lines))
 
 
-def _names(hit: Hit, codes: frozenset[str] | None) -> bool:
-    """Whether the codes of a comment mean the hit: an empty set means all, None no comment."""
+def _includes(hit: Hit, codes: frozenset[str] | None) -> bool:
+    """Whether the codes of a comment include the finding; an empty set means all codes, None no comment."""
     if codes is None:
         return False
     return not codes or any(hit.code.startswith(code) or hit.rule_name == code.lower() for code in codes)

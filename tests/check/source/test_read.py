@@ -69,7 +69,7 @@ def test_a_folder_and_a_pipe_called_like_source_are_left_alone(here: Path) -> No
     (here / "folder.py").mkdir()
     os.mkfifo(here / "pipe.py")
     (hit,) = check_here().hits
-    assert "not a plain file" in hit.finding.message
+    assert "not a regular file" in hit.finding.message
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Applying fixes: choose edits that do not touch each other, change the text, parse it again, write it at once."""
+"""Applies fixes: selects edits that do not overlap, edits the text, parses the result, and replaces the file atomically."""

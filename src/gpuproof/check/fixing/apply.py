@@ -1,4 +1,4 @@
-"""From findings to changed files: each file's fixes together, checked to parse again, written in one step."""
+"""Applies the fixes of findings: all fixes of a file at once, if the result still parses."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gpuproof.util.atomic import replacing
 
 @dataclass(frozen=True)
 class FileChange:
-    """What fixing does to one file.
+    """The changed content of one file.
 
     Args:
         path: the file as the user would write it.
-        before: its bytes now.
-        after: its bytes with the fixes.
-        fixed: the findings that are mended.
+        before: its current content.
+        after: its content with the fixes.
+        fixed: the findings that are fixed.
     """
 
     path: str
@@ -38,14 +38,14 @@ class FileChange:
 
 
 def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[FileChange]:
-    """What fixing would change; nothing is written.
+    """Compute the changes of fixes without writing them.
 
-    A file that has changed since it was read, or that would not parse afterwards, is left as it is; where one fix
-    among several breaks it, the others are made.
+    A file that has changed since it was read, or whose fixed content would not parse, is left unchanged; if one of
+    several fixes breaks it, the others are applied.
 
     Args:
-        hits: findings, of any files.
-        unsafe: whether fixes that may change what a program does are wanted too.
+        hits: findings in any files.
+        unsafe: whether to include fixes that may change the behaviour of the program.
     """
     by_file: dict[str, list[Hit]] = defaultdict(list)
     for hit in hits:
@@ -55,23 +55,21 @@ def plan_fixes(hits: Iterable[Hit], *, unsafe: bool = False) -> list[FileChange]
 
 
 def write_change(change: FileChange) -> None:
-    """Put a change into its file in one step: a crash leaves the old file or the new one, never half of each.
-
-    Links stay links and the mode stays as it was.
+    """Replace a file atomically; symbolic links are followed, and the mode is kept.
 
     Raises:
         OSError: the folder cannot be written.
     """
     target = Path(change.path).resolve()
     with replacing(target, sync=True) as partial:
-        # Nobody else may read the new file before it has the old one's mode.
+        # Other users must not read the new file before it has the mode of the old one.
         partial.touch(0o600)
         partial.write_bytes(change.after)
         partial.chmod(target.stat().st_mode & 0o7777)
 
 
 def unified_diff(change: FileChange) -> Iterator[str]:
-    """The change as a unified diff, line by line without line ends."""
+    """The lines of a change as a unified diff, without line breaks."""
     before = change.before.decode(errors="replace").splitlines()
     after = change.after.decode(errors="replace").splitlines()
     yield from difflib.unified_diff(before, after, change.path, change.path, lineterm="")
@@ -81,8 +79,8 @@ def _change(path: str, hits: list[Hit], *, unsafe: bool) -> FileChange | None:
     by_unit: dict[Unit, list[Hit]] = defaultdict(list)
     for hit in hits:
         by_unit[hit.span.unit].append(hit)
-    chosen = [pair for found in by_unit.values() for pair in select_fixes(found, unsafe=unsafe)]
-    if not chosen:
+    selected = [pair for found in by_unit.values() for pair in select_fixes(found, unsafe=unsafe)]
+    if not selected:
         return None
     try:
         raw = read_bytes(Path(path))
@@ -90,61 +88,61 @@ def _change(path: str, hits: list[Hit], *, unsafe: bool) -> FileChange | None:
             return None
     except Unreadable:
         return None
-    return _made(path, raw, chosen)
+    return _apply(path, raw, selected)
 
 
-def _made(path: str, raw: bytes, chosen: list[tuple[Hit, Fix]]) -> FileChange | None:
-    """All fixes at once; where that does not parse, those that do so one by one."""
-    after = _edited(raw, chosen)
+def _apply(path: str, raw: bytes, selected: list[tuple[Hit, Fix]]) -> FileChange | None:
+    """Apply all fixes at once; if the result does not parse, one by one, skipping those that break it."""
+    after = _apply_all(raw, selected)
     if after is None or not _parses(path, raw, after):
         kept: list[tuple[Hit, Fix]] = []
-        for pair in chosen if len(chosen) > 1 else ():
-            trial = _edited(raw, [*kept, pair])
+        for pair in selected if len(selected) > 1 else ():
+            trial = _apply_all(raw, [*kept, pair])
             if trial is not None and _parses(path, raw, trial):
                 kept.append(pair)
-        chosen, after = kept, _edited(raw, kept) if kept else None
+        selected, after = kept, _apply_all(raw, kept) if kept else None
     if after is None or after == raw:
         return None
-    return FileChange(path, raw, after, tuple(hit for hit, _ in chosen))
+    return FileChange(path, raw, after, tuple(hit for hit, _ in selected))
 
 
-def _edited(raw: bytes, chosen: list[tuple[Hit, Fix]]) -> bytes | None:
-    unit = chosen[0][0].span.unit
-    edits = [edit for _, fix in chosen for edit in fix.edits]
+def _apply_all(raw: bytes, selected: list[tuple[Hit, Fix]]) -> bytes | None:
+    unit = selected[0][0].span.unit
+    edits = [edit for _, fix in selected for edit in fix.edits]
     try:
-        return _edited_notebook(raw, edits) if unit.is_notebook else _edited_text(raw, unit, edits)
+        return _apply_to_notebook(raw, edits) if unit.is_notebook else _apply_to_text(raw, unit, edits)
     except (UnicodeError, IndexError, LookupError):
         return None
 
 
-def _edited_text(raw: bytes, unit: Unit, edits: list[Edit]) -> bytes:
-    """The file's text with edits made in its own line ends and encoding, byte order mark included."""
+def _apply_to_text(raw: bytes, unit: Unit, edits: list[Edit]) -> bytes:
+    """Apply edits to a text file, keeping its line breaks, encoding and byte order mark."""
     text = raw.decode(unit.encoding)
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     pieces = re.split(r"(\r\n|\r|\n)", text.removeprefix(mark))
     lines, ends = pieces[::2], pieces[1::2]
     common = max(set(ends), key=ends.count) if ends else "\n"
-    placed = [_in_file(edit) for edit in edits]
+    placed = [_to_file_position(edit) for edit in edits]
     result = apply_edits(lines, placed)
     if len(set(ends)) > 1:
-        return (mark + _with_own_ends(lines, ends, result, common)).encode(unit.encoding)
+        return (mark + _join_lines(lines, ends, result, common)).encode(unit.encoding)
     return (mark + common.join(result)).encode(unit.encoding)
 
 
-def _with_own_ends(lines: list[str], ends: list[str], result: list[str], common: str) -> str:
-    """A text with mixed line ends: lines that stay keep theirs, new ones get the commonest."""
+def _join_lines(lines: list[str], ends: list[str], result: list[str], common: str) -> str:
+    """Join lines of a file with mixed line breaks: unchanged lines keep theirs, new lines get the most common."""
     matcher = difflib.SequenceMatcher(None, lines, result, autojunk=False)
-    chosen = [common] * len(result)
+    selected = [common] * len(result)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
             if block.a + offset < len(ends):
-                chosen[block.b + offset] = ends[block.a + offset]
+                selected[block.b + offset] = ends[block.a + offset]
     last = len(result) - 1
-    return "".join(line + (chosen[index] if index < last else "") for index, line in enumerate(result))
+    return "".join(line + (selected[index] if index < last else "") for index, line in enumerate(result))
 
 
-def _in_file(edit: Edit) -> Edit:
-    """An edit in the file's own lines and columns, and indented as the block of Markdown around it is."""
+def _to_file_position(edit: Edit) -> Edit:
+    """Translate an edit to lines and columns of the file, with the indentation of the Markdown block around it."""
     unit = edit.span.unit
     if not unit.segments:
         return edit
@@ -154,7 +152,7 @@ def _in_file(edit: Edit) -> Edit:
     return Edit(span, edit.text.replace("\n", "\n" + " " * unit.segments[0].indent))
 
 
-def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
+def _apply_to_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
     from gpuproof.check.fixing.notebooks import replace_cells
     from gpuproof.check.source.notebook import cell_sources
 
@@ -164,7 +162,7 @@ def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
         last, _, _ = edit.span.unit.file_position(edit.span.end_line, edit.span.end_column)
         if cell is None or cell != last:
             return None
-        by_cell[cell].append(_in_file(edit))
+        by_cell[cell].append(_to_file_position(edit))
     sources = cell_sources(raw)
     changed = {
         cell: "\n".join(apply_edits(sources[cell].split("\n"), some)) for cell, some in by_cell.items()
@@ -173,35 +171,35 @@ def _edited_notebook(raw: bytes, edits: list[Edit]) -> bytes | None:
 
 
 def _parses(path: str, before: bytes, after: bytes) -> bool:
-    """Whether the changed file reads as well as the old one did: no new fault, and nothing lost."""
-    return _faults(path, after) <= _faults(path, before)
+    """Whether the changed file has no more syntax errors than before."""
+    return _error_count(path, after) <= _error_count(path, before)
 
 
-def _faults(path: str, raw: bytes) -> int:
+def _error_count(path: str, raw: bytes) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        # Readers go by a file's name; a copy elsewhere keeps the trial away from the user's own file.
+        # Files are read by name: a copy in another folder keeps the user's file untouched.
         copy = Path(folder) / Path(path).name
         copy.write_bytes(raw)
         try:
             units = read_file(str(copy))
         except Unreadable:
             return 1_000_000
-    return sum(_faults_of(unit) for unit in units)
+    return sum(_errors_in_unit(unit) for unit in units)
 
 
-def _faults_of(unit: Unit) -> int:
+def _errors_in_unit(unit: Unit) -> int:
     match unit.kind:
         case "python" | "notebook" | "cell-file" | "markdown":
             tree, broken = python.parse(unit)
             return len(broken) + (tree is None)
         case "cloudformation" | "gpuproof":
-            return _yaml_faults(unit)
+            return _yaml_errors(unit)
         case _:
             return 0
 
 
-def _yaml_faults(unit: Unit) -> int:
-    import yaml  # only where a template is fixed
+def _yaml_errors(unit: Unit) -> int:
+    import yaml  # only if a template is fixed
 
     try:
         yaml.compose(unit.source.replace("\t", "    "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -1,4 +1,4 @@
-"""Which fixes of one text can be made together."""
+"""Selects fixes that can be applied together, and applies their edits to a text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Position = tuple[int, int]
 
 
 def select_fixes(hits: Iterable[Hit], *, unsafe: bool) -> list[tuple[Hit, Fix]]:
-    """The fixes that may be made in one go: none overlaps one before it; the same edit wanted twice is made once.
+    """Select fixes that can be applied together: none overlaps an earlier one; equal edits are applied once.
 
     Args:
-        hits: findings of one text, in their order.
-        unsafe: whether fixes that may change what a program does are wanted too.
+        hits: findings of one text, in order.
+        unsafe: whether to include fixes that may change the behaviour of the program.
     """
     taken: list[Edit] = []
-    chosen: list[tuple[Hit, Fix]] = []
+    selected: list[tuple[Hit, Fix]] = []
     for hit in hits:
         fix = hit.fix
         if fix is None or not fix.edits or not (fix.safe or unsafe):
@@ -27,19 +27,19 @@ def select_fixes(hits: Iterable[Hit], *, unsafe: bool) -> list[tuple[Hit, Fix]]:
         if any(_overlap(edit, other) for edit in new for other in taken):
             continue
         taken += new
-        chosen.append((hit, fix))
-    return chosen
+        selected.append((hit, fix))
+    return selected
 
 
 def apply_edits(lines: list[str], edits: Iterable[Edit]) -> list[str]:
-    """The lines of a text with edits made; columns and lines from 1, the end column exclusive.
+    """Apply edits to the lines of a text; columns and lines from 1, the end column exclusive.
 
     Args:
-        lines: without their ends.
-        edits: that do not overlap; equal ones count once.
+        lines: without line breaks.
+        edits: edits that do not overlap; equal edits are applied once.
 
     Raises:
-        IndexError: an edit lies outside the text.
+        IndexError: an edit is outside the text.
     """
     text = "\n".join(lines)
     starts = [0]
@@ -67,7 +67,7 @@ def _is_same(one: Edit, other: Edit) -> bool:
 
 def _overlap(one: Edit, other: Edit) -> bool:
     if _start(one) == _start(other):
-        # Two insertions at one place would have no order.
+        # The order of two insertions at one position would be undefined.
         return True
     first, second = sorted((one, other), key=_start)
     return _end(first) > _start(second)

@@ -1,4 +1,4 @@
-"""Making fixes: edits that rules ask for by node, placed so that the text around them stays as it is."""
+"""Creates edits from syntax nodes, for the fixes of rules; the text around them is unchanged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuproof.check.source.span import Span
 
 
 def replace_node(module: Module, node: ast.AST, text: str) -> Edit:
-    """A node's source replaced."""
+    """Replace the source of a node."""
     return Edit(module.span(node), text)
 
 
 def wrap(module: Module, node: ast.AST, before: str, after: str) -> tuple[Edit, ...]:
-    """Text before and after a node."""
+    """Insert text before and after a node."""
     span = module.span(node)
     start = Span(span.unit, span.line, span.column, span.line, span.column)
     end = Span(span.unit, span.end_line, span.end_column, span.end_line, span.end_column)
@@ -24,7 +24,7 @@ def wrap(module: Module, node: ast.AST, before: str, after: str) -> tuple[Edit, 
 
 
 def add_keyword(call: Call, text: str) -> Edit:
-    """`keyword=value` after a call's last argument, on a line of its own where its last argument has one."""
+    """Add `keyword=value` after the last argument of a call; on its own line if the last argument has one."""
     module, node = call.module, call.node
     arguments: list[ast.AST] = [*node.args, *node.keywords]
     arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
@@ -43,7 +43,7 @@ def add_keyword(call: Call, text: str) -> Edit:
 
 
 def remove_keyword(call: Call, name: str) -> Edit | None:
-    """A keyword taken out of a call with one comma; None where it is not written there."""
+    """Remove a keyword argument and one comma from a call; None if it is not written there."""
     module, node = call.module, call.node
     arguments: list[ast.AST] = [*node.args, *node.keywords]
     arguments.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
@@ -63,7 +63,7 @@ def remove_keyword(call: Call, name: str) -> Edit | None:
 
 
 def insert_line(module: Module, before: ast.stmt, text: str) -> Edit:
-    """A statement on a line of its own before another, indented as that one is."""
+    """Insert a statement on its own line before another, with the same indentation."""
     span = module.span(before)
     line = module.unit.lines[span.line - 1]
     indent = line[: len(line) - len(line.lstrip())]
@@ -72,7 +72,7 @@ def insert_line(module: Module, before: ast.stmt, text: str) -> Edit:
 
 
 def delete_statement(module: Module, statement: ast.stmt) -> Edit | None:
-    """A whole statement with its lines; None where it shares a line, or where its block would be left empty."""
+    """Delete a statement with its lines; None if it shares a line, or if its block would be empty."""
     parent = module.parent(statement)
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)

@@ -1,4 +1,4 @@
-"""Notebooks with changed cells, written back exactly as they were laid out, or not at all."""
+"""Replaces the source of notebook cells without changing the rest of the file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 
 def replace_cells(raw: bytes, changed: Mapping[int, str]) -> bytes | None:
-    """The notebook's bytes with other sources in some code cells.
+    """The content of a notebook with new sources for some code cells.
 
     Args:
-        raw: the file as it is.
-        changed: new source by the cell's number, counted over code cells from 1.
+        raw: the current content.
+        changed: new sources by number of the code cell, from 1.
 
     Returns:
-        None where the layout of the JSON is not one that can be written again byte for byte: a fix must not rewrite
-        the rest of a file.
+        None if the JSON layout cannot be reproduced byte for byte: a fix must not rewrite the rest of the file.
     """
     text = raw.decode()
     document = json.loads(text)
@@ -47,7 +46,7 @@ _Style = tuple[int | None, bool, tuple[str, str], bool, str]
 
 
 def _style(document: dict[str, Any], text: str) -> _Style | None:
-    """How Jupyter, VS Code, Colab or json.dumps laid the file out; None for anything else."""
+    """The JSON layout of the file, if it is that of Jupyter, VS Code, Colab or json.dumps; else None."""
     indents: tuple[int | None, ...] = (1, 2, 4, None)
     separators = ((",", ": "), (", ", ": "), (",", ":"))
     end = "\n" if text.endswith("\n") else ""

@@ -1,4 +1,4 @@
-"""From a file's bytes to text: encodings, and what is no text at all."""
+"""Reads and decodes source files; rejects binary, oversized and special files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_BYTES = 10_000_000
-"""A source file larger than this is data; reading it would take longer than all others together."""
+"""A file larger than this is data, not source."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Unreadable(Exception):
     """A file that cannot be read as source.
 
     Args:
-        reason: why, in the words of a message.
-        line: where that shows, from 1.
-        broken: whether Python could not read it either; otherwise it is only we who do not.
+        reason: why, as a clause of a message.
+        line: the line of the problem, from 1.
+        broken: whether Python cannot read it either.
     """
 
     reason: str
@@ -30,17 +30,17 @@ class Unreadable(Exception):
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content.
+    """The content of a file.
 
     Raises:
-        Unreadable: it is no plain file, is not ours to read, or is too large to be source.
+        Unreadable: it is not a regular file, cannot be opened, or is too large to be source.
     """
     try:
-        status = os.stat(path)  # noqa: PTH116  # one call, no Path overhead: this runs for every file
+        status = os.stat(path)  # noqa: PTH116  # runs for every file: no Path overhead
         if not stat.S_ISREG(status.st_mode):
-            raise Unreadable("it is not a plain file", broken=False)
+            raise Unreadable("it is not a regular file", broken=False)
         if status.st_size > MAX_BYTES:
-            size = f"it has {status.st_size / 1e6:.0f} MB, more than anybody's own source"
+            size = f"it has {status.st_size / 1e6:.0f} MB, too large for source code"
             raise Unreadable(size, broken=False)
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read()
@@ -49,10 +49,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decode(raw: bytes) -> tuple[str, str]:
-    """Python source as text, with `\\n` between lines, and its encoding (PEP 263).
+    """Decode Python source into text with `\\n` line breaks, and return its encoding (PEP 263).
 
     Raises:
-        Unreadable: the bytes are binary, or not in the encoding that they claim.
+        Unreadable: the bytes are binary, or not in the declared encoding.
     """
     if b"\0" in raw[:8192] and not raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise Unreadable("it is a binary file, not Python source")
@@ -62,10 +62,10 @@ def decode(raw: bytes) -> tuple[str, str]:
         encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if declared else "utf-8"
         text = raw.decode(encoding)
     except SyntaxError as error:
-        raise Unreadable(f"its encoding cannot be told: {error.msg}") from error
+        raise Unreadable(f"its encoding is unknown: {error.msg}") from error
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Unreadable("it is not UTF-8, and declares no other encoding (PEP 263)", line) from error
+        raise Unreadable("it is not UTF-8 and declares no other encoding (PEP 263)", line) from error
     if "\0" in text:
         raise Unreadable("it is a binary file, not Python source")
     if "\r" in text:

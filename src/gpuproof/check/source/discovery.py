@@ -1,4 +1,4 @@
-"""Which files a path means: source, notebooks, job descriptions, templates and requirements, but nothing ignored."""
+"""Finds the files to check: source, notebooks, job descriptions, templates, requirements; honours .gitignore."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SKIPPED_FOLDERS = frozenset(
         *("__pypackages__", ".aws-sam", "cdk.out"),
     }
 )
-"""Folders that hold nobody's own source."""
+"""Folders that contain no source of the project."""
 
 _SUFFIXES = (".py", ".ipynb", ".tf", ".yaml", ".yml", ".template", ".json")
 
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The files to check, as the user would write them, and the paths that could not be listed."""
+    """The files to check, as the user would write them, and the folders that cannot be listed, with the reason."""
 
     files: tuple[str, ...]
     unlisted: tuple[tuple[str, str], ...] = ()
@@ -57,13 +57,13 @@ class FoundFiles:
 def find_files(
     paths: Iterable[str], *, markdown: bool = False, exclude: Sequence[str] = (), root: Path | None = None
 ) -> FoundFiles:
-    """The files under the paths, sorted; a file that is named is taken whatever `.gitignore` says.
+    """Find the files under the paths, sorted; a file that is named is included even if `.gitignore` excludes it.
 
     Args:
         paths: files and folders.
-        markdown: whether fenced blocks of Markdown files are checked too.
-        exclude: patterns of files and folders to leave alone, as in `.gitignore`, relative to `root`.
-        root: the folder of the settings.
+        markdown: whether to include Markdown files.
+        exclude: patterns of files and folders to skip, as in `.gitignore`, relative to `root`.
+        root: the folder of the settings; the working folder by default.
 
     Raises:
         UsageError: a path does not exist.
@@ -94,7 +94,7 @@ class _Walker:
 
     def files(self, top: str) -> Iterator[str]:
         outer = _outer_ignores(Path(top).absolute())
-        # Who names an ignored folder wants to see what is in it.
+        # An ignored folder that the user names is checked.
         yield from self._walk(top, [] if _ignored(top, outer, is_folder=True) else outer)
 
     def _walk(self, folder: str, ignores: Ignores) -> Iterator[str]:
@@ -109,24 +109,24 @@ class _Walker:
                 ignores = [*ignores, (here, spec)]
         for entry in entries:
             path = os.path.normpath(entry.path)
-            # A link to a folder is not followed: what it leads to is checked where it is, and loops end here.
+            # Links to folders are not followed: their targets are checked where they are, and loops cannot occur.
             is_folder = entry.is_dir(follow_symlinks=False)
             if is_folder:
                 if (
                     entry.name in SKIPPED_FOLDERS
                     or _is_environment(entry.path)
-                    or self._left_out(path, ignores, is_folder=True)
+                    or self._is_excluded(path, ignores, is_folder=True)
                 ):
                     continue
                 yield from self._walk(entry.path, ignores)
-            elif self._wanted(entry) and not self._left_out(path, ignores, is_folder=False):
+            elif self._is_checked(entry) and not self._is_excluded(path, ignores, is_folder=False):
                 yield path
 
-    def _left_out(self, path: str, ignores: Ignores, *, is_folder: bool) -> bool:
-        # A later `!pattern` of .gitignore does not bring back what the settings leave out.
+    def _is_excluded(self, path: str, ignores: Ignores, *, is_folder: bool) -> bool:
+        # A `!pattern` in .gitignore does not include what the settings exclude.
         return any(_ignored(path, some, is_folder=is_folder) for some in (self._excluded, ignores))
 
-    def _wanted(self, entry: os.DirEntry[str]) -> bool:
+    def _is_checked(self, entry: os.DirEntry[str]) -> bool:
         name = entry.name
         if not name.endswith(self._suffixes) and not (
             name.startswith("requirements") and name.endswith(".txt")
@@ -142,13 +142,13 @@ def _is_environment(folder: str) -> bool:
 def _excluded(patterns: Sequence[str], root: Path) -> Ignores:
     if not patterns:
         return []
-    import pathspec  # only where settings leave something out
+    import pathspec  # only if the settings exclude something
 
     return [(root, pathspec.GitIgnoreSpec.from_lines(patterns))]
 
 
 def _outer_ignores(folder: Path) -> Ignores:
-    """The ignore files above a folder, as far as its repository reaches."""
+    """The ignore files above a folder, up to the root of its repository."""
     repository = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
     if repository is None:
         return []
@@ -161,16 +161,16 @@ def _ignore_file(folder: Path) -> pathspec.GitIgnoreSpec | None:
         lines = (folder / ".gitignore").read_text(errors="replace").splitlines()
     except OSError:
         return None
-    import pathspec  # only where an ignore file is
+    import pathspec  # only if there is an ignore file
 
     return pathspec.GitIgnoreSpec.from_lines(lines)
 
 
 def _ignored(path: str, ignores: Ignores, *, is_folder: bool) -> bool:
     absolute = os.path.abspath(path) if ignores else ""  # noqa: PTH100
-    # The innermost file that has an opinion decides, as git has it.
+    # The innermost file with a matching pattern decides, as in git.
     for folder, spec in reversed(ignores):
         relative = os.path.relpath(absolute, folder) + ("/" if is_folder else "")
-        if (opinion := spec.check_file(relative).include) is not None:
-            return opinion
+        if (included := spec.check_file(relative).include) is not None:
+            return included
     return False

@@ -9,7 +9,7 @@ from gpuproof.check.source.span import Span
 
 @dataclass(frozen=True)
 class Edit:
-    """One change of text: what stands in a span is replaced; a span without width inserts."""
+    """Replaces the text of a span; an empty span inserts."""
 
     span: Span
     text: str
@@ -17,12 +17,12 @@ class Edit:
 
 @dataclass(frozen=True)
 class Fix:
-    """What would mend a finding.
+    """The edits that fix a finding.
 
     Args:
-        title: what it does, in the imperative: `Pass num_workers=4`.
-        edits: changes of one file, that do not overlap.
-        safe: whether the program's results cannot change for the worse; `--fix` applies these alone.
+        title: its effect, in the imperative: `Pass num_workers=4`.
+        edits: edits of one file, which do not overlap.
+        safe: whether the program's results cannot get worse; `--fix` applies only safe fixes.
     """
 
     title: str

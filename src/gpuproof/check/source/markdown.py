@@ -1,4 +1,4 @@
-"""Markdown: each fenced block of Python as a unit of its own, at its place in the file."""
+"""Reads the Python code blocks of Markdown files, each as a unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\w*)")
 
 
 def read(path: str, text: str) -> list[Unit]:
-    """The file's Python blocks; blocks of other languages, or of none, are left alone."""
+    """The Python code blocks of a file; blocks of other languages, or without a language, are ignored."""
     units: list[Unit] = []
     block: list[str] = []
     fence = language = ""

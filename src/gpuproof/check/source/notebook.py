@@ -1,4 +1,4 @@
-"""Notebooks: the code cells joined into one text with a map back to cell and line, and `%%writefile` cells as files."""
+"""Reads notebooks: the code cells as one text with a map to cells and lines, and `%%writefile` cells as files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuproof.check.source.decode import Unreadable
 from gpuproof.check.source.span import Segment, Unit
 
 _PYTHON_CELL_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "heat"})
-"""Cell magics below which the cell is Python still."""
+"""Cell magics whose cells contain Python."""
 _WRITEFILE = re.compile(r"^%%writefile\s+(?:-a\s+)?(['\"]?)(\S.*?)\1\s*$")
 _ASSIGNED_MAGIC = re.compile(r"^(\s*[\w., ]+=\s*)[%!].*$")
 
 
 def read(path: str, raw: bytes) -> list[Unit]:
-    """The notebook's code as one unit, and one more for each `%%writefile x.py`.
+    """Read the code of a notebook as one unit, plus one for each `%%writefile x.py` cell.
 
     Raises:
-        Unreadable: it is no notebook, or none that holds Python.
+        Unreadable: it is not a notebook, or does not contain Python.
     """
     cells = list(_code_cells(_document(raw)))
     lines: list[str] = []
@@ -43,7 +43,7 @@ def read(path: str, raw: bytes) -> list[Unit]:
 
 
 def cell_sources(raw: bytes) -> dict[int, str]:
-    """The source of each code cell as it is, by number."""
+    """The unmodified source of each code cell, by number."""
     return dict(_code_cells(_document(raw)))
 
 
@@ -57,14 +57,14 @@ def _document(raw: bytes) -> dict[str, Any]:
             raise Unreadable("the notebook is an empty file") from error
         raise Unreadable(f"the notebook is not JSON: {error.msg.lower()}", error.lineno) from error
     except RecursionError as error:
-        raise Unreadable("the notebook is nested too deeply to be one") from error
+        raise Unreadable("the notebook is nested too deeply") from error
     if not isinstance(document, dict):
         raise Unreadable("the notebook is not a JSON object")
     return document
 
 
 def _code_cells(document: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Number (code cells are counted from 1) and source of each; format 3 keeps cells in worksheets."""
+    """The number (from 1, code cells only) and source of each code cell; format 3 has cells in worksheets."""
     language = _language(document)
     if language not in ("", "python", "python3", "ipython", "ipython3", "python2"):
         return
@@ -111,7 +111,7 @@ def _written_file(path: str, number: int, source: str) -> Unit | None:
 
 
 def _python(source: str) -> list[str]:
-    """A cell's lines with everything that IPython alone understands replaced, line by line."""
+    """The lines of a cell, with IPython syntax replaced by equivalent Python, line by line."""
     lines = source.split("\n")
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("%%"):

@@ -1,11 +1,11 @@
-"""From source to a syntax tree; what does not parse becomes one finding, not a crash."""
+"""Parses Python units; syntax errors are returned, not raised."""
 
 from __future__ import annotations
 
 import ast
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from gpuproof.check.source.span import Span, Unit
@@ -13,12 +13,12 @@ from gpuproof.check.source.span import Span, Unit
 
 @dataclass(frozen=True)
 class SyntaxProblem:
-    """Why a unit does not parse.
+    """One syntax error of a unit.
 
     Args:
-        message: in a sentence.
-        span: where.
-        certain: whether Python would refuse it too; code that is nested deeply may only be too deep for us.
+        message: the error.
+        span: its position.
+        certain: whether Python rejects it too; deeply nested code may only exceed our recursion limit.
     """
 
     message: str
@@ -30,14 +30,14 @@ _PYTHON_2 = re.compile(
     r"""^\s*(print\s+["'\w]|print\s*$|exec\s+["'\w]|except\s+[\w.]+\s*,\s*\w+\s*:|raise\s+\w+\s*,)""",
     re.MULTILINE,
 )
-_TOO_DEEP = "the code is nested too deeply to be read"
+_TOO_DEEP = "the code is nested too deeply to be parsed"
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<%.*?%>|^\s*(<<<<<<<|>>>>>>>) ?", re.MULTILINE)
 
 
 def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
-    """The syntax tree, and what does not parse; a notebook's cells fail one by one.
+    """Parse a unit into a syntax tree and syntax errors; the cells of a notebook fail one by one.
 
-    A template (Jinja, Cookiecutter) that is not Python yet gives neither a tree nor a complaint.
+    A template (Jinja, Cookiecutter) that is not Python yet has neither a tree nor errors.
     """
     tree, error = _parse(unit.source)
     if error is None:
@@ -46,12 +46,12 @@ def parse(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
         return _parse_cells(unit)
     if _TEMPLATE.search(unit.source) and not re.search(r"^<<<<<<< ", unit.source, re.MULTILINE):
         return None, []
-    return None, [_broken(unit, error)]
+    return None, [_syntax_problem(unit, error)]
 
 
 def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
     with warnings.catch_warnings():
-        # An invalid escape is Python's own to complain about, once the script runs.
+        # Python itself warns of invalid escapes when the script runs.
         warnings.simplefilter("ignore")
         try:
             flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -65,24 +65,23 @@ def _parse(source: str) -> tuple[ast.Module | None, SyntaxError | None]:
 
 
 def _parse_cells(unit: Unit) -> tuple[ast.Module | None, list[SyntaxProblem]]:
-    """Blanks the cells that do not parse by themselves and reads the others."""
-    lines, broken = list(unit.lines), list[SyntaxProblem]()
+    """Parse the cells of a notebook; those with errors are replaced by blank lines."""
+    lines, errors = list(unit.lines), list[SyntaxProblem]()
     starts = [*(segment.first for segment in unit.segments), len(lines) + 1]
     for first, end in pairwise(starts):
         _, error = _parse("\n".join(lines[first - 1 : end - 1]))
         if error is None:
             continue
-        shifted = replace(unit)
         line = first - 1 + min(max(error.lineno or 1, 1), end - first)
-        broken.append(_broken(shifted, error, line))
+        errors.append(_syntax_problem(unit, error, line))
         lines[first - 1 : end - 1] = [""] * (end - first)
     tree, error = _parse("\n".join(lines))
     if error is not None:
-        broken.append(_broken(unit, error))
-    return tree, broken
+        errors.append(_syntax_problem(unit, error))
+    return tree, errors
 
 
-def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> SyntaxProblem:
+def _syntax_problem(unit: Unit, error: SyntaxError, line: int | None = None) -> SyntaxProblem:
     at = min(max(line or error.lineno or 1, 1), max(len(unit.lines), 1))
     text = unit.lines[at - 1] if unit.lines else ""
     column = min(max(error.offset or 1, 1), len(text) + 1)
@@ -93,5 +92,5 @@ def _broken(unit: Unit, error: SyntaxError, line: int | None = None) -> SyntaxPr
         or "multiple exception" in message
         or "invalid syntax" in message
     ):
-        message = f"this is Python 2, and no current image runs it ({message})"
+        message = f"this is Python 2, which no current image runs ({message})"
     return SyntaxProblem(message, unit.span(at, column, at, column + 1), message != _TOO_DEEP)

@@ -1,4 +1,4 @@
-"""From paths to units: each file is read by what its name and its first lines say that it is."""
+"""Reads files into units, by file name and content."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from gpuproof.check.source.decode import Unreadable, decode, read_bytes
 from gpuproof.check.source.span import Unit, UnitKind
 
 MAX_REQUEST_BYTES = 1_000_000
-"""Bytes; a larger file with an instance type in it is a price list."""
+"""Bytes; a larger JSON or YAML file that contains an instance type is a price list, not a request."""
 JOB_FILE_NAMES = ("gpuproof.yaml", "gpuproof.yml")
-"""`gpuproof.jobs.load.FILE_NAMES`, said again because that room imports pydantic, 60 ms that a script need not wait."""
+"""A copy of `gpuproof.jobs.load.FILE_NAMES`: importing it would import pydantic, 60 ms that scripts do not need."""
 
 
 @dataclass(frozen=True)
 class UnreadableFile:
-    """A file that could not be read as what it should be.
+    """A file that cannot be read as the kind of file that its name indicates.
 
     Args:
         path: as the user wrote it.
-        reason: why, as the rest of a sentence.
-        line: where that shows, from 1.
-        broken: whether Python could not read it either.
+        reason: why, as a clause.
+        line: the line of the problem, from 1.
+        broken: whether Python cannot read it either.
     """
 
     path: str
@@ -33,7 +33,7 @@ class UnreadableFile:
 
 
 def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[UnreadableFile]]:
-    """The units of files, and the files that cannot be read."""
+    """Read files into units; files that cannot be read are returned separately."""
     units: list[Unit] = []
     failures: list[UnreadableFile] = []
     for path in paths:
@@ -45,7 +45,7 @@ def read_units(paths: Iterable[str]) -> tuple[list[Unit], list[UnreadableFile]]:
 
 
 def read_file(path: str) -> list[Unit]:
-    """The units of one file; none where it holds nothing that is checked.
+    """Read the units of one file; empty if nothing in it is checked.
 
     Raises:
         Unreadable: it cannot be read as source.
@@ -53,7 +53,7 @@ def read_file(path: str) -> list[Unit]:
     name = path.rpartition("/")[2]
     suffix = name.rpartition(".")[2].lower()
     if suffix == "ipynb":
-        from gpuproof.check.source import notebook  # json and re only where a notebook is
+        from gpuproof.check.source import notebook  # imports json and re, only for notebooks
 
         return notebook.read(path, read_bytes(Path(path)))
     if suffix in ("yaml", "yml", "json", "template", "tf"):
@@ -76,7 +76,7 @@ def _template(path: str, name: str, suffix: str) -> list[Unit]:
     try:
         raw = read_bytes(Path(path))
     except Unreadable:
-        # Any .json or .yaml may be data of any size, and none of our concern.
+        # A .json or .yaml file may be data of any size.
         return []
     kind = _kind_of_template(raw, is_terraform=suffix == "tf")
     return [Unit(path, decode(raw)[0], kind)] if kind is not None else []
@@ -88,7 +88,7 @@ def _kind_of_template(raw: bytes, *, is_terraform: bool) -> UnitKind | None:
         return "terraform" if any(word in raw for word in words) else None
     if b"AWS::" in raw:
         return "cloudformation"
-    # What `aws sagemaker create-training-job --cli-input-json` takes.
+    # The input of `aws sagemaker create-training-job --cli-input-json`.
     is_request = (
         any(word in raw for word in (b"InstanceType", b"ProductionVariants")) and len(raw) < MAX_REQUEST_BYTES
     )

@@ -1,4 +1,4 @@
-"""Where something stands: a unit of text, and a place in the file that the text was read from."""
+"""Units of text to check, and positions in them and in the files that they come from."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ UnitKind = Literal[
 
 
 class Segment(NamedTuple):
-    """From which line on a unit's text comes from which place of its file.
+    """Maps the lines of a unit, from one line on, to lines of its file.
 
     Attributes:
-        first: the unit's line at which the segment begins, from 1.
-        line: the line in the file, or in the cell, that `first` is.
+        first: the first line of the segment in the unit, from 1.
+        line: the line of the file, or of the cell, that corresponds to `first`.
         cell: the number of the code cell, from 1; None outside notebooks.
-        indent: columns that were cut from the left of each line.
+        indent: columns that were removed from the left of each line.
     """
 
     first: int
@@ -44,11 +44,11 @@ class Unit:
     Args:
         path: the file as the user would write it.
         source: the text, with `\\n` between lines.
-        kind: what reads it.
-        name: the path by which a job can name it; differs from `path` for `%%writefile` cells.
-        segments: the map from the text's lines to the file's; empty where they are the same.
-        encoding: how the file's bytes were read.
-        raw: a notebook's cells before IPython's own lines were taken out; empty elsewhere.
+        kind: the kind of text, which decides how it is parsed.
+        name: the path that a job uses for it; differs from `path` for `%%writefile` cells.
+        segments: maps the lines of the text to lines of the file; empty if they are the same.
+        encoding: the encoding of the file.
+        raw: the cells of a notebook with IPython magics, which `source` does not contain; empty elsewhere.
     """
 
     path: str
@@ -61,21 +61,21 @@ class Unit:
 
     @cached_property
     def absolute(self) -> Path:
-        """The path by which a job can name it, absolute, with `..` resolved but symbolic links kept."""
+        """The absolute path that a job uses for it, with `..` resolved and symbolic links kept."""
         return absolute(self.name or self.path)
 
     @cached_property
     def lines(self) -> list[str]:
-        """The text's lines, without their ends."""
+        """The lines of the text, without line breaks."""
         return self.source.split("\n")
 
     @property
     def is_notebook(self) -> bool:
-        """Whether the text comes from a notebook, `%%writefile` cells included."""
+        """Whether the text comes from a notebook, including `%%writefile` cells."""
         return self.kind in ("notebook", "cell-file")
 
     def file_position(self, line: int, column: int) -> tuple[int | None, int, int]:
-        """Cell, line and column in the file of a line and a column of the text, all from 1."""
+        """Translate a line and column of the text into cell, line and column of the file, all from 1."""
         if not self.segments:
             return None, line, column
         starts = [segment.first for segment in self.segments]
@@ -85,13 +85,13 @@ class Unit:
     def span(
         self, line: int, column: int = 1, end_line: int | None = None, end_column: int | None = None
     ) -> Span:
-        """A place in this unit, from its own lines and columns (from 1; the end column is exclusive)."""
+        """A span of this unit, by its lines and columns (from 1; the end column is exclusive)."""
         return Span(self, line, column, end_line or line, end_column or column + 1)
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of a unit's text: lines and columns from 1, the end column exclusive, columns in characters."""
+    """A range of a unit's text: lines and columns from 1, columns in characters, the end column exclusive."""
 
     unit: Unit = field(repr=False)
     line: int
@@ -101,13 +101,13 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The unit's line on which the span begins."""
+        """The line of the unit on which the span starts."""
         lines = self.unit.lines
         return lines[self.line - 1] if 0 < self.line <= len(lines) else ""
 
 
 def absolute(path: str | Path) -> Path:
-    """The path from the root, with `..` folded; symbolic links stay, as the user wrote them."""
+    """The absolute path with `..` resolved and symbolic links kept, as the user wrote them."""
     import os
 
     return Path(os.path.abspath(path))  # noqa: PTH100  # Path.resolve would follow links

@@ -1,4 +1,4 @@
-"""CloudFormation templates in YAML or JSON (which is YAML), with intrinsic functions, as resources with lines."""
+"""Reads the resources of CloudFormation templates in YAML or JSON, with intrinsic functions and line numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MAX_DEPTH = 60
 
 
 def resources(unit: Unit) -> list[Resource]:
-    """The resources of a template, in its order; nothing from a text that is no template or does not parse.
+    """The resources of a template, in order; empty for a text that is not a template or does not parse.
 
-    `!Ref` of a parameter with a default is that default; every other intrinsic function gives an unknown value.
+    `!Ref` of a parameter with a default is that default; the values of other intrinsic functions are unknown.
     """
     try:
         root = yaml.compose(unit.source.replace("\t", "    "), Loader=_LOADER)
     except (yaml.YAMLError, RecursionError):
-        # Templates of other tools (Jinja, Helm) are no YAML yet; cfn-lint says what is wrong with one that should be.
+        # Templates of other tools (Jinja, Helm) are not YAML yet; cfn-lint reports errors in CloudFormation.
         return []
     if not isinstance(root, yaml.MappingNode):
         return []
@@ -56,7 +56,7 @@ def _defaults(node: yaml.Node | None) -> dict[str, str]:
 
 
 def document(unit: Unit) -> Value:
-    """A whole YAML or JSON text as a value; unknown where it does not parse."""
+    """A whole YAML or JSON text as a value; unknown if it does not parse."""
     try:
         root = yaml.compose(unit.source.replace("\t", "    "), Loader=_LOADER)
     except (yaml.YAMLError, RecursionError):

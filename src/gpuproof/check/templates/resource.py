@@ -1,4 +1,4 @@
-"""One resource of CloudFormation or Terraform, as rules see it."""
+"""The type of a CloudFormation or Terraform resource."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpuproof.check.source.span import Span
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One resource.
+    """One resource of a template.
 
     Args:
         source: `cloudformation` or `terraform`.
         type: `AWS::SageMaker::NotebookInstance`, `aws_sagemaker_notebook_instance`.
-        name: what the template calls it.
-        properties: its properties or arguments as one mapping; what an intrinsic function or a variable gives is
-            unknown. Nested Terraform blocks are lists of mappings.
-        span: where it begins.
+        name: its name in the template.
+        properties: its properties or arguments as one mapping; values of intrinsic functions and variables are unknown.
+            Nested Terraform blocks are lists of mappings.
+        span: the start of the resource.
     """
 
     source: str
@@ -28,5 +28,5 @@ class Resource:
     span: Span = field(repr=False)
 
     def get(self, *path: str | int) -> Value:
-        """What stands at a path of its properties; absent where it is certainly not there."""
+        """The value at a path of its properties; absent if it is certainly missing."""
         return self.properties.at(*path) if self.properties.entries is not None else ABSENT

@@ -1,7 +1,7 @@
-"""Terraform: its resource blocks, read by a small reader of HCL's own syntax; what an expression gives is unknown.
+"""Reads the resource blocks of Terraform files with a small HCL parser; values of other expressions are unknown.
 
-Blocks, attributes, strings, numbers, booleans, lists, objects, heredocs and `var.name` with a default in the same file
-are read. Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
+It parses blocks, attributes, strings, numbers, booleans, lists, objects, heredocs, and `var.name` with a default in the
+same file. Grammar: https://github.com/hashicorp/hcl/blob/main/hclsyntax/spec.md, 2026-11-21.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class _Token:
 
 
 def resources(unit: Unit) -> list[Resource]:
-    """The resource blocks of a file, in its order; what cannot be read is left out."""
-    body = _Reader(unit).body()
+    """The resource blocks of a file, in order; blocks that cannot be parsed are left out."""
+    body = _Parser(unit).body()
     variables = {
         block.labels[0]: block.body.at("default")
         for block in body.blocks
         if block.type == "variable" and block.labels and not block.body.at("default").is_absent
     }
     return [
-        Resource("terraform", one.labels[0], one.labels[1], _filled(one.body, variables), one.span)
+        Resource("terraform", one.labels[0], one.labels[1], _with_defaults(one.body, variables), one.span)
         for one in body.blocks
         if one.type == "resource" and len(one.labels) == 2
     ]
@@ -64,7 +64,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Variable:
-    """`var.name`, to be looked up once the whole file is read."""
+    """`var.name`, resolved after the whole file is parsed."""
 
     name: str
 
@@ -75,21 +75,21 @@ class _Body:
     blocks: list[_Block]
 
 
-def _filled(value: Value, variables: dict[str, Value]) -> Value:
+def _with_defaults(value: Value, variables: dict[str, Value]) -> Value:
     inner = value.value
     if isinstance(inner, _Variable):
         found = variables.get(inner.name, ABSENT)
         return default(found.value, value.span) if found.options else Value("unknown", (), value.span)
     if isinstance(inner, Entries):
-        entries = Entries({key: _filled(one, variables) for key, one in inner.items()})
+        entries = Entries({key: _with_defaults(one, variables) for key, one in inner.items()})
         entries.complete = inner.complete
         return known(entries, value.span)
     if isinstance(inner, tuple):
-        return known(tuple(_filled(one, variables) for one in inner), value.span)
+        return known(tuple(_with_defaults(one, variables) for one in inner), value.span)
     return value
 
 
-class _Reader:
+class _Parser:
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
         self._source = unit.source
@@ -105,7 +105,7 @@ class _Reader:
                 self._at += 1
                 continue
             self._statement(attributes, blocks, depth)
-        # A nested block may be repeated: each name holds the list of its blocks.
+        # A nested block may be repeated: each name has the list of its blocks.
         for block in blocks:
             if depth and block.type != "dynamic":
                 before = attributes[block.type].items if block.type in attributes else ()
