@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,11 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> An
             pytest.fail(f"{what} did not happen within {seconds:g} s")
         time.sleep(0.02)
     return value
+
+
+def nothing_new_in_opt(before: Collection[str]) -> None:
+    """Wait until the host's `/opt` holds only what it held before: proot makes a folder there for as long as it runs."""
+    until(lambda: {*os.listdir("/opt")} <= {*before}, "the end of what is new in /opt")
 
 
 def gone(pid: int, seconds: float = 60.0) -> bool:

@@ -18,7 +18,7 @@ from gpuproof.agent.isolation.opt_ml_mounts import enter_private_contract
 from gpuproof.agent.isolation.reaper import Keeper, KeeperLost, Launch
 from gpuproof.agent.job import Mount
 from gpuproof.util.process_tree import descendants
-from support.cli_sandbox import gone, until
+from support.cli_sandbox import gone, nothing_new_in_opt, until
 
 NAMESPACES = subprocess.run(["unshare", "--user", "--mount", "true"], capture_output=True).returncode == 0
 needs_namespaces = pytest.mark.skipif(not NAMESPACES, reason="this host allows no user namespaces")
@@ -161,19 +161,20 @@ def test_the_script_gets_no_file_of_ours(start: Callable[..., Keeper], tmp_path:
 def test_the_script_sees_the_runs_folder_as_opt_ml_and_the_host_does_not(
     start: Callable[..., Keeper], tmp_path: Path
 ) -> None:
-    before = sorted(os.listdir("/opt"))
+    before = os.listdir("/opt")
     (tmp_path / "ml" / "model").mkdir(parents=True)
     keeper = start(tmp_path / "ml")
     assert keeper.message() == {"entered": True}
     keeper.launch(
-        python("open('/opt/ml/model/weights', 'w').write('w'); import os; print(sorted(os.listdir('/opt')))")
+        python(
+            "open('/opt/ml/model/weights', 'w').write('w'); import json, os; print(json.dumps(os.listdir('/opt')))"
+        )
     )
     keeper.message()
     assert keeper.message() == {"ended": 0}
     assert (tmp_path / "ml" / "model" / "weights").read_text() == "w"
-    seen = json.loads(read_all(keeper.output).decode().replace("'", '"'))
-    assert seen == sorted({*before, "ml"})
-    assert sorted(os.listdir("/opt")) == before
+    assert set(json.loads(read_all(keeper.output))) == {*before, "ml"}
+    nothing_new_in_opt(before)
 
 
 @needs_namespaces
