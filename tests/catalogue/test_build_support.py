@@ -3,7 +3,6 @@
 import pytest
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.build_support import match_architectures
 from gpuproof.catalogue.tables import Tables
 
 CATALOGUE = Catalogue(Tables())
@@ -80,40 +79,6 @@ def test_what_nobody_knows_is_unknown_and_never_an_error(build: str | None, gpu:
 
 def test_a_build_whose_kernels_nobody_read_is_unknown() -> None:
     assert CATALOGUE.runs_on("torch==2.1", "T4").kind == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("architectures", "capability", "kind"),
-    [
-        (["sm_80"], (8, 0), "native"),
-        (["sm_80"], (8, 6), "native"),
-        (["sm_86"], (8, 0), "no"),
-        (["sm_80"], (9, 0), "no"),
-        (["compute_80"], (9, 0), "ptx"),
-        (["compute_80"], (8, 0), "ptx"),
-        (["compute_90"], (8, 9), "no"),
-        (["sm_80", "compute_80"], (8, 9), "native"),
-        (["sm_90a"], (9, 0), "native"),
-        (["sm_90a"], (10, 0), "no"),
-        (["compute_90a"], (10, 0), "no"),
-        (["compute_90a"], (9, 0), "ptx"),
-        (["sm_100f"], (10, 3), "native"),
-        (["sm_103f"], (10, 0), "no"),
-        (["compute_100f"], (10, 3), "ptx"),
-        (["compute_100f"], (12, 0), "no"),
-        (["sm_120"], (12, 0), "native"),
-        (["sm_100"], (12, 0), "no"),
-        (["compute_100"], (12, 0), "ptx"),
-        ([], (8, 0), "unknown"),
-        (["gfx942"], (8, 0), "unknown"),
-    ],
-)
-def test_binary_rules(architectures: list[str], capability: tuple[int, int], kind: str) -> None:
-    assert match_architectures(architectures, capability)[0] == kind
-
-
-def test_a_native_binary_is_taken_before_ptx() -> None:
-    assert match_architectures(["compute_70", "sm_80", "sm_86"], (8, 9)) == ("native", "sm_86")
 
 
 def test_a_toolkit_that_dropped_the_gpu_serves_it_no_more() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import gpuproof.catalogue.tables as tables_module
 from gpuproof.catalogue import JOB_KINDS
-from gpuproof.catalogue.build_support import parse_architecture
 from gpuproof.catalogue.tables import Tables
+from gpuproof.gpu.compute_capability import parse_architecture
 
 TABLES = Tables()
 FILES = sorted(tables_module.SHIPPED.glob("*.csv"))

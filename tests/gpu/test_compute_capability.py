@@ -1,11 +1,10 @@
-"""Which binaries run on which GPUs, by NVIDIA's rules; the catalogue's own rules must agree."""
+"""Which binaries run on which GPUs, by NVIDIA's rules."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuproof.catalogue.build_support import match_architectures
-from gpuproof.gpu.compute_capability import NATIVE, NONE, PTX, UNKNOWN, kernels_for
+from gpuproof.gpu.compute_capability import NATIVE, NONE, PTX, UNKNOWN, match_architectures
 
 TORCH_2_15 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
 TENSORFLOW_2_21 = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
@@ -32,5 +31,38 @@ TENSORFLOW_2_21 = ("sm_60", "sm_70", "sm_80", "sm_89", "compute_90")
     ],
 )
 def test_a_build_serves_a_gpu(architectures: tuple[str, ...], capability: tuple[int, int], kind: str) -> None:
-    assert kernels_for(architectures, capability) == kind
     assert match_architectures(architectures, capability)[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("architectures", "capability", "kind"),
+    [
+        (["sm_80"], (8, 0), "native"),
+        (["sm_80"], (8, 6), "native"),
+        (["sm_86"], (8, 0), "no"),
+        (["sm_80"], (9, 0), "no"),
+        (["compute_80"], (9, 0), "ptx"),
+        (["compute_80"], (8, 0), "ptx"),
+        (["compute_90"], (8, 9), "no"),
+        (["sm_80", "compute_80"], (8, 9), "native"),
+        (["sm_90a"], (9, 0), "native"),
+        (["sm_90a"], (10, 0), "no"),
+        (["compute_90a"], (10, 0), "no"),
+        (["compute_90a"], (9, 0), "ptx"),
+        (["sm_100f"], (10, 3), "native"),
+        (["sm_103f"], (10, 0), "no"),
+        (["compute_100f"], (10, 3), "ptx"),
+        (["compute_100f"], (12, 0), "no"),
+        (["sm_120"], (12, 0), "native"),
+        (["sm_100"], (12, 0), "no"),
+        (["compute_100"], (12, 0), "ptx"),
+        ([], (8, 0), "unknown"),
+        (["gfx942"], (8, 0), "unknown"),
+    ],
+)
+def test_binary_rules(architectures: list[str], capability: tuple[int, int], kind: str) -> None:
+    assert match_architectures(architectures, capability)[0] == kind
+
+
+def test_a_native_binary_is_taken_before_ptx() -> None:
+    assert match_architectures(["compute_70", "sm_80", "sm_86"], (8, 9)) == ("native", "sm_86")

@@ -1,20 +1,9 @@
-"""Whether a framework's binary runs on a GPU: NVIDIA's compatibility rules, pure.
+"""Whether a framework build runs on a GPU, as far as its kernels and its CUDA version go."""
 
-Rules (CUDA C++ Programming Guide, "Application Compatibility"; CUDA Compatibility for `a` and `f`):
-a cubin (`sm_80`) runs on the same major compute capability with an equal or higher minor one; PTX (`compute_80`) is
-compiled by the driver for anything at or above it; `sm_90a` and `compute_90a` run on exactly that capability;
-`sm_100f` and `compute_100f` on the same family: the same major capability, an equal or higher minor one.
-"""
-
-import re
-from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gpuproof.catalogue.model import Build, Gpu
-
-SupportKind = Literal["native", "ptx", "no", "unknown"]
-
-Capability = tuple[int, int]
+from gpuproof.gpu.compute_capability import SupportKind, match_architectures
 
 
 class Support(NamedTuple):
@@ -48,56 +37,6 @@ def support(build: Build, gpu: Gpu) -> Support:
         return Support("no", f"{build} is built with CUDA {build.cuda}, and for {gpu.name} {last}.")
     kind, best = match_architectures(build.architectures, gpu.compute_capability)
     return Support(kind, _reason(build, gpu, kind, best))
-
-
-def match_architectures(architectures: Iterable[str], capability: Capability) -> tuple[SupportKind, str]:
-    """Which of a binary's architectures serves a GPU.
-
-    Args:
-        architectures: as `torch.cuda.get_arch_list()` and TensorFlow's build info name them: `sm_90a`, `compute_80`.
-        capability: the GPU's, such as (9, 0).
-
-    Returns:
-        The kind and the architecture that serves, or an empty text. Without any legible one, `unknown`.
-    """
-    parsed = [(name, *part) for name in architectures if (part := parse_architecture(name))]
-    if not parsed:
-        return "unknown", ""
-    native = [
-        (low, name) for name, real, low, suffix in parsed if real and _cubin_runs(low, suffix, capability)
-    ]
-    if native:
-        return "native", max(native)[1]
-    ptx = [
-        (low, name) for name, real, low, suffix in parsed if not real and _ptx_runs(low, suffix, capability)
-    ]
-    if ptx:
-        return "ptx", max(ptx)[1]
-    return "no", ""
-
-
-def parse_architecture(name: str) -> tuple[bool, Capability, str] | None:
-    """Read `sm_90a` or `compute_120`.
-
-    Returns:
-        Whether it is a real one (a cubin), its capability, and its suffix (`a`, `f` or nothing); None if illegible.
-    """
-    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", name)
-    if not match:
-        return None
-    return match[1] == "sm", (int(match[2]), int(match[3])), match[4]
-
-
-def _cubin_runs(built_for: Capability, suffix: str, on: Capability) -> bool:
-    if suffix == "a":
-        return on == built_for
-    return on[0] == built_for[0] and on[1] >= built_for[1]
-
-
-def _ptx_runs(built_for: Capability, suffix: str, on: Capability) -> bool:
-    if suffix:
-        return _cubin_runs(built_for, suffix, on)
-    return on >= built_for
 
 
 def _cuda_left_behind(cuda: str, last: str | None) -> bool:

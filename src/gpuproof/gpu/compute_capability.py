@@ -1,52 +1,72 @@
-"""Whether a binary's kernels run on a GPU: NVIDIA's compatibility rules, pure.
+"""Whether a binary's kernels run on a GPU: NVIDIA's compatibility rules as pure functions.
 
-Rules: CUDA C++ Programming Guide, "Application Compatibility", and CUDA Compatibility for the `a` and `f` targets.
+Rules (CUDA C++ Programming Guide, "Application Compatibility"; CUDA Compatibility for `a` and `f`):
+a cubin (`sm_80`) runs on the same major compute capability with an equal or higher minor one; PTX (`compute_80`) is
+compiled by the driver for any equal or higher capability; `sm_90a` and `compute_90a` run on exactly that capability;
+`sm_100f` and `compute_100f` on the same family: the same major capability, an equal or higher minor one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Literal
 
 Capability = tuple[int, int]
+SupportKind = Literal["native", "ptx", "no", "unknown"]
 
-NATIVE = "native"
-PTX = "ptx"
-NONE = "no"
-UNKNOWN = "unknown"
+NATIVE: SupportKind = "native"
+PTX: SupportKind = "ptx"
+NONE: SupportKind = "no"
+UNKNOWN: SupportKind = "unknown"
 
 
-def kernels_for(architectures: Iterable[str], capability: Capability) -> str:
-    """How a binary serves a GPU.
+def match_architectures(architectures: Iterable[str], capability: Capability) -> tuple[SupportKind, str]:
+    """Finds the architecture of a binary that runs on a GPU.
 
     Args:
         architectures: as `torch.cuda.get_arch_list()` and TensorFlow's build info name them: `sm_90a`, `compute_80`.
         capability: the GPU's compute capability, such as (9, 0).
 
     Returns:
-        `NATIVE`; `PTX` (the driver compiles at the first start); `NONE`; `UNKNOWN` where nothing was legible.
+        The kind of support and the architecture, or an empty text: `NATIVE`; `PTX` (the driver compiles the kernels at
+        the first start); `NONE`; `UNKNOWN` if no architecture could be parsed.
     """
-    targets = [target for target in map(_parse, architectures) if target is not None]
-    if not targets:
-        return UNKNOWN
-    if any(real and _same_family(low, suffix, capability) for real, low, suffix in targets):
-        return NATIVE
-    if any(not real and _compiles(low, suffix, capability) for real, low, suffix in targets):
-        return PTX
-    return NONE
+    parsed = [(name, *part) for name in architectures if (part := parse_architecture(name)) is not None]
+    if not parsed:
+        return UNKNOWN, ""
+    native = [
+        (built_for, name)
+        for name, is_cubin, built_for, suffix in parsed
+        if is_cubin and _cubin_runs(built_for, suffix, capability)
+    ]
+    if native:
+        return NATIVE, max(native)[1]
+    ptx = [
+        (built_for, name)
+        for name, is_cubin, built_for, suffix in parsed
+        if not is_cubin and _ptx_runs(built_for, suffix, capability)
+    ]
+    if ptx:
+        return PTX, max(ptx)[1]
+    return NONE, ""
 
 
-def _parse(name: str) -> tuple[bool, Capability, str] | None:
-    """Read `sm_90a`: whether it is a real target, its capability, its suffix."""
-    found = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", name)
-    return None if found is None else (found[1] == "sm", (int(found[2]), int(found[3])), found[4])
+def parse_architecture(name: str) -> tuple[bool, Capability, str] | None:
+    """Parses `sm_90a` or `compute_120`.
+
+    Returns:
+        Whether it is a cubin (`sm_`), its capability, and its suffix (`a`, `f` or empty); None if it cannot be parsed.
+    """
+    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", name)
+    return None if match is None else (match[1] == "sm", (int(match[2]), int(match[3])), match[4])
 
 
-def _same_family(low: Capability, suffix: str, capability: Capability) -> bool:
+def _cubin_runs(built_for: Capability, suffix: str, on: Capability) -> bool:
     if suffix == "a":
-        return capability == low
-    return capability[0] == low[0] and capability[1] >= low[1]
+        return on == built_for
+    return on[0] == built_for[0] and on[1] >= built_for[1]
 
 
-def _compiles(low: Capability, suffix: str, capability: Capability) -> bool:
-    return _same_family(low, suffix, capability) if suffix else capability >= low
+def _ptx_runs(built_for: Capability, suffix: str, on: Capability) -> bool:
+    return _cubin_runs(built_for, suffix, on) if suffix else on >= built_for

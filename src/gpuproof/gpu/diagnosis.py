@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuproof.gpu.compute_capability import NONE, PTX, Capability, kernels_for
+from gpuproof.gpu.compute_capability import NONE, PTX, Capability, match_architectures
 from gpuproof.gpu.nvml import GpuInfo
 
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
@@ -206,7 +206,7 @@ def _kernels(reading: StackReading) -> Diagnosis | None:
         capability = gpu.compute_capability
         if capability is None:
             continue
-        kind = kernels_for(reading.architectures, capability)
+        kind = match_architectures(reading.architectures, capability)[0]
         if kind == NONE or (kind == PTX and _ptx_too_new(reading)):
             return _without_kernels(reading, gpu, capability, kind)
     return None

@@ -6,7 +6,7 @@ import os
 import warnings
 from typing import Any
 
-from gpuproof.gpu.compute_capability import NONE, kernels_for
+from gpuproof.gpu.compute_capability import NONE, match_architectures
 from gpuproof.gpu.diagnosis import diagnose
 from gpuproof.runtime.contract import gpu_is_optional
 from gpuproof.runtime.imported_frameworks import NAMES, TENSORFLOW, load, the_one
@@ -117,7 +117,7 @@ def _tensorflow_device(tensorflow: Any) -> tuple[str | None, str | None]:
 def _without_tensorflow_kernels(tensorflow: Any, gpu: Any) -> str | None:
     carried = tensorflow.sysconfig.get_build_info().get("cuda_compute_capabilities", ())
     capability = tensorflow.config.experimental.get_device_details(gpu).get("compute_capability")
-    if not capability or kernels_for(carried, tuple(capability)) != NONE:
+    if not capability or match_architectures(carried, tuple(capability))[0] != NONE:
         return None
     return f"it was compiled for {' '.join(carried)}, not for {'.'.join(map(str, capability))}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuproof.catalogue.build_support import SupportKind, match_architectures
 from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.build_vs_driver import too_old
@@ -13,6 +12,7 @@ from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, model_of, read_stack, severity_of
 from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.findings import Finding, Severity
+from gpuproof.gpu.compute_capability import SupportKind, match_architectures
 from gpuproof.gpu.cuda import CudaDevice
 
 
