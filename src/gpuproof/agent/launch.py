@@ -20,7 +20,7 @@ _CARRIED = Path(__file__).parents[1] / "runtime" / "carried"
 def plan_launch(
     job: AgentJob, paths: RunPaths, world: World, machine: Machine, inherited: Mapping[str, str]
 ) -> Launch:
-    """What the keeper shall start.
+    """What the reaper shall start.
 
     Args:
         inherited: the environment that the script gets beside the contract's and the job's own variables.

@@ -15,7 +15,7 @@ class Watcher:
 
     Args:
         job: says what is expected.
-        keeper: process id whose descendants are the script's processes.
+        reaper: process id whose descendants are the script's processes.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
         show: gets the newest sample in short, once a second.
     """
@@ -23,7 +23,7 @@ class Watcher:
     def __init__(
         self,
         job: AgentJob,
-        keeper: int,
+        reaper: int,
         visible_devices: str | None,
         show: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -35,7 +35,7 @@ class Watcher:
             required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
         )
         self._show = show
-        self._sampler = Sampler(keeper, on_sample=self._sampled, visible_devices=visible_devices)
+        self._sampler = Sampler(reaper, on_sample=self._sampled, visible_devices=visible_devices)
 
     def start(self) -> None:
         """Begin; the first sample is taken at once, in a thread of its own."""

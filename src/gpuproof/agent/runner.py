@@ -16,7 +16,7 @@ from gpuproof.agent.contract import Machine, code_folder
 from gpuproof.agent.environments.environment import NotStarted, Venue
 from gpuproof.agent.failure import LIMIT, exit_code, failure_text, reason
 from gpuproof.agent.isolation.isolation import NoSuchWorld, World, make_world
-from gpuproof.agent.isolation.reaper import KeeperLost, Launch
+from gpuproof.agent.isolation.reaper import Launch, ReaperLost
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.launch import plan_launch
 from gpuproof.agent.output import OutputLog
@@ -68,13 +68,13 @@ class Run:
                 world = self._prepare()
         except StopRequested:
             return self._never_started(states.STOPPED, "stopped before the script was started")
-        except (NotStarted, NoSuchWorld, KeeperLost, OSError) as error:
+        except (NotStarted, NoSuchWorld, ReaperLost, OSError) as error:
             return self._never_started(states.FAILED, str(error) or type(error).__name__)
         return self._run_script(world)
 
     def _prepare(self) -> World:
         self._venue.prepare()
-        # The keeper is forked before any thread is started.
+        # The reaper is forked before any thread is started.
         world = make_world(self._job, self._paths)
         self._state.update(isolation=world.isolation)
         if world.note:
@@ -86,11 +86,8 @@ class Run:
 
     def _install(self, requirements: Path) -> None:
         # Imported when it is needed: most scripts bring no requirements.txt, and each import delays the script.
-        from gpuproof.agent.requirements.install import (
-            RequirementsConflict,
-            RequirementsFailed,
-            install_requirements,
-        )
+        from gpuproof.agent.requirements.install import install_requirements
+        from gpuproof.agent.requirements.pip_plan import RequirementsConflict, RequirementsFailed
 
         self._state.update(secondary_status="Downloading")
         try:
@@ -102,10 +99,10 @@ class Run:
         machine = self._venue.machine()
         launch = plan_launch(self._job, self._paths, world, machine, self._venue.inherited())
         code_before = snapshot(self._paths.ml / code_folder(self._job))
-        output = OutputLog(world.keeper.output, self._venue.sink)
+        output = OutputLog(world.reaper.output, self._venue.sink)
         try:
             self._start_script(world, launch, machine)
-        except (NotStarted, KeeperLost) as error:
+        except (NotStarted, ReaperLost) as error:
             return self._never_started(
                 states.FAILED, str(error) or "the process that keeps the script was killed"
             )
@@ -115,12 +112,12 @@ class Run:
         from gpuproof.agent.monitor import Watcher
 
         visible = launch.environment.get("CUDA_VISIBLE_DEVICES")
-        watcher = Watcher(self._job, world.keeper.pid, visible, self._venue.show_sample)
+        watcher = Watcher(self._job, world.reaper.pid, visible, self._venue.show_sample)
         watcher.start()
         self._state.update(frameworks=installed_frameworks(self._job.python))
         code = self._wait_for_script(world, watcher)
-        world.keeper.close()
-        # Nothing is left to kill, unless the keeper itself was killed.
+        world.reaper.close()
+        # Nothing is left to kill, unless the reaper itself was killed.
         end_descendants()
         evidence = watcher.stop()
         output.join()
@@ -147,8 +144,8 @@ class Run:
         return exit_code(code) or int(self._ending == states.FAILED or bool(self._state[_UNUSED]))
 
     def _start_script(self, world: World, launch: Launch, machine: Machine) -> None:
-        world.keeper.launch(launch)
-        answer = world.keeper.message()
+        world.reaper.launch(launch)
+        answer = world.reaper.message()
         if "refused" in answer:
             raise NotStarted(f"the script could not be started: {answer['refused']}")
         begun = time.monotonic()
@@ -169,17 +166,17 @@ class Run:
     def _wait_for_script(self, world: World, watcher: Watcher) -> int:
         while True:
             ready, _, _ = select.select(
-                [world.keeper, self._signals], [], [], self._deadlines.wait(time.monotonic())
+                [world.reaper, self._signals], [], [], self._deadlines.wait(time.monotonic())
             )
             if self._signals in ready:
                 collect_ended()
                 self._asked_to_stop(world)
             for name in self._deadlines.due(time.monotonic()):
                 self._deadline(name, world, watcher)
-            if world.keeper in ready:
+            if world.reaper in ready:
                 try:
-                    message = world.keeper.message()
-                except KeeperLost:
+                    message = world.reaper.message()
+                except ReaperLost:
                     self._end_as(states.FAILED, "the process that kept the script was killed")
                     return -signal.SIGKILL
                 if "ended" in message:
@@ -189,7 +186,7 @@ class Run:
         while (request := self._signals.taken()) is not None:
             if request == AT_ONCE:
                 self._end_as(states.STOPPED, "stopped at once, as asked")
-                world.keeper.kill()
+                world.reaper.kill()
             else:
                 self._stop(world, states.STOPPED, "stopped, as asked")
 
@@ -198,7 +195,7 @@ class Run:
             self._notes.append(
                 f"SIGTERM did not end the script within {self._job.stop_grace:g} s: it was killed"
             )
-            world.keeper.kill()
+            world.reaper.kill()
         elif name == deadlines.MAX_DURATION:
             self._stop(
                 world,
@@ -226,7 +223,7 @@ class Run:
         self._stopping = True
         self._end_as(ending, why, secondary)
         # First what matters to the script: words about it may find the disk full.
-        world.keeper.signal(signal.SIGTERM)
+        world.reaper.signal(signal.SIGTERM)
         self._deadlines.set(deadlines.STOP_GRACE, time.monotonic() + self._job.stop_grace)
         self._state.update(status=states.STOPPING, secondary_status="Stopping")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuproof.gpu.probe_process import Answer, ask
+from gpuproof.util.installed_frameworks import first_version
 
 TORCH, TENSORFLOW = "torch", "tensorflow"
 
@@ -55,7 +56,7 @@ class Packages:
     @property
     def tensorflow(self) -> str | None:
         """TensorFlow's version, whichever of its distributions is installed."""
-        return self.versions.get(TENSORFLOW) or self.versions.get("tensorflow-cpu")
+        return first_version(TENSORFLOW, self.versions)
 
 
 @dataclass(frozen=True)

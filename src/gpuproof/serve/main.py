@@ -29,7 +29,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _ends_with_parent() -> bool:
-    """The kernel ends it when the keeper dies; false where that has happened already."""
+    """The kernel ends it when the spawner dies; false where that has happened already."""
     parent = os.getppid()
     die_with_parent()
     return os.getppid() == parent

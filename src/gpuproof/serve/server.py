@@ -1,4 +1,4 @@
-"""`python gpuproof-agent.pyz serve`: settings, signals, the keeper, the exit code."""
+"""`python gpuproof-agent.pyz serve`: settings, signals, the spawner, the exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuproof.serve.errors import LoadError
 from gpuproof.serve.flags import read_arguments
 from gpuproof.serve.frontend.frontend import ENDING, Front, Options, say
 from gpuproof.serve.settings import Settings, read_settings
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.warmup import recorded_files
 from gpuproof.util.process_tree import die_with_parent
 
@@ -59,12 +59,12 @@ def serve(settings: Settings, model_dir: Path, options: Options | None = None) -
         die_with_parent()
     _allow_many_connections()
     # First of all: a fork must find one thread and little memory.
-    keeper = Keeper.start()
-    front = Front(settings, model_dir, chosen, keeper, os.environ)
+    spawner = Spawner.start()
+    front = Front(settings, model_dir, chosen, spawner, os.environ)
     try:
         return asyncio.run(front.run(asked))
     except LoadError as error:
-        keeper.close()
+        spawner.close()
         return _refused(error)
 
 

@@ -1,17 +1,28 @@
-"""Which frameworks an interpreter has, read from its installed packages without importing one."""
+"""Frameworks that an interpreter has, read from its installed packages without importing any."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 
-_DISTRIBUTIONS = {
-    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"),
-    "keras": ("keras",),
+FRAMEWORK_DISTRIBUTIONS: Mapping[str, Sequence[str]] = {
+    "tensorflow": (
+        *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-intel", "tensorflow-macos"),
+        *("tensorflow-aarch64", "tensorflow-cpu-aws", "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu"),
+    ),
+    "keras": ("keras", "keras-nightly"),
+    "tf_keras": ("tf-keras", "tf-keras-nightly"),
     "torch": ("torch",),
+    "torchvision": ("torchvision",),
+    "torchaudio": ("torchaudio",),
     "jax": ("jax",),
+    "jaxlib": ("jaxlib",),
 }
-_PATIENCE_SECONDS = 10.0
+"""Distributions of frameworks, by the module that they install; two of one family overwrite each other."""
+
+_REPORTED = ("tensorflow", "keras", "torch", "jax")
+_TIMEOUT_SECONDS = 10.0
 _SCRIPT = """
 import json, sys
 from importlib import metadata
@@ -26,19 +37,29 @@ print(json.dumps(found))
 
 
 def installed_frameworks(python: str) -> dict[str, str]:
-    """Versions of TensorFlow, Keras, PyTorch and JAX that an interpreter would import, by import name.
+    """Versions of TensorFlow, Keras, PyTorch and JAX that an interpreter would import, by module name.
 
     Args:
-        python: absolute path of the interpreter. The agent's own answers at once, another is started to ask it.
+        python: absolute path of the interpreter. Another interpreter than this process's is started to read them.
     """
-    names = [name for distributions in _DISTRIBUTIONS.values() for name in distributions]
-    versions = _own_versions(names) if python == sys.executable else _asked_versions(python, names)
+    names = [name for module in _REPORTED for name in FRAMEWORK_DISTRIBUTIONS[module]]
+    versions = _own_versions(names) if python == sys.executable else _versions_of(python, names)
     found: dict[str, str] = {}
-    for framework, distributions in _DISTRIBUTIONS.items():
-        version = next((versions[name] for name in distributions if name in versions), None)
+    for module in _REPORTED:
+        version = first_version(module, versions)
         if version is not None:
-            found[framework] = version
+            found[module] = version
     return found
+
+
+def first_version(module: str, versions: Mapping[str, str]) -> str | None:
+    """The version of whichever distribution provides a framework's module.
+
+    Args:
+        module: such as `tensorflow`.
+        versions: installed versions by distribution name.
+    """
+    return next((versions[name] for name in FRAMEWORK_DISTRIBUTIONS[module] if name in versions), None)
 
 
 def _own_versions(names: list[str]) -> dict[str, str]:
@@ -48,15 +69,15 @@ def _own_versions(names: list[str]) -> dict[str, str]:
     return {name: distributions[0].version for name, distributions in installed.items() if distributions}
 
 
-def _asked_versions(python: str, names: list[str]) -> dict[str, str]:
-    import subprocess  # needed only where the script has an interpreter of its own
+def _versions_of(python: str, names: list[str]) -> dict[str, str]:
+    import subprocess  # needed only for an interpreter of the script's own
 
     command = [python, "-c", _SCRIPT, *names]
     try:
-        asked = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+        finished = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
-        return json.loads(asked.stdout)
+        return json.loads(finished.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        # It is told for convenience alone; the script's own start will say what is wrong.
+        # The versions are only informative; if the interpreter is broken, the script's own start reports it.
         return {}

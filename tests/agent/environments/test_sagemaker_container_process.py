@@ -170,7 +170,7 @@ def test_orphans_from_outside_of_the_script_are_collected_by_process_1(box: Box)
 
 def zombies_below(pid: int) -> list[str]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    # The keeper is the agent's only child of its own.
+    # The reaper is the agent's only child of its own.
     return [said for said in map(stat, children) if "sleep" in said or "(sh)" in said]
 
 

@@ -1,4 +1,4 @@
-"""The keeper with real processes: what it starts, what it hides, what it ends."""
+"""The reaper with real processes: what it starts, what it hides, what it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.agent.isolation.opt_ml_mounts import enter_private_contract
-from gpuproof.agent.isolation.reaper import Keeper, KeeperLost, Launch
+from gpuproof.agent.isolation.reaper import Launch, Reaper, ReaperLost
 from gpuproof.agent.job import Mount
 from gpuproof.util.process_tree import descendants
 from support.cli_sandbox import gone, nothing_new_in_opt, until
@@ -36,16 +36,16 @@ def read_all(descriptor: int) -> bytes:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Keeper]]:
-    keepers: list[Keeper] = []
+def start() -> Iterator[Callable[..., Reaper]]:
+    reapers: list[Reaper] = []
 
-    def begin(ml: Path | None = None, mounts: tuple[Mount, ...] = ()) -> Keeper:
-        keepers.append(Keeper.start(ml, mounts))
-        return keepers[-1]
+    def begin(ml: Path | None = None, mounts: tuple[Mount, ...] = ()) -> Reaper:
+        reapers.append(Reaper.start(ml, mounts))
+        return reapers[-1]
 
     yield begin
-    for keeper in keepers:
-        keeper.close()
+    for reaper in reapers:
+        reaper.close()
 
 
 @pytest.fixture
@@ -56,43 +56,43 @@ def users_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_the_exit_code_comes_back(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    assert keeper.message() == {"entered": True}
-    keeper.launch(python("raise SystemExit(7)"))
-    assert "started" in keeper.message()
-    assert keeper.message() == {"ended": 7}
+def test_the_exit_code_comes_back(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    assert reaper.message() == {"entered": True}
+    reaper.launch(python("raise SystemExit(7)"))
+    assert "started" in reaper.message()
+    assert reaper.message() == {"ended": 7}
 
 
-def test_a_signal_comes_back_as_a_negative_code(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    keeper.message()
-    keeper.launch(python("import time; print('ready', flush=True); time.sleep(600)"))
-    keeper.message()
-    assert os.read(keeper.output, 5) == b"ready"
-    keeper.signal(signal.SIGTERM)
-    assert keeper.message() == {"ended": -signal.SIGTERM}
+def test_a_signal_comes_back_as_a_negative_code(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    reaper.message()
+    reaper.launch(python("import time; print('ready', flush=True); time.sleep(600)"))
+    reaper.message()
+    assert os.read(reaper.output, 5) == b"ready"
+    reaper.signal(signal.SIGTERM)
+    assert reaper.message() == {"ended": -signal.SIGTERM}
 
 
-def test_standard_output_and_error_come_through_one_pipe(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    keeper.message()
-    keeper.launch(python("import os; os.write(1, b'a\\xff'); os.write(2, b'b'); print(os.read(0, 1))"))
-    keeper.message()
-    assert keeper.message() == {"ended": 0}
-    assert read_all(keeper.output) == b"a\xffbb''\n"
+def test_standard_output_and_error_come_through_one_pipe(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    reaper.message()
+    reaper.launch(python("import os; os.write(1, b'a\\xff'); os.write(2, b'b'); print(os.read(0, 1))"))
+    reaper.message()
+    assert reaper.message() == {"ended": 0}
+    assert read_all(reaper.output) == b"a\xffbb''\n"
 
 
-def test_a_program_that_is_not_there_is_refused_with_the_reason(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    keeper.message()
-    keeper.launch(Launch(["/no/such/python"], {}, "/"))
-    assert keeper.message() == {"refused": "/no/such/python: No such file or directory"}
+def test_a_program_that_is_not_there_is_refused_with_the_reason(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    reaper.message()
+    reaper.launch(Launch(["/no/such/python"], {}, "/"))
+    assert reaper.message() == {"refused": "/no/such/python: No such file or directory"}
 
 
-def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    keeper.message()
+def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    reaper.message()
     # A daemon as they are made by the book: a session of its own, and its parent gone. The script ends once it has said
     # who it is.
     daemon = (
@@ -100,22 +100,22 @@ def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Keeper
         "        print(os.getpid(), flush=True)\n        os.write(writes, b'x')\n        time.sleep(600)\n"
         "    os._exit(0)\nos.wait()\nos.read(reads, 1)"
     )
-    keeper.launch(python(daemon))
-    keeper.message()
-    pid = int(os.read(keeper.output, 100))
-    assert keeper.message() == {"ended": 0}
+    reaper.launch(python(daemon))
+    reaper.message()
+    pid = int(os.read(reaper.output, 100))
+    assert reaper.message() == {"ended": 0}
     assert gone(pid)
 
 
 def test_when_the_agent_is_killed_everything_below_it_dies() -> None:
     agent = """
 import os, sys, time
-from gpuproof.agent.isolation.reaper import Keeper, Launch
-keeper = Keeper.start(None, ())
-keeper.message()
+from gpuproof.agent.isolation.reaper import Reaper, Launch
+reaper = Reaper.start(None, ())
+reaper.message()
 script = "import os, time\\nos.setsid()\\nif os.fork():\\n    os._exit(0) if os.fork() else time.sleep(600)\\ntime.sleep(600)"
-keeper.launch(Launch([sys.executable, "-c", "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(600)" % script], dict(os.environ), "/"))
-keeper.message()
+reaper.launch(Launch([sys.executable, "-c", "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(600)" % script], dict(os.environ), "/"))
+reaper.message()
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -129,29 +129,29 @@ time.sleep(600)
     assert [pid for pid in below if not gone(pid)] == []
 
 
-def test_when_the_keeper_is_killed_the_script_dies_and_the_agent_knows(start: Callable[..., Keeper]) -> None:
-    keeper = start()
-    keeper.message()
-    keeper.launch(python("import time; time.sleep(600)"))
-    script = keeper.message()["started"]
-    os.kill(keeper.pid, signal.SIGKILL)
-    with pytest.raises(KeeperLost):
-        keeper.message()
+def test_when_the_reaper_is_killed_the_script_dies_and_the_agent_knows(start: Callable[..., Reaper]) -> None:
+    reaper = start()
+    reaper.message()
+    reaper.launch(python("import time; time.sleep(600)"))
+    script = reaper.message()["started"]
+    os.kill(reaper.pid, signal.SIGKILL)
+    with pytest.raises(ReaperLost):
+        reaper.message()
     assert gone(script)
 
 
-def test_the_script_gets_no_file_of_ours(start: Callable[..., Keeper], tmp_path: Path) -> None:
+def test_the_script_gets_no_file_of_ours(start: Callable[..., Reaper], tmp_path: Path) -> None:
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
-    keeper = start()
-    keeper.message()
-    keeper.launch(
+    reaper = start()
+    reaper.message()
+    reaper.launch(
         python(
             "import os; print(sorted(os.readlink(f'/proc/self/fd/{n}') for n in range(3, 50) if os.path.exists(f'/proc/self/fd/{n}')))"
         )
     )
-    keeper.message()
-    keeper.message()
-    assert str(tmp_path / "lock") not in read_all(keeper.output).decode()
+    reaper.message()
+    reaper.message()
+    assert str(tmp_path / "lock") not in read_all(reaper.output).decode()
     os.close(held)
 
 
@@ -159,57 +159,57 @@ def test_the_script_gets_no_file_of_ours(start: Callable[..., Keeper], tmp_path:
 # Others look at the host's /opt, too, and proot makes a folder there.
 @pytest.mark.xdist_group("opt")
 def test_the_script_sees_the_runs_folder_as_opt_ml_and_the_host_does_not(
-    start: Callable[..., Keeper], tmp_path: Path
+    start: Callable[..., Reaper], tmp_path: Path
 ) -> None:
     before = os.listdir("/opt")
     (tmp_path / "ml" / "model").mkdir(parents=True)
-    keeper = start(tmp_path / "ml")
-    assert keeper.message() == {"entered": True}
-    keeper.launch(
+    reaper = start(tmp_path / "ml")
+    assert reaper.message() == {"entered": True}
+    reaper.launch(
         python(
             "open('/opt/ml/model/weights', 'w').write('w'); import json, os; print(json.dumps(os.listdir('/opt')))"
         )
     )
-    keeper.message()
-    assert keeper.message() == {"ended": 0}
+    reaper.message()
+    assert reaper.message() == {"ended": 0}
     assert (tmp_path / "ml" / "model" / "weights").read_text() == "w"
-    assert set(json.loads(read_all(keeper.output))) == {*before, "ml"}
+    assert set(json.loads(read_all(reaper.output))) == {*before, "ml"}
     nothing_new_in_opt(before)
 
 
 @needs_namespaces
 @pytest.mark.parametrize("name", ["data", "with space", "qu'o\"te", "new\nline", "ünï"])
 def test_an_input_is_mounted_read_only_and_not_copied(
-    start: Callable[..., Keeper], tmp_path: Path, name: str
+    start: Callable[..., Reaper], tmp_path: Path, name: str
 ) -> None:
     source = tmp_path / name
     source.mkdir()
     (source / "rows.csv").write_text("1,2")
     (tmp_path / "ml").mkdir()
-    keeper = start(tmp_path / "ml", (Mount(str(source), "input/data/training"),))
-    assert keeper.message() == {"entered": True}
-    keeper.launch(
+    reaper = start(tmp_path / "ml", (Mount(str(source), "input/data/training"),))
+    assert reaper.message() == {"entered": True}
+    reaper.launch(
         python(
             "import os, errno\np = '/opt/ml/input/data/training/'\nprint(open(p + 'rows.csv').read())\n"
             "try:\n    open(p + 'new', 'w')\nexcept OSError as e:\n    print(errno.errorcode[e.errno])"
         )
     )
-    keeper.message()
-    assert keeper.message() == {"ended": 0}
-    assert read_all(keeper.output) == b"1,2\nEROFS\n"
+    reaper.message()
+    assert reaper.message() == {"ended": 0}
+    assert read_all(reaper.output) == b"1,2\nEROFS\n"
     assert list((tmp_path / "ml" / "input" / "data" / "training").iterdir()) == []
 
 
 @needs_namespaces
-def test_a_single_file_is_mounted_under_its_name(start: Callable[..., Keeper], tmp_path: Path) -> None:
+def test_a_single_file_is_mounted_under_its_name(start: Callable[..., Reaper], tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,2")
     (tmp_path / "ml").mkdir()
-    keeper = start(tmp_path / "ml", (Mount(str(tmp_path / "rows.csv"), "input/data/training/rows.csv"),))
-    assert keeper.message() == {"entered": True}
-    keeper.launch(python("print(open('/opt/ml/input/data/training/rows.csv').read())"))
-    keeper.message()
-    keeper.message()
-    assert read_all(keeper.output) == b"1,2\n"
+    reaper = start(tmp_path / "ml", (Mount(str(tmp_path / "rows.csv"), "input/data/training/rows.csv"),))
+    assert reaper.message() == {"entered": True}
+    reaper.launch(python("print(open('/opt/ml/input/data/training/rows.csv').read())"))
+    reaper.message()
+    reaper.message()
+    assert read_all(reaper.output) == b"1,2\n"
 
 
 @needs_namespaces
@@ -241,10 +241,10 @@ def test_a_plain_user_gets_a_private_opt_ml_too_and_stays_who_they_are(users_fol
 
 
 @needs_namespaces
-def test_a_mount_that_is_refused_says_which(start: Callable[..., Keeper], tmp_path: Path) -> None:
+def test_a_mount_that_is_refused_says_which(start: Callable[..., Reaper], tmp_path: Path) -> None:
     (tmp_path / "ml").mkdir()
-    keeper = start(tmp_path / "ml", (Mount("/no/such/folder", "input/data/training"),))
-    answer = keeper.message()
+    reaper = start(tmp_path / "ml", (Mount("/no/such/folder", "input/data/training"),))
+    answer = reaper.message()
     assert answer["entered"] is False
     assert "/no/such/folder" in answer["reason"]
 

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.agent.requirements.install import (
+from gpuproof.agent.requirements.install import install_requirements, plan
+from gpuproof.agent.requirements.pip_plan import (
     RequirementsConflict,
     RequirementsFailed,
     explain_conflict,
-    install_requirements,
-    plan,
 )
 
 pytestmark = pytest.mark.slow

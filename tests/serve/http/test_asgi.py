@@ -24,7 +24,7 @@ from gpuproof.serve.frontend.routes import App
 from gpuproof.serve.http.asgi import AsgiApp
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.workers.device_assignment import placements
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.frontend.frontend import own_command, say
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.supervisor import Events, Supervisor
@@ -39,7 +39,7 @@ async def app(scope, receive, send):
         await front(scope, receive, send)
         return
     await receive()
-    supervisor = Supervisor(core, Keeper.start(), own_command(), os.environ, Events(say))
+    supervisor = Supervisor(core, Spawner.start(), own_command(), os.environ, Events(say))
     supervisor.start()
     supervisor.serve("model", Path(os.environ["MODEL"]), "", placements(settings, os.environ, 0, 1))
     await send({"type": "lifespan.startup.complete"})

@@ -22,12 +22,12 @@ from gpuproof.serve.ipc.messages import RequestHeaders, pack_sizes, read_sizes
 from gpuproof.serve.ipc.shared_memory import SLOT, BodyMemory, OpenedMemory
 from gpuproof.serve.workers import decoder_client
 from gpuproof.serve.workers.decoder_client import BodyReader
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 
 BODY = b"[" + b"1.5, " * 20_000 + b"2]"
 
 
-class Started(Keeper):
+class Started(Spawner):
     """Starts nothing, and keeps the other end of the socket."""
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class Bench:
         memory = BodyMemory.make()
         assert memory is not None
         self.memory = memory
-        self.keeper = Started()
+        self.spawner = Started()
         self.said: list[str] = []
         self.back: list[int] = []
-        self.reader = BodyReader(self.keeper, ["reader"], {}, memory, self.said.append)
+        self.reader = BodyReader(self.spawner, ["reader"], {}, memory, self.said.append)
 
     def ask(self, number: int, body: bytes = BODY) -> bool:
         view = self.memory.take(len(body))
@@ -72,7 +72,7 @@ class Bench:
     async def ready(self) -> socket.socket:
         """Start it: with its first body, which it is not given."""
         assert not self.ask(0)
-        (theirs,) = self.keeper.sockets[-1:]
+        (theirs,) = self.spawner.sockets[-1:]
         theirs.sendall(pack(frames.LOADED, 0))
         await self.until(lambda: self.reader.ready)
         return theirs
@@ -125,12 +125,12 @@ def test_its_time_runs_for_one_body_and_not_for_all(monkeypatch: pytest.MonkeyPa
         theirs.sendall(pack(frames.NUMBERS, 1))
         await bench.until(lambda: bench.back)
         assert bench.reader.look_after(118.0, 0.0)
-        assert bench.keeper.signals == []
+        assert bench.spawner.signals == []
         # The whole server was stopped.
         assert bench.reader.look_after(119.5, 110.0)
-        assert bench.keeper.signals == []
+        assert bench.spawner.signals == []
         assert bench.reader.look_after(120.5, 110.0)
-        assert bench.keeper.signals == [(-1, 9)]
+        assert bench.spawner.signals == [(-1, 9)]
 
     on_a_loop(test)
 
@@ -149,7 +149,7 @@ def test_what_it_has_is_anothers_only_when_it_is_dead(ended_first: bool) -> None
         await bench.until(lambda: bench.back)
         assert bench.said == ["the reader of large bodies has ended; predictors read them themselves"]
         if not ended_first:
-            assert bench.keeper.signals == [(-1, 9)]
+            assert bench.spawner.signals == [(-1, 9)]
             assert bench.free == 2
             bench.reader.ended(-1)
         assert bench.free == 0
@@ -174,12 +174,12 @@ def test_without_a_descriptor_left_predictors_read(monkeypatch: pytest.MonkeyPat
 def test_one_that_cannot_read_is_not_started_again() -> None:
     async def test(bench: Bench) -> None:
         assert not bench.ask(0)
-        (theirs,) = bench.keeper.sockets
+        (theirs,) = bench.spawner.sockets
         theirs.sendall(pack(frames.FAILED, 0))
         theirs.close()
-        await bench.until(lambda: bench.keeper.signals)
+        await bench.until(lambda: bench.spawner.signals)
         assert not bench.ask(1)
-        assert len(bench.keeper.sockets) == 1
+        assert len(bench.spawner.sockets) == 1
         assert bench.said == []
 
     on_a_loop(test)

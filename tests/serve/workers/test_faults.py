@@ -199,13 +199,13 @@ def test_what_a_handler_forked_ends_with_its_predictor(tmp_path: Path) -> None:
         assert gone(child)
 
 
-def test_a_killed_keeper_takes_the_server_with_it(tmp_path: Path) -> None:
+def test_a_killed_spawner_takes_the_server_with_it(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         everything = below(server.process.pid)
         os.kill(everything[0], signal.SIGKILL)
         assert server.process.wait(60) == 1
         assert all(gone(pid) for pid in everything)
-        assert "keeper" in server.said
+        assert "spawner" in server.said
 
 
 def test_sigterm_lets_what_runs_end_and_takes_nothing_more(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.isolation.opt_ml_mounts import prepare_mount_point
-from gpuproof.agent.isolation.reaper import Keeper
+from gpuproof.agent.isolation.reaper import Reaper
 from gpuproof.agent.job import AgentJob, Mount
 from gpuproof.agent.paths import CONTRACT_ROOT, ContractPaths, RunPaths
 
@@ -33,14 +33,14 @@ class World:
     """Where and how the script will run.
 
     Args:
-        keeper: the process that will start it.
+        reaper: the process that will start it.
         isolation: `namespace`, `proot`, `environment` or `container`.
         contract: the contract's folders as the script sees them.
         prefix: what to put before the script's command.
         note: what a person should know about it.
     """
 
-    keeper: Keeper
+    reaper: Reaper
     isolation: str
     contract: ContractPaths
     prefix: tuple[str, ...] = ()
@@ -48,16 +48,16 @@ class World:
 
 
 def make_world(job: AgentJob, paths: RunPaths) -> World:
-    """Fork the keeper into the best world there is, or into the one that the job names.
+    """Fork the reaper into the best world there is, or into the one that the job names.
 
     Raises:
         NoSuchWorld: the job names one that this host does not offer.
     """
     if job.isolation == CONTAINER:
         # SageMaker, or Docker, has made the world already.
-        keeper = Keeper.start(None, ())
-        keeper.message()
-        return World(keeper, CONTAINER, ContractPaths(str(paths.ml)))
+        reaper = Reaper.start(None, ())
+        reaper.message()
+        return World(reaper, CONTAINER, ContractPaths(str(paths.ml)))
     mounts = [*job.mounts]
     if job.kind == "training":
         mounts.append(Mount(job.checkpoints, "checkpoints", read_only=False))
@@ -66,9 +66,9 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
             raise NoSuchWorld(f"{mount.source} is not there any more")
     refused = ""
     if job.isolation in ("auto", NAMESPACE):
-        keeper, refused = _in_namespace(paths.ml, mounts)
-        if keeper is not None:
-            return World(keeper, NAMESPACE, ContractPaths())
+        reaper, refused = _in_namespace(paths.ml, mounts)
+        if reaper is not None:
+            return World(reaper, NAMESPACE, ContractPaths())
         if job.isolation == NAMESPACE:
             raise NoSuchWorld(f"this host allows no private {CONTRACT_ROOT}: {refused}")
     import shutil  # only where there are no namespaces
@@ -79,16 +79,16 @@ def make_world(job: AgentJob, paths: RunPaths) -> World:
     # proot takes a colon in a path for its own.
     colons = any(":" in mount.source for mount in mounts)
     if proot is not None and not colons and job.isolation in ("auto", PROOT):
-        keeper = Keeper.start(None, ())
-        keeper.message()
+        reaper = Reaper.start(None, ())
+        reaper.message()
         why = f" ({refused})" if refused else ""
         note = f"no mount namespace on this host{why}: proot stands in, and inputs are not write-protected"
-        return World(keeper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
+        return World(reaper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
     _link(paths.ml, mounts)
-    keeper = Keeper.start(None, ())
-    keeper.message()
+    reaper = Reaper.start(None, ())
+    reaper.message()
     return World(
-        keeper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job))
+        reaper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job))
     )
 
 
@@ -110,15 +110,15 @@ def literal_uses(code: Path, most: int = 3) -> list[str]:
     return found
 
 
-def _in_namespace(ml: Path, mounts: list[Mount]) -> tuple[Keeper | None, str]:
+def _in_namespace(ml: Path, mounts: list[Mount]) -> tuple[Reaper | None, str]:
     if not sys.platform.startswith("linux"):
         return None, f"{sys.platform} has no mount namespaces"
-    keeper = Keeper.start(ml, mounts)
-    answer = keeper.message()
+    reaper = Reaper.start(ml, mounts)
+    answer = reaper.message()
     if answer["entered"]:
-        return keeper, ""
-    keeper.close()
-    os.close(keeper.output)
+        return reaper, ""
+    reaper.close()
+    os.close(reaper.output)
     return None, answer["reason"]
 
 

@@ -1,27 +1,25 @@
-"""The keeper: a process between agent and script that lives in the script's world and answers for all of it.
+"""The reaper: the guard process between agent and script, the init process of everything that the script starts.
 
-The agent forks it before it starts a thread. The keeper enters the private `/opt/ml`, starts the script when told to,
-adopts whatever the script leaves behind, and ends all of it when the script ends or when the agent is no more: the
-agent's end closes their socket, however it came about. While anything of the run still lives, the keeper holds the
-run's lock.
+The agent forks it before it starts a thread. The reaper enters the private `/opt/ml`, starts the script on request,
+adopts the processes that the script leaves behind, and kills all of them when the script or the agent ends. The run's
+lock stays held until the reaper has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import socket
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuproof.agent.isolation.opt_ml_mounts import NamespaceUnavailable, enter_private_contract
 from gpuproof.agent.job import Mount
-from gpuproof.util.process_tree import adopt_orphans, descendants, die_with_parent, end_descendants
+from gpuproof.util.process_guard import STOP_SIGNALS, Guard, GuardClient, Message, fork_guard
+from gpuproof.util.process_tree import descendants, die_with_parent, end_descendants
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Launch:
         command: program and arguments.
         environment: the whole environment.
         folder: working directory.
-        wrapped: whether the program starts the script below itself, as proot does, and keeps signals from it.
+        wrapped: whether the program starts the script as its own child, as proot does, and does not pass signals on.
     """
 
     command: list[str]
@@ -41,151 +39,91 @@ class Launch:
     wrapped: bool = False
 
 
-class KeeperLost(Exception):
-    """The keeper ended before it should have."""
+class ReaperLost(Exception):
+    """The reaper ended before the script."""
 
 
-class Keeper:
-    """The agent's end of the keeper.
+class Reaper(GuardClient):
+    """The agent's end of the reaper.
 
     Args:
-        pid: the keeper's process id.
+        pid: the reaper's process id.
         output: file descriptor from which the script's standard output and error can be read.
     """
 
     def __init__(self, pid: int, channel: socket.socket, output: int) -> None:
-        self.pid = pid
+        super().__init__(pid, channel)
         self.output = output
-        self._channel = channel
-        self._buffer = b""
+        self._messages: deque[Message] = deque()
 
     @classmethod
-    def start(cls, ml: Path | None, mounts: Sequence[Mount]) -> Keeper:
-        """Fork the keeper.
+    def start(cls, ml: Path | None, mounts: Sequence[Mount]) -> Reaper:
+        """Fork the reaper.
 
         Args:
-            ml: the folder that shall be its `/opt/ml`; `None` leaves it in the agent's own world.
-            mounts: what shall show below `/opt/ml`.
+            ml: the folder to show as `/opt/ml`; `None` changes nothing about the file system.
+            mounts: files and folders to show below `/opt/ml`.
         """
-        ours, theirs = socket.socketpair()
         readable, writable = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                ours.close()
-                os.close(readable)
-                _Kept(theirs, writable).run(ml, mounts)
-            finally:
-                os._exit(0)
-        theirs.close()
+
+        def run(channel: socket.socket) -> None:
+            os.close(readable)
+            _ReaperProcess(channel, writable).run(ml, mounts)
+
+        pid, channel = fork_guard(run)
         os.close(writable)
-        return cls(pid, ours, readable)
+        return cls(pid, channel, readable)
 
     def fileno(self) -> int:
-        """Becomes readable when `message` has something to give."""
-        return self._channel.fileno()
+        """File descriptor that is readable when `message` returns without waiting."""
+        return self.channel.fileno()
 
     def launch(self, launch: Launch) -> None:
-        """Start the script; `message` tells its process id or why it could not be started."""
-        self._send({"launch": asdict(launch)})
+        """Start the script; the next message has its process id, or why it could not be started."""
+        self.send({"launch": asdict(launch)})
 
     def signal(self, number: int) -> None:
-        """Send a signal to the script, if it still runs."""
-        self._send({"signal": number})
+        """Send a signal to the script, if it is running."""
+        self.send({"signal": number})
 
     def kill(self) -> None:
-        """End the script and everything it started, at once."""
-        self._send({"kill": True})
+        """Kill the script and everything it started."""
+        self.send({"kill": True})
 
-    def message(self) -> dict[str, Any]:
-        """The keeper's next message, waiting for it.
+    def message(self) -> Message:
+        """Wait for the reaper's next message and return it.
 
-        `{"entered": True}` or `{"entered": False, "reason": …}`; `{"started": PID}` or `{"refused": REASON}`;
-        `{"ended": CODE}` with the exit code, or minus the number of the signal that killed the script.
+        The messages are `{"entered": True}` or `{"entered": False, "reason": …}`, `{"started": PID}` or
+        `{"refused": REASON}`, and `{"ended": CODE}` with the exit code, or minus the number of the signal that killed
+        the script.
 
         Raises:
-            KeeperLost: there will be none.
+            ReaperLost: the reaper has ended.
         """
-        while b"\n" not in self._buffer:
-            received = self._channel.recv(65536)
+        while not self._messages:
+            received = self.channel.recv(65536)
             if not received:
-                raise KeeperLost
-            self._buffer += received
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return json.loads(line)
-
-    def close(self) -> None:
-        """Let the keeper go; it ends whatever is left of the script first."""
-        self._channel.close()
-        try:
-            os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            return
-
-    def _send(self, message: dict[str, Any]) -> None:
-        try:
-            self._channel.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            # It has ended; `message` says so to whom it concerns.
-            return
+                raise ReaperLost
+            self._messages.extend(self.lines.feed(received))
+        return self._messages.popleft()
 
 
-def _wake(_number: int, _frame: object) -> None:
-    """A handler, so that the signal's number is written to the wake-up pipe."""
-
-
-class _Kept:
-    """The keeper's own side."""
+class _ReaperProcess(Guard):
+    """The reaper's own side."""
 
     def __init__(self, channel: socket.socket, output: int) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._output = output
         self._script: int | None = None
         self._wrapped = False
 
     def run(self, ml: Path | None, mounts: Sequence[Mount]) -> None:
-        # It outlives the agent by a moment, to end the script's processes: a signal to the group must not stop it.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        adopt_orphans()
-        if not self._enter(ml, mounts):
-            return
-        try:
-            self._serve()
-        finally:
-            end_descendants()
+        if self._enter(ml, mounts):
+            self.serve()
 
-    def _enter(self, ml: Path | None, mounts: Sequence[Mount]) -> bool:
-        try:
-            if ml is not None:
-                enter_private_contract(ml, mounts)
-        except (NamespaceUnavailable, OSError) as error:
-            self._tell({"entered": False, "reason": str(error)})
-            return False
-        self._tell({"entered": True})
-        return True
-
-    def _serve(self) -> None:
-        wake, woken = os.pipe()
-        os.set_blocking(woken, False)
-        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _wake)
-        buffer = b""
-        while True:
-            ready, _, _ = select.select([self._channel, wake], [], [])
-            if wake in ready:
-                os.read(wake, 4096)
-                if self._collect():
-                    return
-            if self._channel in ready:
-                received = self._channel.recv(1 << 20)
-                if not received:
-                    return
-                *lines, buffer = (buffer + received).split(b"\n")
-                for line in lines:
-                    self._obey(json.loads(line))
-
-    def _obey(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: Message) -> None:
         if "launch" in message:
             self._launch(Launch(**message["launch"]))
         elif self._script is not None and "signal" in message:
@@ -195,8 +133,36 @@ class _Kept:
         elif self._script is not None and "kill" in message:
             os.kill(self._script, signal.SIGKILL)
 
+    def on_child_exit(self) -> bool:
+        """Collect children that have ended; return whether the script is one of them."""
+        ended: list[tuple[int, int]] = []
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                ended.append((pid, status))
+        for pid, status in ended:
+            if pid == self._script:
+                end_descendants()
+                self.send(
+                    {"ended": -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)}
+                )
+                return True
+        return False
+
+    def _enter(self, ml: Path | None, mounts: Sequence[Mount]) -> bool:
+        try:
+            if ml is not None:
+                enter_private_contract(ml, mounts)
+        except (NamespaceUnavailable, OSError) as error:
+            self.send({"entered": False, "reason": str(error)})
+            return False
+        self.send({"entered": True})
+        return True
+
     def _launch(self, launch: Launch) -> None:
-        # The script must not start before its process id is known to us, or its end could not be told from others'.
+        # The script must not run before its process id is known here: its exit must be told from those of others.
         self._wrapped = launch.wrapped
         failed, failing = os.pipe()
         self._script = os.fork()
@@ -209,23 +175,16 @@ class _Kept:
         if reason:
             os.waitpid(self._script, 0)
             self._script = None
-            self._tell({"refused": reason.decode(errors="replace")})
+            self.send({"refused": reason.decode(errors="replace")})
         else:
-            self._tell({"started": self._script})
+            self.send({"started": self._script})
 
     def _become(self, launch: Launch, failing: int) -> None:
-        about = launch.folder
+        subject = launch.folder
         try:
             die_with_parent()
             signal.set_wakeup_fd(-1)
-            for number in (
-                signal.SIGINT,
-                signal.SIGTERM,
-                signal.SIGHUP,
-                signal.SIGQUIT,
-                signal.SIGCHLD,
-                signal.SIGPIPE,
-            ):
+            for number in (*STOP_SIGNALS, signal.SIGCHLD, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.setpgid(0, 0)
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -233,38 +192,12 @@ class _Kept:
             os.dup2(self._output, 1)
             os.dup2(self._output, 2)
             os.chdir(launch.folder)
-            about = launch.command[0]
-            # Everything else was opened close-on-exec, the run's lock too (PEP 446).
+            subject = launch.command[0]
+            # All other descriptors are close-on-exec, the run's lock too (PEP 446).
             os.execvpe(launch.command[0], launch.command, launch.environment)  # noqa: S606
         except (OSError, ValueError) as error:
             # ValueError: a NUL in an argument or a variable.
             why = getattr(error, "strerror", None) or error
-            os.write(failing, f"{about}: {why}".encode(errors="replace"))
+            os.write(failing, f"{subject}: {why}".encode(errors="replace"))
         finally:
             os._exit(127)
-
-    def _collect(self) -> bool:
-        """Collect children that have ended; whether the script was one of them."""
-        ended: list[tuple[int, int]] = []
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            ended.append((pid, status))
-        for pid, status in ended:
-            if pid == self._script:
-                end_descendants()
-                code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-                self._tell({"ended": code})
-                return True
-        return False
-
-    def _tell(self, message: dict[str, Any]) -> None:
-        try:
-            self._channel.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            # The agent is gone; the next read says so.
-            return

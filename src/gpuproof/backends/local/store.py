@@ -158,7 +158,7 @@ class RunStore:
 
 
 def agent_alive(paths: RunPaths) -> bool:
-    """Whether the agent, or the keeper that ends the script's processes after it, still lives."""
+    """Whether the agent, or the reaper that ends the script's processes after it, still lives."""
     try:
         lock = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
 """One container: `python -m gpuproof.emulator.execution.container`, started by `host.py` for each instance.
 
-It is a program of its own because the keeper forks, which the emulator with its many threads must not. Its standard
+It is a program of its own because the reaper forks, which the emulator with its many threads must not. Its standard
 input carries JSON lines: first what to start, then signals. When that input ends, however it came about, everything in
 the container is killed. Standard output is the script's own; standard error carries one JSON line, the outcome.
 """
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpuproof.agent.isolation.reaper import Keeper, Launch
+from gpuproof.agent.isolation.reaper import Launch, Reaper
 
 
 def main() -> int:
@@ -27,14 +27,14 @@ def main() -> int:
     spec = orders.first()
     if spec is None:
         return 0
-    keeper = Keeper.start(Path(spec["ml"]), ())
+    reaper = Reaper.start(Path(spec["ml"]), ())
     try:
-        _tell(_carry_out(keeper, orders, spec))
+        _tell(_carry_out(reaper, orders, spec))
     except BrokenPipeError:
         pass  # nobody reads the output any more: the emulator is gone
     finally:
-        keeper.kill()
-        keeper.close()
+        reaper.kill()
+        reaper.close()
     return 0
 
 
@@ -67,38 +67,38 @@ class _Orders:
         return [json.loads(line) for line in lines]
 
 
-def _carry_out(keeper: Keeper, orders: _Orders, spec: dict[str, Any]) -> dict[str, Any]:
-    entered = keeper.message()
+def _carry_out(reaper: Reaper, orders: _Orders, spec: dict[str, Any]) -> dict[str, Any]:
+    entered = reaper.message()
     if not entered["entered"]:
         return {"no_world": entered["reason"]}
-    keeper.launch(Launch(spec["command"], spec["environment"], spec["folder"]))
-    started = keeper.message()
+    reaper.launch(Launch(spec["command"], spec["environment"], spec["folder"]))
+    started = reaper.message()
     if "refused" in started:
         return {"refused": started["refused"]}
-    _obey(keeper, orders.waiting())
-    watched = [0, keeper.fileno(), keeper.output]
+    _obey(reaper, orders.waiting())
+    watched = [0, reaper.fileno(), reaper.output]
     while True:
         ready, _, _ = select.select(watched, [], [])
-        if keeper.output in ready and not _copy(keeper.output):
-            watched.remove(keeper.output)
+        if reaper.output in ready and not _copy(reaper.output):
+            watched.remove(reaper.output)
         if 0 in ready:
-            _obey(keeper, orders.read())
+            _obey(reaper, orders.read())
             if orders.ended:
                 return {"ended": -signal.SIGKILL}
-        if keeper.fileno() in ready:
-            outcome = keeper.message()
+        if reaper.fileno() in ready:
+            outcome = reaper.message()
             # Everything that could write has ended: what is in the pipe is the rest.
-            while keeper.output in watched and _copy(keeper.output):
+            while reaper.output in watched and _copy(reaper.output):
                 pass
             return outcome
 
 
-def _obey(keeper: Keeper, orders: list[dict[str, Any]]) -> None:
+def _obey(reaper: Reaper, orders: list[dict[str, Any]]) -> None:
     for order in orders:
         if "signal" in order:
-            keeper.signal(order["signal"])
+            reaper.signal(order["signal"])
         else:
-            keeper.kill()
+            reaper.kill()
 
 
 def _copy(source: int) -> bool:

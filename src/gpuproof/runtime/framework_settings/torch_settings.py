@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuproof.runtime.call_site import caller, imported_at, place
 from gpuproof.runtime.framework_settings.setting import Outcome, Wishes, put_variable
+from gpuproof.util.versions import release
 
 ASYNC = "async"
 EXPANDABLE = "expandable"
@@ -49,7 +50,7 @@ def allocator_variable(version: tuple[int, ...]) -> str:
 
 
 def _set_allocator(torch: Any, value: str) -> Outcome:
-    name = allocator_variable(_numbers(torch.__version__))
+    name = allocator_variable(release(torch.__version__))
     if os.environ.get(name) == value:
         return Outcome(name, value)
     file, line = caller()
@@ -77,10 +78,6 @@ def _allocator(wanted: str) -> str:
 
 def _version() -> tuple[int, ...]:
     try:
-        return _numbers(metadata.version("torch"))
+        return release(metadata.version("torch"))
     except metadata.PackageNotFoundError:
         return _NEW_NAME_SINCE
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".")[:2] if part.isdigit())

@@ -29,7 +29,7 @@ from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.available_memory import read_memory
 from gpuproof.serve.workers.device_assignment import Placement, placements
 from gpuproof.serve.workers.slot import Slot
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.supervisor import GRACE_S, Events, Supervisor
 
 INFO = 20
@@ -74,13 +74,13 @@ class Front:
         settings: Settings,
         model_dir: Path,
         options: Options,
-        keeper: Keeper,
+        spawner: Spawner,
         environ: Mapping[str, str],
     ) -> None:
         self._settings = settings
         self._model_dir = model_dir
         self._options = options
-        self._keeper = keeper
+        self._spawner = spawner
         self._environ = environ
         self._began = time.monotonic()
         self._totals = Totals()
@@ -109,13 +109,13 @@ class Front:
         for number in ENDING:
             loop.add_signal_handler(number, self._ask_to_end)
         if asked:
-            self._keeper.close()
+            self._spawner.close()
             return 0
         memory = BodyMemory.make()
         events = Events(say, self._model_loaded, self._model_failed, self._model_placed)
         supervisor = Supervisor(
             self._core,
-            self._keeper,
+            self._spawner,
             own_command(),
             self._environ,
             events,
@@ -150,11 +150,11 @@ class Front:
             served = supervisor.serve("model", self._model_dir, str(self._model_dir), placed)
             # For `--dev`: the model's code has changed.
             loop.add_signal_handler(signal.SIGHUP, supervisor.reload, served)
-        lost = loop.create_task(supervisor.keeper_lost.wait())
+        lost = loop.create_task(supervisor.spawner_lost.wait())
         over = loop.create_task(self._over.wait())
         await asyncio.wait([lost, over], return_when=asyncio.FIRST_COMPLETED)
         if lost.done():
-            say("the keeper of the predictors was killed; nothing can be served without it")
+            say("the spawner of the predictors was killed; nothing can be served without it")
             self._code = 1
         else:
             await self._drain(server)

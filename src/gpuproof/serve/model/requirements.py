@@ -34,11 +34,10 @@ def provide(requirements: Path, store: Path | None = None) -> Path | None:
     """
     if is_satisfied(requirements):
         return None
-    from gpuproof.agent.requirements.install import (  # only where something may be missing
-        RequirementsConflict,
-        RequirementsFailed,
-        install_requirements,
+    from gpuproof.agent.requirements.install import (
+        install_requirements,  # only where something may be missing
     )
+    from gpuproof.agent.requirements.pip_plan import RequirementsConflict, RequirementsFailed
 
     place = (store or _store()) / _digest(requirements)
     place.mkdir(parents=True, exist_ok=True)

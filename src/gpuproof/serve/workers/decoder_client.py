@@ -15,7 +15,7 @@ from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import FrameReader
 from gpuproof.serve.ipc.messages import Numbers, pack_sizes, read_sizes
 from gpuproof.serve.ipc.shared_memory import BodyMemory
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 
 _MOST = 8 * 1024 * 1024
 """Bytes of a body: a larger one takes hundreds of megabytes while it is read."""
@@ -32,7 +32,7 @@ class BodyReader:
     """The process is started with the first body that is for it, and again when it has ended, but not for ever.
 
     Args:
-        keeper: starts it.
+        spawner: starts it.
         command: how; one argument is added.
         environ: its environment.
         memory: where bodies lie.
@@ -41,20 +41,20 @@ class BodyReader:
 
     def __init__(
         self,
-        keeper: Keeper,
+        spawner: Spawner,
         command: Sequence[str],
         environ: Mapping[str, str],
         memory: BodyMemory,
         say: Callable[[str], None],
     ) -> None:
-        self._keeper = keeper
+        self._spawner = spawner
         self._command = list(command)
         # It counts nothing: threads of numpy's would only be there.
         self._environ = {**environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._memory = memory
         self._say = say
         self._number = 0
-        """As the keeper knows it: predictors count upwards."""
+        """As the spawner knows it: predictors count upwards."""
         self._starts = 0
         """In a row, without one body read."""
         self._link: _Link | None = None
@@ -101,7 +101,7 @@ class BodyReader:
             return False
         if now - max(link.since, went_on) > _PATIENCE_S:
             # Its socket says when it is dead.
-            self._keeper.signal(self._number, signal.SIGKILL)
+            self._spawner.signal(self._number, signal.SIGKILL)
         return True
 
     def ended(self, number: int) -> None:
@@ -134,7 +134,7 @@ class BodyReader:
         ours.setblocking(False)
         descriptors = {"channel": theirs.fileno(), "memory": self._memory.descriptor}
         self._number -= 1
-        self._keeper.spawn(self._number, [*self._command, "{}"], self._environ, descriptors)
+        self._spawner.spawn(self._number, [*self._command, "{}"], self._environ, descriptors)
         theirs.close()
         link = self._link = _Link(self._has_read, self._cannot_read, self._lost)
         loop = asyncio.get_running_loop()
@@ -150,7 +150,7 @@ class BodyReader:
         self._link = None
         if self._number != self._last_ended:
             # However the socket was lost.
-            self._keeper.signal(self._number, signal.SIGKILL)
+            self._spawner.signal(self._number, signal.SIGKILL)
             self._held[self._number] = views
         if not self._over:
             self._say("the reader of large bodies has ended; predictors read them themselves")

@@ -49,7 +49,7 @@ class Slot:
 
         Args:
             worker: who filled it.
-            message: what the keeper said of its end.
+            message: what the spawner said of its end.
         """
         self.deaths = 1 if worker.answered else self.deaths + 1
         if worker.loaded:
@@ -76,7 +76,7 @@ class Slot:
 
 
 def how_it_ended(message: Mapping[str, Any]) -> str:
-    """The keeper's message in words."""
+    """The spawner's message in words."""
     if "why" in message:
         return f"could not be started: {message['why']}"
     code = int(message["code"])

@@ -20,7 +20,7 @@ from gpuproof.serve.workers.decoder_client import BodyReader
 from gpuproof.serve.workers.device_assignment import Placement
 from gpuproof.serve.workers.shared_status import LATE_SIGNAL, PLACE_SIGNAL, Board
 from gpuproof.serve.workers.slot import Slot, how_it_ended
-from gpuproof.serve.workers.spawner import Keeper
+from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.worker_client import Worker
 
 GRACE_S = 5.0
@@ -47,7 +47,7 @@ class Supervisor:
 
     Args:
         core: told of models and predictors as they come and go.
-        keeper: starts the processes.
+        spawner: starts the processes.
         command: starts the server's own program; the part of a process and one argument are added.
         environ: their environment, but for what their placements add.
         events: told what a person should know.
@@ -59,7 +59,7 @@ class Supervisor:
     def __init__(
         self,
         core: InferenceCore,
-        keeper: Keeper,
+        spawner: Spawner,
         command: Sequence[str],
         environ: Mapping[str, str],
         events: Events,
@@ -69,12 +69,12 @@ class Supervisor:
         load_once: bool = False,
     ) -> None:
         self._core = core
-        self._keeper = keeper
+        self._spawner = spawner
         self._command = [*command, "predictor"]
         self._memory = memory
         self._reader: BodyReader | None = None
         if memory is not None:
-            self._reader = BodyReader(keeper, [*command, "reader"], environ, memory, events.say)
+            self._reader = BodyReader(spawner, [*command, "reader"], environ, memory, events.say)
         self._environ = dict(environ)
         self._events = events
         self._grace = grace_s
@@ -85,7 +85,7 @@ class Supervisor:
         """Places that stay empty until the model is loaded again."""
         self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.keeper_lost = asyncio.Event()
+        self.spawner_lost = asyncio.Event()
 
     @property
     def running(self) -> list[Worker]:
@@ -93,9 +93,9 @@ class Supervisor:
         return [slot.worker for slot in self._slots.values() if slot.worker is not None]
 
     def start(self) -> None:
-        """Listen to the keeper."""
-        self._keeper.channel.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._keeper.channel.fileno(), self._hear)
+        """Listen to the spawner."""
+        self._spawner.channel.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._spawner.channel.fileno(), self._hear)
 
     def serve(self, name: str, folder: Path, url: str, placed: Sequence[Placement]) -> Served:
         """Start a model's predictors."""
@@ -105,7 +105,7 @@ class Supervisor:
             max_bytes=max(8 * min(settings.max_payload, 1 << 30), 1 << 28),
             timeout_s=settings.timeout_s,
             grace_s=self._grace,
-            on_late=lambda worker: self._keeper.signal(worker.number, LATE_SIGNAL),
+            on_late=lambda worker: self._spawner.signal(worker.number, LATE_SIGNAL),
             on_hung=self._kill_hung,
             reader=self._reader,
         )
@@ -130,7 +130,7 @@ class Supervisor:
                 self._spawn(slot.anew(replaces=worker))
                 continue
             slot.given_up = True
-            self._keeper.signal(worker.number, signal.SIGKILL)
+            self._spawner.signal(worker.number, signal.SIGKILL)
             self._spawn(slot.anew(replaces=slot.replaces))
         lost = [slot for slot in self._empty if slot.served is served]
         self._forget_empty(served)
@@ -160,12 +160,12 @@ class Supervisor:
                 worker.stop()
             else:
                 # It reads nothing before it has loaded its model.
-                self._keeper.signal(worker.number, signal.SIGTERM)
+                self._spawner.signal(worker.number, signal.SIGTERM)
         deadline = asyncio.get_running_loop().time() + patience_s
         while self.running and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
-        asyncio.get_running_loop().remove_reader(self._keeper.channel.fileno())
-        self._keeper.close()
+        asyncio.get_running_loop().remove_reader(self._spawner.channel.fileno())
+        self._spawner.close()
 
     def _spawn(self, slot: Slot) -> None:
         # A model that was unloaded while one of its predictors was about to be started again stays unloaded.
@@ -190,7 +190,7 @@ class Supervisor:
             self._answered,
             self._placed,
             # A process without its socket is of no use, even if it lives on.
-            lambda lost: self._keeper.signal(lost.number, signal.SIGKILL),
+            lambda lost: self._spawner.signal(lost.number, signal.SIGKILL),
             self._memory,
         )
         slot.worker = worker
@@ -206,7 +206,7 @@ class Supervisor:
         descriptors = {"channel": theirs.fileno(), "board": board.descriptor}
         if self._memory is not None:
             descriptors["memory"] = self._memory.readable
-        self._keeper.spawn(number, [*self._command, json.dumps(told)], environment, descriptors)
+        self._spawner.spawn(number, [*self._command, json.dumps(told)], environment, descriptors)
         theirs.close()
         loop = asyncio.get_running_loop()
         task = loop.create_task(loop.create_connection(lambda: worker, sock=ours))
@@ -224,13 +224,13 @@ class Supervisor:
             asyncio.get_running_loop().call_later(step, self._await_loading, worker, left_s - step)
             return
         slot.reason = f"loading took longer than {self._core.settings.startup_timeout_s:g} s"
-        self._keeper.signal(worker.number, signal.SIGKILL)
+        self._spawner.signal(worker.number, signal.SIGKILL)
 
     def _hear(self) -> None:
-        messages = self._keeper.messages()
+        messages = self._spawner.messages()
         if messages is None:
-            asyncio.get_running_loop().remove_reader(self._keeper.channel.fileno())
-            self.keeper_lost.set()
+            asyncio.get_running_loop().remove_reader(self._spawner.channel.fileno())
+            self.spawner_lost.set()
             return
         for message in messages:
             if "started" in message:
@@ -343,9 +343,9 @@ class Supervisor:
             self._events.say(f"predictor {slot.index} of {slot.served.name} hangs and is killed; it is here:")
             with contextlib.suppress(KeyError):
                 del slot.served.pool.workers[worker.number]
-            self._keeper.signal(worker.number, PLACE_SIGNAL)
+            self._spawner.signal(worker.number, PLACE_SIGNAL)
             asyncio.get_running_loop().call_later(
-                _TELLS_S, self._keeper.signal, worker.number, signal.SIGKILL
+                _TELLS_S, self._spawner.signal, worker.number, signal.SIGKILL
             )
 
     def _forget_empty(self, served: Served) -> None:

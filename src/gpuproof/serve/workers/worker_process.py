@@ -1,7 +1,7 @@
 """A predictor: the process that loads the model and calls the user's functions, and nobody else does.
 
 It takes up whatever has arrived when it is free, never waits for more, and writes the answers of a batch at once. It
-ends when the front closes the socket, and the kernel ends it when the keeper dies.
+ends when the front closes the socket, and the kernel ends it when the spawner dies.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ pid, found = os.getppid(), []
 while "gpuproof-agent.pyz" in open(f"/proc/{pid}/cmdline").read():
     found.append(pid)
     pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
-# The agent first: it has a verdict as soon as its keeper is gone.
+# The agent first: it has a verdict as soon as its reaper is gone.
 for pid in reversed(found):
     os.kill(pid, signal.SIGKILL)
 time.sleep(600)
