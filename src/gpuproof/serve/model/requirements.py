@@ -34,9 +34,8 @@ def provide(requirements: Path, store: Path | None = None) -> Path | None:
     """
     if is_satisfied(requirements):
         return None
-    from gpuproof.agent.requirements.install import (
-        install_requirements,  # only where something may be missing
-    )
+    # Imported only if something may be missing.
+    from gpuproof.agent.requirements.install import install_requirements
     from gpuproof.agent.requirements.pip_plan import RequirementsConflict, RequirementsFailed
 
     place = (store or _store()) / _digest(requirements)
