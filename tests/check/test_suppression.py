@@ -93,11 +93,11 @@ def test_per_file_ignores(here: Path) -> None:
     ("table", "said"),
     [
         ('selct = ["E901"]', "did you mean 'select'"),
-        ("select = 1", "list of texts"),
+        ("select = 1", "list of strings"),
         ("sagemaker-sdk = 4", "2 or 3"),
         ("per-file-ignores = 1", "table"),
         ("markdown = 1", "true or false"),
-        ("select = [", "not TOML"),
+        ("select = [", "not valid TOML"),
     ],
 )
 def test_wrong_settings_are_wrong_usage(here: Path, table: str, said: str) -> None:

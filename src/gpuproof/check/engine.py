@@ -1,4 +1,4 @@
-"""Runs the rules over paths: read, build the job graph, look, drop what is silenced, sort."""
+"""Runs the rules on paths: reads files, links jobs to scripts, checks, drops suppressed findings, sorts."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from gpuproof.check.suppression import is_suppressed
 from gpuproof.findings import Severity
 
 COLLECT_EVERY = 20_000_000
-"""Characters looked at between two collections of garbage: a rule's own may hold models in circles."""
+"""Characters of source checked between two garbage collections: rules may leave models in reference cycles."""
 
 
 PYTHON = ("python", "notebook", "cell-file", "markdown")
-"""Kinds of units that hold Python."""
+"""Kinds of units that contain Python."""
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How to check.
+    """Options of a check.
 
     Args:
-        selection: which rules.
-        target: for which SDK, region, instance.
-        settings: what the project has settled: files that are left out, and rules for some files.
-        markdown: whether fenced blocks of Markdown files are read too.
-        processes: how many at a time; 0 for as many as pay.
+        selection: the selected rules.
+        target: the SDK version, region and instance type to check for.
+        settings: the settings of the project: excluded files, and rules to ignore in some files.
+        markdown: whether to check code blocks in Markdown files.
+        processes: the number of processes; 0 to choose by the number of units.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -51,12 +51,12 @@ class CheckOptions:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What was found.
+    """The result of a check.
 
     Args:
-        hits: sorted by file, place and code, each once.
-        files: how many files were read.
-        rules: the rules that looked.
+        hits: the findings, sorted by location and code, without duplicates.
+        files: the number of files.
+        rules: the rules that ran.
     """
 
     hits: tuple[Hit, ...]
@@ -65,7 +65,7 @@ class CheckReport:
 
     @property
     def failed(self) -> bool:
-        """Whether anything needs to be done: a note alone does not."""
+        """Whether there are errors or warnings; notes do not count."""
         return any(hit.finding.severity is not Severity.NOTE for hit in self.hits)
 
 
@@ -73,24 +73,24 @@ def check_paths(paths: Sequence[str], options: CheckOptions | None = None) -> Ch
     """Check files and folders.
 
     Args:
-        paths: as the user wrote them.
-        options: how.
+        paths: files and folders, as the user wrote them.
+        options: the options; the defaults if None.
 
     Raises:
-        UsageError: a path does not exist, or no rule goes by a name.
+        UsageError: a path does not exist, or a selected rule is unknown.
     """
     options = options or CheckOptions()
     settings = options.settings
     rules = select_rules(options.selection)
     found = find_files(paths, markdown=options.markdown, exclude=settings.exclude, root=settings.folder)
-    with _collecting_rarely():
+    with _garbage_collection_disabled():
         units, failures = read_units(found.files)
         failures += [
             UnreadableFile(path, f"the folder cannot be listed: {reason}") for path, reason in found.unlisted
         ]
         project = Project(units, options.target)
         hits = [
-            *_unreadable(failures, rules),
+            *_unreadable_file_hits(failures, rules),
             *check_project(project, units, rules, processes=options.processes),
         ]
     kept = [hit for hit in hits if not settings.ignores(hit)]
@@ -104,14 +104,14 @@ def check_project(
     jobs: Sequence[JobDefinition] | None = None,
     processes: int = 1,
 ) -> Iterator[Hit]:
-    """The findings of units that are already read, in no particular order.
+    """Check units that are already read; the findings are in no particular order.
 
     Args:
-        project: the units, and what is checked for.
-        units: those to look at.
-        rules: those that look.
-        jobs: the job graph; None to read it from the units.
-        processes: how many at a time; 0 for as many as pay.
+        project: the workspace of the units, and the target; its jobs are set here.
+        units: the units to check.
+        rules: the rules to run.
+        jobs: the jobs; None to find them in the units.
+        processes: the number of processes; 0 to choose by the number of units.
     """
     project.link(_jobs(project, units) if jobs is None else jobs)
     checker = _UnitChecker(project, rules)
@@ -134,14 +134,14 @@ def check_project(
 
 
 def sorted_hits(hits: Iterable[Hit]) -> list[Hit]:
-    """Each finding once, by file, place and code."""
-    unique = {_key(hit): hit for hit in hits}
+    """The findings without duplicates, sorted by location and code."""
+    unique = {_sort_key(hit): hit for hit in hits}
     return [unique[key] for key in sorted(unique)]
 
 
 @contextmanager
-def _collecting_rarely() -> Generator[None]:
-    """Without the collector, which would go through every syntax tree again and again: a third of the time."""
+def _garbage_collection_disabled() -> Generator[None]:
+    """Disable the garbage collector, which would traverse every syntax tree repeatedly: a third of the run time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -163,7 +163,7 @@ def _jobs(project: Project, units: Sequence[Unit]) -> list[JobDefinition]:
     return jobs + [job for job in assumed if job is not None]
 
 
-def _unreadable(failures: Iterable[UnreadableFile], rules: Sequence[Rule]) -> Iterator[Hit]:
+def _unreadable_file_hits(failures: Iterable[UnreadableFile], rules: Sequence[Rule]) -> Iterator[Hit]:
     rule = next((one for one in rules if one.code == "E901"), None)
     if rule is None:
         return
@@ -174,11 +174,11 @@ def _unreadable(failures: Iterable[UnreadableFile], rules: Sequence[Rule]) -> It
         yield rule.hit(unit.span(failure.line), message, severity=severity)
 
 
-def _key(hit: Hit) -> tuple[str, int, int, int, str, str]:
+def _sort_key(hit: Hit) -> tuple[str, int, int, int, str, str]:
     location = hit.finding.location
     assert location is not None
-    place = (location.file or "", hit.cell or 0, location.line or 0, location.column or 0)
-    return (*place, hit.code, hit.finding.message)
+    position = (location.file or "", hit.cell or 0, location.line or 0, location.column or 0)
+    return (*position, hit.code, hit.finding.message)
 
 
 class _UnitChecker:

@@ -1,6 +1,6 @@
-"""What a rule is: a code, a name, a severity, when it is on, and the functions that look.
+"""The type of a rule: code, name, severity, when it is on, and its check functions; and the type of its findings.
 
-A rule is one file under `rules/`; `rules/README.md` tells how to write one.
+Each rule is one file under `rules/`; see `rules/README.md` for how to write one.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from gpuproof.check.templates.resource import Resource
 
 When = Literal["default", "link", "strict"]
-"""`link` is on by default and can only speak where a job is linked to a script; `strict` is off unless selected."""
+"""`link` is on by default and needs both a job and its script; `strict` is off unless selected."""
 
 Hits = Iterator["Hit"]
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One finding with its place in the text and what would mend it.
+    """A finding with its span and a fix.
 
     Args:
-        finding: what is reported.
-        span: where, in the unit's own lines.
+        finding: the finding.
+        span: its position, in lines of the unit.
         rule_name: the rule's name, such as `idle-gpus`.
-        cell: the notebook's code cell, from 1.
-        fix: what would mend it.
+        cell: the code cell of a notebook, from 1.
+        fix: a fix, if there is one.
     """
 
     finding: Finding
@@ -47,7 +47,7 @@ class Hit:
 
     @property
     def code(self) -> str:
-        """The rule's code."""
+        """The code of the rule."""
         return self.finding.code
 
 
@@ -56,12 +56,11 @@ class Rule:
     """One rule.
 
     Args:
-        code: two or three letters of its family and three digits; its meaning never changes.
-        name: what it finds, in kebab-case.
-        severity: how bad it is unless a hit says otherwise.
+        code: two or three letters for the family and three digits; its meaning never changes.
+        name: what it flags, in kebab-case.
+        severity: the severity of its findings unless a finding sets its own.
         when: whether it is on by default, needs a linked job, or is off unless selected.
-        needs: words of which the text of a module must have one, before the rule looks at it: a quick way to skip
-            files that it cannot concern.
+        needs: modules that contain none of these words are skipped, which keeps the check fast.
     """
 
     code: str
@@ -76,32 +75,34 @@ class Rule:
     requirements: list[Callable[[Requirement, Project], Hits]] = field(default_factory=list)
     units: list[Callable[[Unit, Project], Hits]] = field(default_factory=list)
 
-    def module(self, look: Callable[[Module, Project], Hits]) -> Callable[[Module, Project], Hits]:
-        """Decorates a function that looks at each Python text: files, notebooks, `%%writefile` cells."""
-        self.modules.append(look)
-        return look
+    def module(self, check: Callable[[Module, Project], Hits]) -> Callable[[Module, Project], Hits]:
+        """Decorator for a function that checks each Python text: files, notebooks, `%%writefile` cells."""
+        self.modules.append(check)
+        return check
 
-    def job(self, look: Callable[[JobDefinition, Project], Hits]) -> Callable[[JobDefinition, Project], Hits]:
-        """Decorates a function that looks at each job, whatever describes it."""
-        self.jobs.append(look)
-        return look
+    def job(
+        self, check: Callable[[JobDefinition, Project], Hits]
+    ) -> Callable[[JobDefinition, Project], Hits]:
+        """Decorator for a function that checks each job, in whatever format it is described."""
+        self.jobs.append(check)
+        return check
 
-    def resource(self, look: Callable[[Resource, Project], Hits]) -> Callable[[Resource, Project], Hits]:
-        """Decorates a function that looks at each resource of CloudFormation and Terraform."""
-        self.resources.append(look)
-        return look
+    def resource(self, check: Callable[[Resource, Project], Hits]) -> Callable[[Resource, Project], Hits]:
+        """Decorator for a function that checks each resource of CloudFormation and Terraform templates."""
+        self.resources.append(check)
+        return check
 
     def requirement(
-        self, look: Callable[[Requirement, Project], Hits]
+        self, check: Callable[[Requirement, Project], Hits]
     ) -> Callable[[Requirement, Project], Hits]:
-        """Decorates a function that looks at each line of requirements files."""
-        self.requirements.append(look)
-        return look
+        """Decorator for a function that checks each line of requirements files."""
+        self.requirements.append(check)
+        return check
 
-    def unit(self, look: Callable[[Unit, Project], Hits]) -> Callable[[Unit, Project], Hits]:
-        """Decorates a function that looks at each text as it is, whether it parses or not."""
-        self.units.append(look)
-        return look
+    def unit(self, check: Callable[[Unit, Project], Hits]) -> Callable[[Unit, Project], Hits]:
+        """Decorator for a function that checks each text, whether it parses or not."""
+        self.units.append(check)
+        return check
 
     def hit(
         self,
@@ -113,15 +114,15 @@ class Rule:
         severity: Severity | None = None,
         fix: Fix | None = None,
     ) -> Hit:
-        """A finding of this rule.
+        """Create a finding of this rule.
 
         Args:
-            span: where: `module.span(node)`, `job.where(job.instance_type)`, `resource.span`.
-            message: one sentence or two that name this instance and this number.
+            span: its position: `module.span(node)`, `job.where(job.instance_type)`, `resource.span`.
+            message: one or two sentences with the actual names and numbers.
             remedy: what to type or change next.
-            evidence: what it follows from, a line each.
-            severity: where it depends, such as on the linked job.
-            fix: the same as an edit.
+            evidence: the facts behind it, one per line.
+            severity: overrides the severity of the rule, for example by the linked job.
+            fix: the edits that fix it.
         """
         cell, line, column = span.unit.file_position(span.line, span.column)
         location = Location(span.unit.path, line, column)
@@ -130,6 +131,6 @@ class Rule:
 
 
 def lowered(severity: Severity) -> Severity:
-    """One level less: what a rule says where a value is only a default."""
+    """The next lower severity, for values that are only defaults."""
     order = list(Severity)
     return order[min(severity.rank + 1, len(order) - 1)]

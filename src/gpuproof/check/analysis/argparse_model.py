@@ -1,4 +1,4 @@
-"""What a script takes on its command line, as `argparse` (or click) declares it."""
+"""The command line of a script, as its `argparse` parser declares it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Argument:
     """One declared argument.
 
     Args:
-        flags: as declared: `("-b", "--batch-size")`; a positional has its name.
-        dest: the attribute of the parsed arguments that holds it.
-        default: its default; absent where none is declared.
-        action: `store`, `store_true`, ...; None where it cannot be known.
-        type: the qualified name or the bare name of its type: `int`, `bool`; None without one.
+        flags: as declared: `("-b", "--batch-size")`; for a positional argument, its name.
+        dest: its attribute of the parsed arguments.
+        default: its default; absent if none is declared.
+        action: `store`, `store_true`, ...; None if it is unknown.
+        type: the qualified or bare name of its type: `int`, `bool`; None without a type.
         node: the `add_argument` call.
     """
 
@@ -37,9 +37,9 @@ class CommandLine:
     """The command line of a script.
 
     Args:
-        arguments: what is declared.
-        strict: whether an undeclared argument ends the script: `parse_args` and never `parse_known_args`.
-        complete: whether these are all: every flag is a literal, and no helper adds more.
+        arguments: the declared arguments.
+        strict: whether an undeclared argument ends the script: it calls `parse_args`, never `parse_known_args`.
+        complete: whether these are all arguments: every flag is a literal, and no other code adds arguments.
         parses: calls of `parse_args` and `parse_known_args`.
     """
 
@@ -49,7 +49,7 @@ class CommandLine:
     parses: tuple[ast.Call, ...]
 
     def by_dest(self, dest: str) -> Argument | None:
-        """The argument behind `args.dest`; None if there is none or several."""
+        """The argument of `args.dest`; None if there is none, or more than one."""
         found = [one for one in self.arguments if one.dest == dest]
         return found[0] if len(found) == 1 else None
 
@@ -91,7 +91,7 @@ def read_command_line(module: Module, evaluate: Evaluate) -> CommandLine:
 
 
 def is_parsed_arguments(module: Module, node: ast.expr) -> bool:
-    """Whether an expression is what `parse_args` gave: by its binding, or as a parameter called like it."""
+    """Whether an expression is the result of `parse_args`, by its binding or by the name of a parameter."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr == "parse_args"
     if not isinstance(node, ast.Name):
@@ -113,7 +113,7 @@ def is_parsed_arguments(module: Module, node: ast.expr) -> bool:
 
 
 _PARAMETERS = ("args", "opt", "opts", "flags", "FLAGS", "arguments", "options", "hparams", "config", "cfg")
-"""Parameters that hold the parsed arguments where a file has one parser and hands them to its functions."""
+"""Names of parameters that usually hold the parsed arguments in a file with one parser."""
 
 
 def _returns_arguments(module: Module, helper: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -15,13 +15,13 @@ from gpuproof.check.source.span import Span
 
 
 class Call:
-    """One call.
+    """One call in a module.
 
     Attributes:
-        node: its syntax.
+        node: its syntax node.
         method: the last part of the callee: `backward` of `loss.backward()`, `load` of `torch.load`.
         receiver: the expression before the last dot; None for a bare name.
-        module: where it stands.
+        module: the module that contains it.
     """
 
     def __init__(self, node: ast.Call, module: Module) -> None:
@@ -41,17 +41,17 @@ class Call:
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """The position of the call."""
         return self.module.span(self.node)
 
     @property
     def keywords(self) -> dict[str, ast.expr]:
-        """Written keywords; `**rest` is not among them."""
+        """The keyword arguments, without `**rest`."""
         return {one.arg: one.value for one in self.node.keywords if one.arg is not None}
 
     @property
     def is_open(self) -> bool:
-        """Whether `*args` or a `**kwargs` that cannot be resolved may carry more arguments."""
+        """Whether `*args` or an unknown `**kwargs` may pass more arguments."""
         if any(isinstance(one, ast.Starred) for one in self.node.args):
             return True
         splats = (evaluate(self.module, one.value) for one in self.node.keywords if one.arg is None)
@@ -62,7 +62,7 @@ class Call:
         return argument_node(self.node, keyword, position)
 
     def argument(self, keyword: str | None = None, position: int | None = None) -> Value:
-        """An argument's value: absent if it is not given, unknown if `*args` or `**kwargs` may give it."""
+        """The value of an argument: absent if it is not passed, unknown if `*args` or `**kwargs` may pass it."""
         written = self.expression(keyword, position)
         if written is not None:
             return evaluate(self.module, written)
@@ -74,7 +74,7 @@ class Call:
         return UNKNOWN if self.is_open else ABSENT
 
     def arguments(self) -> dict[str, Value]:
-        """Every keyword with its value, those of a known `**mapping` included."""
+        """The values of keyword arguments, including those of a known `**mapping`."""
         found: dict[str, Value] = {}
         for one in self.node.keywords:
             value = evaluate(self.module, one.value)

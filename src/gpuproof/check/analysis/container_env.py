@@ -1,4 +1,4 @@
-"""What SageMaker's containers set: the environment variables that stand for a path, and where the paths lead.
+"""The environment variables that SageMaker sets in containers to paths, and their values.
 
 Source: the environment variables of sagemaker-training-toolkit (`ENVIRONMENT_VARIABLES.md`) and
 https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-output.html, 2026-11-21.
@@ -25,7 +25,7 @@ _PATHS = {
 
 
 def path_of(variable: str) -> str | None:
-    """The path that SageMaker puts into an environment variable: `SM_CHANNEL_TRAIN` is `/opt/ml/input/data/train`."""
+    """The path in an environment variable that SageMaker sets: `SM_CHANNEL_TRAIN` is `/opt/ml/input/data/train`."""
     if variable.startswith("SM_CHANNEL_") and len(variable) > len("SM_CHANNEL_"):
         return f"{INPUT_DIR}/{variable.removeprefix('SM_CHANNEL_').lower()}"
     return _PATHS.get(variable)

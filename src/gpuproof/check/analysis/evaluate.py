@@ -1,4 +1,4 @@
-"""What an expression can be: known, a default that somebody may override, or unknown. When in doubt, unknown."""
+"""Evaluates expressions statically: the result is known, a default that can be overridden, or unknown if in doubt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuproof.check.analysis.syntax_index import argument_node
 from gpuproof.check.analysis.values import ABSENT, UNKNOWN, Entries, Value, default, known, one_of
 
 MAX_DEPTH = 40
-_PARAMETERS_OF_PIPELINES = frozenset(
+_PIPELINE_PARAMETERS = frozenset(
     {"ParameterString", "ParameterInteger", "ParameterFloat", "ParameterBoolean"}
 )
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv", "environ.get", "getenv", "os.environ.setdefault"})
@@ -52,11 +52,11 @@ _SAME_AS_ARGUMENT = frozenset(
 
 
 def evaluate(module: Module, node: ast.expr | None) -> Value:
-    """What an expression of a module can be.
+    """The possible values of an expression in a module; absent for None.
 
-    Constants, names with a known binding, f-strings, `+`, `%`, `.format`, paths, mappings and what is taken from them,
-    ternaries, `args.name` of argparse, environment variables with a default, SageMaker's own `SM_*` paths, pipeline
-    parameters, and constants of a module beside this one.
+    It evaluates constants, names with a known binding, f-strings, `+`, `%`, `.format`, paths, mappings and their items,
+    ternaries, `args.name` of argparse, environment variables with a default, SageMaker's `SM_*` paths, pipeline
+    parameters, and constants of modules of the same project.
     """
     if node is None:
         return ABSENT
@@ -143,7 +143,7 @@ class _Evaluator:
     def boolean(self, node: ast.BoolOp, depth: int) -> Value:
         values = [self.value(one, depth) for one in node.values]
         if isinstance(node.op, ast.Or):
-            # `given or "fallback"`: the fallback holds unless something was given.
+            # `given or "fallback"`: the fallback is a default.
             if values[-1].options and not values[0].options:
                 return values[-1].as_default()
             return next((one for one in values if one.options and one.value), UNKNOWN)
@@ -198,7 +198,7 @@ class _Evaluator:
             return self._converted(name, node, depth)
         if name in _ENVIRONMENT and node.args:
             return self._environment(node, depth)
-        if name.rpartition(".")[2] in _PARAMETERS_OF_PIPELINES:
+        if name.rpartition(".")[2] in _PIPELINE_PARAMETERS:
             value = argument_node(node, "default_value", 1)
             return self.value(value, depth).as_default() if value is not None else UNKNOWN
         if isinstance(node.func, ast.Attribute):
@@ -237,31 +237,31 @@ class _Evaluator:
 
     def _bound(self, binding: Binding, depth: int) -> Value:
         if binding.kind == "parameter":
-            # What callers hand over is theirs to say; without a word, the default holds.
+            # Callers may pass another value.
             return self.value(binding.value, depth).as_default() if binding.value is not None else UNKNOWN
         if binding.value is None:
             return UNKNOWN
         if binding.kind == "assign":
             value = self.value(binding.value, depth)
-            return self._grown(binding, value, depth) if value.entries is not None else value
+            return self._with_stored_keys(binding, value, depth) if value.entries is not None else value
         if binding.kind == "unpack" and binding.index is not None:
             items = self.value(binding.value, depth).items
             return items[binding.index] if items is not None and binding.index < len(items) else UNKNOWN
         return UNKNOWN
 
-    def _grown(self, binding: Binding, value: Value, depth: int) -> Value:
-        """A mapping with what `d["key"] = value` adds to it; open where other code may change it."""
+    def _with_stored_keys(self, binding: Binding, value: Value, depth: int) -> Value:
+        """A mapping with the keys that `d["key"] = value` adds to it; incomplete if other code may change it."""
         entries = Entries(value.entries or {})
         entries.complete = bool(value.entries and value.entries.complete)
         for use in self._module.tree.nodes(ast.Name):
             if use.id != binding.name or isinstance(use.ctx, ast.Store):
                 continue
             if not any(binding is seen for seen in self._module.names.visible(use.id, use)):
-                # Another function's name, spelled alike.
+                # Another variable of the same name.
                 continue
             parent = self._module.parent(use)
             if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                self._stored_in(entries, parent, depth)
+                self._store_key(entries, parent, depth)
             elif isinstance(parent, ast.Attribute) and parent.attr in (
                 "update",
                 "setdefault",
@@ -273,7 +273,7 @@ class _Evaluator:
                     return UNKNOWN
         return replace(value, options=(entries,))
 
-    def _stored_in(self, entries: Entries, target: ast.Subscript, depth: int) -> None:
+    def _store_key(self, entries: Entries, target: ast.Subscript, depth: int) -> None:
         statement = self._module.parent(target)
         key = self.value(target.slice, depth)
         if not key.is_known or not isinstance(key.value, (str, int)):
@@ -303,7 +303,7 @@ class _Evaluator:
         return UNKNOWN
 
     def _imported(self, qualified: str | None) -> Value:
-        """A constant of a module of the same project, by its qualified name."""
+        """A constant of a module of the project, by its qualified name."""
         if not qualified:
             return UNKNOWN
         holder, _, constant = qualified.rpartition(".")

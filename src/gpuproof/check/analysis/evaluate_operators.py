@@ -1,4 +1,4 @@
-"""Putting values together: texts, paths, formats and numbers of which some parts may be unknown."""
+"""Operators on values: concatenation, paths, formatting and arithmetic, with partly unknown operands."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpuproof.check.analysis.values import UNKNOWN, Entries, Value, default, kno
 
 
 def is_textual(value: Value) -> bool:
-    """Whether a value is a text, or one of which the beginning or the end is known."""
+    """Whether a value is a text, or a text of which only the start or the end is known."""
     return value.text is not None or bool(value.prefix or value.suffix)
 
 
 def concatenate(pieces: Sequence[Value]) -> Value:
-    """The pieces one after the other; where some are unknown, how the whole begins and ends."""
+    """The concatenation of texts; if some are unknown, the known start and end of the result."""
     if all(len(piece.options) == 1 and not isinstance(piece.value, (Entries, tuple)) for piece in pieces):
         text = "".join(str(piece.value) for piece in pieces)
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
@@ -36,7 +36,7 @@ def _known_begin(pieces: Sequence[Value], at_end: bool = False) -> str:
 
 
 def joined_path(pieces: Sequence[Value]) -> Value:
-    """What `os.path.join` makes of the pieces."""
+    """The result of `os.path.join`."""
     if pieces and all(piece.text is not None for piece in pieces):
         text = posixpath.join(*(str(piece.text) for piece in pieces))
         return known(text) if all(piece.certainty == "known" for piece in pieces) else default(text)
@@ -49,7 +49,7 @@ def joined_path(pieces: Sequence[Value]) -> Value:
 
 
 def percent(left: Value, right: Value) -> Value:
-    """A text with `%` and what follows it."""
+    """The result of `text % values`."""
     values = right.items if right.items is not None else (right,)
     text = left.text or ""
     if all(one.is_sure and len(one.options) == 1 for one in values):
@@ -63,7 +63,7 @@ def percent(left: Value, right: Value) -> Value:
 
 
 def formatted(template: Value, arguments: Sequence[Value], named: dict[str | None, Value]) -> Value:
-    """What `.format` makes of a text."""
+    """The result of `text.format(...)`."""
     values = [*arguments, *named.values()]
     text = template.text or ""
     if None not in named and all(len(one.options) == 1 for one in values):
@@ -79,7 +79,7 @@ def formatted(template: Value, arguments: Sequence[Value], named: dict[str | Non
 
 
 def arithmetic(operator: ast.operator, left: Value, right: Value) -> Value:
-    """Sum, difference, product or whole quotient of two numbers."""
+    """The sum, difference, product or integer quotient of two numbers."""
     one, other = left.number, right.number
     if one is None or other is None:
         return UNKNOWN

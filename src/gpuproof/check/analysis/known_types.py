@@ -1,4 +1,4 @@
-"""Names of torch, TensorFlow and SageMaker's SDK that tell what a call makes."""
+"""Names in torch, TensorFlow and the SageMaker SDK from which the type of a call's result follows."""
 
 from __future__ import annotations
 

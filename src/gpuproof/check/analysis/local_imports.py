@@ -1,4 +1,4 @@
-"""How far a script reaches: the project's own modules that it imports, and imports that nobody here can see into."""
+"""The modules of the project that a script imports, directly or not, and imports that cannot be analysed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuproof.check.source.span import Unit
 from gpuproof.util.csv_table import read_rows
 
 MAX_MODULES = 50
-"""A script that reaches more modules than this belongs to a library, and no job is judged by all of that."""
+"""A script that imports more modules than this belongs to a library; the others are not analysed."""
 
 
 def local_modules(script: Module) -> list[Module]:
-    """The script and the modules of its project that it imports, directly or not; the script first, `MOST` at most."""
+    """The script and the project's modules that it imports, directly or not; the script first, `MAX_MODULES` at most."""
     return [script, *map(script.loader.lazy_module, local_units(script)[1:])]
 
 
 def local_units(script: Module) -> tuple[Unit, ...]:
-    """The texts of `local_modules`; cheaper where no syntax is needed."""
+    """The units of `local_modules`; cheaper if only the texts are needed."""
     loader = script.loader
 
     def reached() -> tuple[Unit, ...]:
@@ -35,19 +35,18 @@ def local_units(script: Module) -> tuple[Unit, ...]:
 
 
 def unseen_imports(script: Module) -> list[str]:
-    """What the script imports that is neither its project's own nor a library known to leave devices alone.
+    """Imports of the script that are neither modules of the project nor libraries in `quiet_libraries()`.
 
-    An import that is not in this list cannot have moved a model to the GPU or started processes behind the script's
-    back. One that is in it may have.
+    Only these imports may move a model to a GPU or start processes without the script's own code doing so.
     """
     if len(local_units(script)) >= MAX_MODULES:
-        return ["more than can be read"]
+        return ["more modules than are analysed"]
     return script.loader.cached("unseen", script.unit, lambda: _unseen(script))
 
 
 @cache
 def quiet_libraries() -> frozenset[str]:
-    """Libraries that neither move tensors nor start processes for a script, from `data/quiet_libraries.csv`."""
+    """Libraries that neither move tensors nor start processes by themselves, from `data/quiet_libraries.csv`."""
     path = Path(__file__).parents[1] / "data" / "quiet_libraries.csv"
     return frozenset(row["import"] for row in read_rows(path))
 
@@ -76,7 +75,7 @@ def _unseen(script: Module) -> list[str]:
 
 
 def _is_own_package(module: Module, name: str) -> bool:
-    """`from . import losses`: the package itself is nothing to look into, its members are."""
+    """Whether an import is of the script's own package (`from . import losses`), whose members are modules."""
     prefix = name if name.endswith(".") else name + "."
     members = [one for one in module.names.imports.values() if one.startswith(prefix)]
     return bool(members) and all(

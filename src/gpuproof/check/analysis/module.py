@@ -84,40 +84,40 @@ class Module:
 
     @property
     def path(self) -> str:
-        """The file as the user would write it."""
+        """The path of the file, as the user would write it."""
         return self.unit.path
 
     @property
     def title(self) -> str:
-        """The file's last name, for messages: `train.py`."""
+        """The name of the file, for messages: `train.py`."""
         return (self.unit.name or self.unit.path).rpartition("/")[2]
 
     # Syntax
 
     def nodes(self, *types: type[Node]) -> list[Node]:
-        """Every node of these types, in the order of the text."""
+        """The nodes of these types, in the order of the text."""
         return self.tree.nodes(*types)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node around it."""
+        """The parent of a node."""
         return self.tree.parents.get(node)
 
     def enclosing(self, node: ast.AST, *types: type[Node]) -> Node | None:
-        """The nearest node of these types around it."""
+        """The nearest ancestor of one of these types."""
         return self.tree.nearest(node, *types)
 
     def function_of(self, node: ast.AST) -> FunctionNode | None:
-        """The function that a node is in."""
+        """The function that contains a node."""
         return self.tree.nearest(node, ast.FunctionDef, ast.AsyncFunctionDef)
 
     def loops_around(self, node: ast.AST) -> list[LoopNode]:
-        """The loops that repeat it within its function, the innermost first."""
+        """The loops in the same function that repeat a node, the innermost first."""
         loops: list[LoopNode] = []
         child = node
         for ancestor in self.tree.ancestors(node):
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
                 break
-            # What a `for` goes through is evaluated once; a `while` tests again each time.
+            # The iterable of a `for` is evaluated once; the condition of a `while` each time.
             if isinstance(ancestor, (ast.For, ast.AsyncFor, ast.While)) and child is not getattr(
                 ancestor, "iter", None
             ):
@@ -126,7 +126,7 @@ class Module:
         return loops
 
     def span(self, node: ast.AST) -> Span:
-        """Where a node stands."""
+        """The position of a node."""
         line: int = getattr(node, "lineno", 1)
         end_line: int = getattr(node, "end_lineno", None) or line
         return Span(
@@ -138,7 +138,7 @@ class Module:
         )
 
     def text(self, node: ast.AST) -> str:
-        """A node's source."""
+        """The source of a node."""
         span = self.span(node)
         lines = self.unit.lines[span.line - 1 : span.end_line]
         if not lines:
@@ -150,7 +150,7 @@ class Module:
     # Names
 
     def imports(self, *roots: str) -> bool:
-        """Whether the file imports one of these modules or anything in it: `imports("torch", "sagemaker.pytorch")`."""
+        """Whether the module imports one of these modules or a name in one: `imports("torch", "sagemaker.pytorch")`."""
         return not self._imported.isdisjoint(roots)
 
     def qualified(self, node: ast.expr | None) -> str | None:
@@ -158,11 +158,11 @@ class Module:
         return self._qualified(node, 0)
 
     def reaching(self, name: ast.Name) -> list[Binding]:
-        """The bindings that a use of a name may see."""
+        """The bindings that may reach a use of a name."""
         return reaching(self.tree, self.names, name.id, name)
 
     def origin(self, node: ast.expr | None) -> ast.expr | None:
-        """The expression that made what a node stands for, through names with one possible value; itself if none."""
+        """The expression that created the value of a node, through names with one binding; the node itself if unknown."""
         for _ in range(20):
             if not isinstance(node, ast.Name):
                 return node
@@ -176,17 +176,17 @@ class Module:
 
     @cached_property
     def functions(self) -> dict[str, FunctionNode]:
-        """Functions at the top level, by name; the last definition wins."""
+        """Top-level functions by name; the last definition wins."""
         nodes = self.tree.nodes(ast.FunctionDef, ast.AsyncFunctionDef)
         return {node.name: node for node in nodes if isinstance(self.names.scope(node), ast.Module)}
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
-        """Classes, by name."""
+        """Classes by name."""
         return {node.name: node for node in self.tree.nodes(ast.ClassDef)}
 
     def bases(self, node: ast.ClassDef) -> Iterator[str]:
-        """Qualified names of everything that a class derives from, through classes of this file."""
+        """Qualified names of the base classes of a class, also through classes of the same file."""
         pending, seen = [node], {node}
         while pending:
             for base in pending.pop().bases:
@@ -198,12 +198,12 @@ class Module:
                     pending.append(own)
 
     def mentions(self, *words: str) -> bool:
-        """Whether the text has one of these words anywhere, comments included: a quick way to skip a file."""
+        """Whether the text contains one of these words, also in comments: a fast way to skip a file."""
         return any(word in self.unit.source for word in words)
 
     @cached_property
     def _imported(self) -> set[str]:
-        """Every module and name that the file imports, and every package around them."""
+        """Every module and name that the module imports, with all parent packages."""
         found: set[str] = set()
         pending = [*self.names.modules, *self.names.imports.values()]
         while pending:
@@ -254,7 +254,7 @@ class Module:
 
     @cached_property
     def _bound(self) -> set[str]:
-        """Names that something but an import binds, anywhere in the file."""
+        """Names that are bound by something other than an import, anywhere in the module."""
         stored = {node.id for node in self.tree.nodes(ast.Name) if isinstance(node.ctx, ast.Store)}
         defined = {node.name for node in self.tree.nodes(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)}
         return stored | defined | {node.arg for node in self.tree.nodes(ast.arg)}
@@ -264,7 +264,7 @@ class Module:
         return self.unit.source.isascii()
 
     def _column(self, line: int, offset: int) -> int:
-        """Column from 1 in characters of an offset from 0 in bytes of UTF-8, which is what `ast` gives."""
+        """Convert an `ast` offset, from 0 in UTF-8 bytes, to a column, from 1 in characters."""
         if self._is_ascii:
             return offset + 1
         lines = self.unit.lines

@@ -1,4 +1,4 @@
-"""Which bindings of a name may hold where it is used: the last one that must have run, and those after it that may."""
+"""Reaching definitions: the bindings of a name that may be in effect where it is used."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpuproof.check.analysis.syntax_index import SyntaxIndex
 
 
 def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Binding]:
-    """The bindings that a use of the name may see, the surest first; empty where nothing binds it here.
+    """The bindings that may reach a use of a name; empty if nothing in the module binds it.
 
-    Inside a function that uses an outer name, any binding of that name may hold. In one scope, it is the last binding
-    before the use that the use cannot be reached without, every conditional one after it, and what a loop around both
-    carries over from its end.
+    In a function that uses a name of an outer scope, every binding of that name may be in effect. In the same scope,
+    these are the last binding before the use that always runs, the conditional bindings after it, and bindings later
+    in a loop around both.
     """
     bindings = names.visible(name, at)
     if len(bindings) < 2:
@@ -24,18 +24,18 @@ def reaching(tree: SyntaxIndex, names: Names, name: str, at: ast.AST) -> list[Bi
     here = (getattr(at, "lineno", 0), getattr(at, "col_offset", 0))
     found: list[Binding] = []
     for binding in reversed(bindings):
-        if _ends(tree, binding) > here:
+        if _effective_from(tree, binding) > here:
             if _in_loop_with(tree, binding.node, path):
                 found.append(binding)
             continue
         found.append(binding)
-        if _must_have_run(tree, binding, path):
+        if _always_runs(tree, binding, path):
             break
     return list(reversed(found)) or bindings
 
 
 def _path(tree: SyntaxIndex, node: ast.AST) -> dict[ast.AST, ast.AST]:
-    """Each ancestor of a node, with its child on the way there."""
+    """Each ancestor of a node, with its child on the path to the node."""
     path: dict[ast.AST, ast.AST] = {}
     child = node
     for ancestor in tree.ancestors(node):
@@ -44,8 +44,8 @@ def _path(tree: SyntaxIndex, node: ast.AST) -> dict[ast.AST, ast.AST]:
     return path
 
 
-def _ends(tree: SyntaxIndex, binding: Binding) -> tuple[int, int]:
-    """Where the binding takes effect: after its whole statement; for a loop's or with's name, at the name."""
+def _effective_from(tree: SyntaxIndex, binding: Binding) -> tuple[int, int]:
+    """Where a binding takes effect: after its statement; for names of `for` and `with`, at the name."""
     if binding.kind in ("assign", "unpack", "augmented"):
         statement = tree.statement(binding.node)
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -53,7 +53,7 @@ def _ends(tree: SyntaxIndex, binding: Binding) -> tuple[int, int]:
     return getattr(binding.node, "lineno", 0), getattr(binding.node, "col_offset", 0)
 
 
-def _must_have_run(tree: SyntaxIndex, binding: Binding, path: dict[ast.AST, ast.AST]) -> bool:
+def _always_runs(tree: SyntaxIndex, binding: Binding, path: dict[ast.AST, ast.AST]) -> bool:
     if binding.kind == "parameter":
         return True
     node: ast.AST | None = tree.statement(binding.node)

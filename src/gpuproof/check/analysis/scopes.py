@@ -1,4 +1,4 @@
-"""What the names of a module stand for: imports, and everything that is bound in each scope."""
+"""The names of a module: its imports, and the bindings of each scope."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BindingKind = Literal["assign", "parameter", "loop", "with", "unpack", "augmente
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """One place where a name gets a value.
+    """One binding of a name to a value.
 
     Args:
         name: the name.
         kind: how: `x = value`, a parameter, `for x in value`, `with value as x`, `x, y = value`, `x += value`, a
             function or a class.
         node: the node that binds.
-        value: the expression behind it: for a parameter its default, if it has one.
-        scope: the function, class or module whose name it is.
+        value: the bound expression; for a parameter its default, if it has one.
+        scope: the function, class or module that the name belongs to.
         index: its position in `x, y = value`.
     """
 
@@ -41,9 +41,8 @@ class Names:
     Attributes:
         imports: name in the module to qualified name: `tf` to `tensorflow`, `DDP` to
             `torch.nn.parallel.DistributedDataParallel`.
-        modules: every module that an import names, such as `torch.nn`.
-        relative: imports with leading dots, or that may be files beside this one, by name.
-        has_star: whether some `from x import *` may bind names that nobody sees.
+        modules: every module in an import statement, such as `torch.nn`.
+        has_star: whether a `from x import *` may bind unknown names.
     """
 
     def __init__(self, tree: SyntaxIndex) -> None:
@@ -55,13 +54,13 @@ class Names:
         self._read_imports()
 
     def scope(self, node: ast.AST) -> ScopeNode:
-        """The function, class or module whose names a node uses."""
+        """The scope of a node: the function, class or module around it."""
         parents = self._tree.parents
         child, ancestor = node, parents.get(node)
         while ancestor is not None:
             cls = ancestor.__class__
             if cls is ast.FunctionDef or cls is ast.AsyncFunctionDef:
-                # Decorators and defaults, which are no statements, belong to the scope outside.
+                # Decorators and defaults, which are not statements, belong to the outer scope.
                 if isinstance(child, ast.stmt):
                     return ancestor  # pyright: ignore[reportReturnType]
             elif cls is ast.Lambda or cls is ast.ClassDef or cls is ast.Module:
@@ -70,11 +69,11 @@ class Names:
         return self._tree.root
 
     def visible(self, name: str, at: ast.AST) -> list[Binding]:
-        """Every binding of the nearest scope that binds the name, as Python looks it up from a node."""
+        """The bindings of a name in the nearest scope that binds it, by Python's lookup from a node."""
         scope: ScopeNode | None = self.scope(at)
         first = True
         while scope is not None:
-            # A class's names are seen from its own body, not from the methods in it.
+            # Names of a class are visible in its body, not in its methods.
             if first or not isinstance(scope, ast.ClassDef):
                 found = self.bindings(scope).get(name)
                 if found:
@@ -84,7 +83,7 @@ class Names:
         return []
 
     def bindings(self, scope: ScopeNode) -> dict[str, list[Binding]]:
-        """What a scope binds, by name, in the order of the text."""
+        """The bindings of a scope by name, in the order of the text."""
         if self._bindings is None:
             self._bindings = self._read_bindings()
         return self._bindings.get(scope, {})
@@ -148,7 +147,7 @@ class Names:
 
 
 def _binder(tree: SyntaxIndex, name: ast.Name) -> tuple[BindingKind, ast.expr | None, int | None]:
-    """How a stored name is bound, the expression behind it, and its place in a tuple."""
+    """The kind of binding of a stored name, the bound expression, and its index in a tuple."""
     index: int | None = None
     target: ast.AST = name
     parent = tree.parents[name]

@@ -1,4 +1,4 @@
-"""One walk over a syntax tree: every node by its type, in the order of the text, and the parent of each."""
+"""An index of a syntax tree: nodes by type, in the order of the text, and the parent of each."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _NO_NODES = frozenset(
         *("kwd_attrs", "annotation", "returns", "lineno", "col_offset"),
     }
 )
-"""Fields without nodes that anybody asks for; annotations are no code that runs."""
+"""Fields that are not indexed: they contain no nodes, or annotations, which do not run."""
 
 
 def _fields(cls: type[ast.AST]) -> tuple[str, ...]:
     if cls in (ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom):
         return ()
-    # Operators of one expression are shared objects: they have no parent of their own.
+    # Operator nodes are shared between expressions: they have no single parent.
     names = [name for name in cls._fields if name not in _NO_NODES]
     return tuple(reversed(names))
 
@@ -50,11 +50,11 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {
 
 
 class SyntaxIndex:
-    """A parsed module, indexed.
+    """The indexed syntax tree of a module.
 
     Attributes:
         root: the module's node.
-        parents: the parent of each node but the root.
+        parents: the parent of each node except the root.
     """
 
     def __init__(self, root: ast.Module) -> None:
@@ -70,21 +70,21 @@ class SyntaxIndex:
         return [node for cls in types for node in self._by_type.get(cls, [])]  # pyright: ignore[reportReturnType]
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around it, the nearest first."""
+        """The ancestors of a node, the nearest first."""
         parents = self.parents
         while (parent := parents.get(node)) is not None:
             yield parent
             node = parent
 
     def nearest(self, node: ast.AST, *types: type[Node]) -> Node | None:
-        """The nearest node of these types around it."""
+        """The nearest ancestor of one of these types."""
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, types):
                 return ancestor
         return None
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
-        """The statement that it is a part of, or is."""
+        """The innermost statement that contains a node, or the node itself if it is a statement."""
         while not isinstance(node, ast.stmt):
             parent = self.parents.get(node)
             if parent is None:
@@ -93,7 +93,7 @@ class SyntaxIndex:
         return node
 
     def is_within(self, node: ast.AST, around: ast.AST) -> bool:
-        """Whether a node is another, or a part of it."""
+        """Whether a node is another node or inside it."""
         return node is around or any(ancestor is around for ancestor in self.ancestors(node))
 
     def _walk(self) -> None:

@@ -1,4 +1,4 @@
-"""What kind of thing an expression is, by following it to where it was made: a tensor, a module, a loader, a client."""
+"""Infers the types of expressions by following them to their origin: tensors, modules, data loaders, clients."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.scopes import Binding
 
 Device = Literal["cpu", "gpu"]
-"""`gpu` means moved to some device, which may turn out to be a CPU where the script finds no GPU."""
+"""`gpu` means moved to some device, which may be a CPU if the script finds no GPU."""
 
 
 class TypeKind(StrEnum):
-    """Kinds of things that rules ask about."""
+    """Types that rules distinguish."""
 
     TENSOR = "tensor"
     MODULE = "module"
-    """A `torch.nn.Module`, wrapped in DDP or not."""
+    """A `torch.nn.Module`, possibly wrapped in DDP."""
     OPTIMIZER = "optimizer"
     LOADER = "loader"
     """A `torch.utils.data.DataLoader`."""
     BATCH = "batch"
-    """What a loader yields, whole: a list, tuple or mapping of tensors."""
+    """A batch of a loader: a list, tuple or mapping of tensors."""
     TF_DATASET = "tf_dataset"
     KERAS_MODEL = "keras_model"
     STRATEGY = "strategy"
     """A `tf.distribute` strategy."""
     ESTIMATOR = "estimator"
     SDK_MODEL = "sdk_model"
-    """A model of SageMaker's SDK that can be deployed."""
+    """A model of the SageMaker SDK that can be deployed."""
     PREDICTOR = "predictor"
     CLIENT = "client"
     """A boto3 client or resource."""
@@ -52,11 +52,11 @@ class TypeKind(StrEnum):
 
 @dataclass(frozen=True)
 class InferredType:
-    """What an expression is.
+    """The inferred type of an expression.
 
     Args:
-        kind: its kind; None when unknown.
-        device: of tensors, batches and modules: where it certainly is; None when unknown.
+        kind: the type; None if unknown.
+        device: for tensors, batches and modules, the device that they are certainly on; None if unknown.
     """
 
     kind: TypeKind | None = None
@@ -68,7 +68,7 @@ MAX_DEPTH = 12
 
 
 def type_of(module: Module, node: ast.expr | None, depth: int = 0) -> InferredType:
-    """What an expression of a module is; `InferredType()` when unknown."""
+    """The type of an expression in a module; `UNKNOWN_TYPE` if unknown."""
     if node is None or depth > MAX_DEPTH:
         return UNKNOWN_TYPE
     match node:
@@ -97,7 +97,7 @@ def type_of(module: Module, node: ast.expr | None, depth: int = 0) -> InferredTy
                 else UNKNOWN_TYPE
             )
         case ast.IfExp(body=body, orelse=orelse):
-            return _same([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
+            return _common_type([type_of(module, body, depth + 1), type_of(module, orelse, depth + 1)])
         case _:
             return UNKNOWN_TYPE
 
@@ -106,14 +106,14 @@ def _of_name(module: Module, node: ast.Name, depth: int) -> InferredType:
     bindings = module.reaching(node)
     if not bindings:
         return UNKNOWN_TYPE
-    found = _same([_of_binding(module, one, depth) for one in bindings])
+    found = _common_type([_of_binding(module, one, depth) for one in bindings])
     if found.kind is TypeKind.MODULE and found.device == "cpu" and _moved_in_place(module, node):
         return replace(found, device="gpu")
     return found
 
 
-def _same(options: list[InferredType]) -> InferredType:
-    """What all options agree on."""
+def _common_type(options: list[InferredType]) -> InferredType:
+    """The type that all options have in common."""
     first = options[0]
     if any(one.kind is not first.kind for one in options):
         return UNKNOWN_TYPE
@@ -140,7 +140,7 @@ def _of_loop(module: Module, binding: Binding, depth: int) -> InferredType:
     inner = type_of(module, iterated.value, depth + 1)
     if inner.kind is TypeKind.LOADER:
         whole = binding.index is None and not iterated.counted
-        # `for i, batch in enumerate(loader)`, `for i, (x, y) in ...`: the counter is no tensor.
+        # `for i, batch in enumerate(loader)`, `for i, (x, y) in ...`: the counter is not a tensor.
         if iterated.counted and binding.index == 0:
             return UNKNOWN_TYPE
         return InferredType(
@@ -159,7 +159,7 @@ class _Iterated:
 
 
 def _iterated(module: Module, node: ast.expr | None) -> _Iterated:
-    """What `enumerate(tqdm(loader))` goes through."""
+    """The iterated expression in `enumerate(tqdm(loader))`."""
     counted = False
     for _ in range(4):
         made = module.origin(node)
@@ -184,7 +184,7 @@ def _is_direct(module: Module, binding: Binding) -> bool:
 
 
 def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
-    """What every call in this file hands to a function's parameter, by position or keyword."""
+    """The type of the argument that every call in the file passes for a parameter, by position or keyword."""
     function = binding.scope
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) or depth > 4:
         return UNKNOWN_TYPE
@@ -195,7 +195,7 @@ def _of_parameter(module: Module, binding: Binding, depth: int) -> InferredType:
     given = [one.expression(binding.name, names.index(binding.name)) for one in calls]
     if any(one is None for one in given):
         return UNKNOWN_TYPE
-    return _same([type_of(module, one, depth + 3) for one in given])
+    return _common_type([type_of(module, one, depth + 3) for one in given])
 
 
 def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> InferredType:
@@ -213,8 +213,8 @@ def _of_own_attribute(module: Module, node: ast.Attribute, depth: int) -> Inferr
     values = [one.value for one in statements if isinstance(one, ast.Assign) and len(one.targets) == 1]
     if not values or len(values) != len(stores):
         return UNKNOWN_TYPE
-    found = _same([type_of(module, one, depth + 2) for one in values])
-    # A module inside a module goes where the outer one goes.
+    found = _common_type([type_of(module, one, depth + 2) for one in values])
+    # A submodule moves with the module around it.
     return InferredType(found.kind) if found.kind is TypeKind.MODULE else found
 
 
@@ -289,7 +289,7 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
             for base in bases
         ):
             own = module.text(owner)
-            # A model that moves itself or its input in its own methods is not certainly on the CPU.
+            # A model that moves itself or its input in its methods may not be on the CPU.
             return InferredType(
                 TypeKind.MODULE, None if ".to(" in own or "cuda" in own or "device" in own else "cpu"
             )
@@ -305,7 +305,7 @@ def _of_own(module: Module, node: ast.Call, depth: int) -> InferredType:
         for one in ast.walk(function)
         if isinstance(one, ast.Return) and one.value is not None and module.function_of(one) is function
     ]
-    return _same([type_of(module, one, depth + 3) for one in returns]) if returns else UNKNOWN_TYPE
+    return _common_type([type_of(module, one, depth + 3) for one in returns]) if returns else UNKNOWN_TYPE
 
 
 def _of_method(module: Module, call: Call, receiver: InferredType) -> InferredType:
@@ -345,7 +345,7 @@ def _moved_to(module: Module, call: Call, receiver: InferredType) -> Device | No
     if (module.qualified(target) or "").startswith("torch.") and (
         module.qualified(target) or ""
     ) != "torch.device":
-        # `.to(torch.float16)` changes the type and stays where it is.
+        # `.to(torch.float16)` changes the dtype, not the device.
         return receiver.device
     text = evaluate(module, target).text
     return "cpu" if text == "cpu" else "gpu"

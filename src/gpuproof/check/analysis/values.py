@@ -1,4 +1,4 @@
-"""What the resolver makes of an expression: a value that is known, a default that may be overridden, or unknown."""
+"""The result of evaluating an expression: a value that is known, a default that may be overridden, or unknown."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Literal
 from gpuproof.check.source.span import Span
 
 Certainty = Literal["known", "default", "unknown", "absent"]
-"""`default` holds unless somebody says otherwise: argparse, environment, parameters; `absent` was not written at all."""
+"""`default` may be overridden: argparse, environment, parameters; `absent` means that the expression is missing."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """What an expression can be.
+    """The possible values of an expression.
 
     Args:
-        certainty: how sure that is.
-        options: what it can be; several for `a if x else b`. Empty when unknown or absent.
-        span: where it is written.
-        prefix: how an unknown text is known to begin.
-        suffix: how an unknown text is known to end.
+        certainty: how certain they are.
+        options: the possible values; several for `a if x else b`. Empty if unknown or absent.
+        span: the position of the expression.
+        prefix: the known start of an unknown text.
+        suffix: the known end of an unknown text.
     """
 
     certainty: Certainty
@@ -32,67 +32,67 @@ class Value:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is certainly this value and no other."""
+        """Whether it is certainly this one value."""
         return self.certainty == "known" and len(self.options) == 1
 
     @property
     def is_sure(self) -> bool:
-        """Whether its options are known or defaults: something can be said."""
+        """Whether it has options, known or default."""
         return bool(self.options)
 
     @property
     def is_absent(self) -> bool:
-        """Whether it was not written, and nothing unknown (`**kwargs`) may carry it."""
+        """Whether it is not written, and cannot be in an unknown `**kwargs`."""
         return self.certainty == "absent"
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing may be said about it."""
+        """Whether nothing is known about it."""
         return self.certainty == "unknown"
 
     @property
     def value(self) -> Any:
-        """The one value, known or default; None where there is none or there are several."""
+        """The single value, known or default; None if there is none, or several."""
         return self.options[0] if len(self.options) == 1 else None
 
     @property
     def text(self) -> str | None:
-        """The one text."""
+        """The single value if it is a text."""
         return self.value if isinstance(self.value, str) else None
 
     @property
     def number(self) -> float | int | None:
-        """The one number; booleans are none."""
+        """The single value if it is a number; booleans are not numbers."""
         value = self.value
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     @property
     def flag(self) -> bool | None:
-        """The one truth."""
+        """The single value if it is a boolean."""
         return self.value if isinstance(self.value, bool) else None
 
     @property
     def entries(self) -> Entries | None:
-        """The one mapping; its values are `Value`s again."""
+        """The single value if it is a mapping, of `Value`s."""
         return self.value if isinstance(self.value, Entries) else None
 
     @property
     def items(self) -> tuple[Value, ...] | None:
-        """The items of the one list or tuple, each a `Value`."""
+        """The items of the single value if it is a list or tuple, each a `Value`."""
         return self.value if isinstance(self.value, tuple) else None
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Every text that it can be."""
+        """The options that are texts."""
         return tuple(option for option in self.options if isinstance(option, str))
 
     @property
     def parts(self) -> Mapping[Any, Value]:
-        """The entries of the one mapping, empty where there is none: `value.parts.get("enabled", ABSENT).flag`."""
+        """The entries of the mapping, empty if it is not one: `value.parts.get("enabled", ABSENT).flag`."""
         return self.entries or {}
 
     def at(self, *path: Any) -> Value:
-        """What stands at a path of keys below it: unknown where it may be there, absent where it is not."""
+        """The value at a path of keys: unknown if it may exist, absent if it certainly does not."""
         value: Value = self
         for key in path:
             entries = value.entries
@@ -105,15 +105,15 @@ class Value:
         return value
 
     def plain(self) -> Any:
-        """As plain dicts, lists and scalars; what is unknown within becomes None."""
+        """As plain dicts, lists and scalars; unknown items become None."""
         return _plain(self.value)
 
     def as_default(self) -> Value:
-        """The same, no surer than a default."""
+        """The same value, at most a default."""
         return replace(self, certainty="default") if self.certainty == "known" else self
 
     def with_span(self, span: Span | None) -> Value:
-        """The same, written elsewhere."""
+        """The same value with another span."""
         return replace(self, span=span) if span is not None else self
 
 
@@ -121,7 +121,7 @@ class Entries(dict[Any, Value]):
     """A mapping whose values are `Value`s.
 
     Attributes:
-        complete: whether these are all keys: no unknown key and no unknown `**rest`.
+        complete: whether these are all keys: there is no unknown key and no unknown `**rest`.
     """
 
     complete: bool = True
@@ -132,17 +132,17 @@ ABSENT = Value("absent")
 
 
 def known(value: Any, span: Span | None = None) -> Value:
-    """A value that is certain."""
+    """Create a known value."""
     return Value("known", (value,), span)
 
 
 def default(value: Any, span: Span | None = None) -> Value:
-    """A value that holds unless somebody says otherwise."""
+    """Create a default value."""
     return Value("default", (value,), span)
 
 
 def one_of(values: Iterable[Value], span: Span | None = None) -> Value:
-    """Either of several; unknown if one of them is."""
+    """Combine alternatives; unknown if one of them is."""
     values = list(values)
     if len(values) == 1:
         return values[0].with_span(span)

@@ -79,7 +79,7 @@ class Workspace:
         self._facts.clear()
 
     def file(self, path: Path) -> Unit | None:
-        """The unit of a path: one that is checked, or else a file on the disk."""
+        """The unit of a path: one of the given units, or a file on the disk; None if there is none."""
         path = absolute(path)
         if path not in self._units:
             unit = _unit_of(path)
@@ -89,7 +89,7 @@ class Workspace:
         return self._units[path]
 
     def exists(self, path: Path) -> bool:
-        """Whether there is such a file or folder, on the disk or written by a notebook."""
+        """Whether a file or folder exists, on the disk or written by a notebook."""
         path = absolute(path)
         return path in self._units or path in self._folders or os.path.lexists(path)
 
@@ -131,10 +131,10 @@ class Workspace:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)  # noqa: PTH120  # strings: this runs for every import of every script
         inner = dotted.strip(".").replace(".", "/")
-        # A script's own folder is on its path, whichever module of it imports.
+        # The folder of the script is on the import path, whichever of its modules imports.
         above = [] if level else [one for one in self._script_folders if _is_below(folder, one)]
         for base in dict.fromkeys([folder, *above]):
-            # Most imports are of libraries: one look at the folder tells.
+            # Most imports are of libraries, which the names in the folder rule out.
             if inner and inner.partition("/")[0] not in self._names_in(base):
                 continue
             for candidate in (
@@ -145,7 +145,7 @@ class Workspace:
         return None
 
     def _names_in(self, folder: str) -> set[str]:
-        """What is in a folder, on the disk or written by a notebook, without the ends of names."""
+        """The names in a folder, on the disk or written by a notebook, without suffixes."""
         if folder not in self._entries:
             try:
                 listed = {name.partition(".")[0] for name in os.listdir(folder)}  # noqa: PTH208
