@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuproof.catalogue import Catalogue, Request
+from gpuproof.catalogue import Catalogue, InstanceQuery
 from gpuproof.catalogue.tables import Tables
 from gpuproof.units import CountRange, MemoryRange
 
@@ -10,11 +10,11 @@ CATALOGUE = Catalogue(Tables())
 
 
 def names(**wanted: object) -> list[str]:
-    return [one.name for one in CATALOGUE.search(Request(**wanted))]  # type: ignore[arg-type]
+    return [one.name for one in CATALOGUE.search(InstanceQuery(**wanted))]  # type: ignore[arg-type]
 
 
 def test_the_cheapest_comes_first_and_unknown_prices_last() -> None:
-    found = CATALOGUE.search(Request(region="us-west-2"))
+    found = CATALOGUE.search(InstanceQuery(region="us-west-2"))
     prices = [CATALOGUE.price(one.name, "us-west-2") for one in found]
     known = [price.usd_per_hour for price in prices if price]
     assert known == sorted(known)
@@ -32,15 +32,15 @@ def test_a_gpu_goes_by_any_of_its_names(name: str) -> None:
 
 
 def test_l4_does_not_mean_l40s() -> None:
-    assert all(one.gpu_model == "L4" for one in CATALOGUE.search(Request(gpus=("L4",))))
+    assert all(one.gpu_model == "L4" for one in CATALOGUE.search(InstanceQuery(gpus=("L4",))))
 
 
 def test_any_of_several_gpus_will_do() -> None:
-    assert {one.gpu_model for one in CATALOGUE.search(Request(gpus=("A10G", "T4")))} == {"A10G", "T4"}
+    assert {one.gpu_model for one in CATALOGUE.search(InstanceQuery(gpus=("A10G", "T4")))} == {"A10G", "T4"}
 
 
 def test_a_count_counts_whole_gpus() -> None:
-    assert all(2 <= one.gpu_count <= 4 for one in CATALOGUE.search(Request(count=CountRange(2, 4))))
+    assert all(2 <= one.gpu_count <= 4 for one in CATALOGUE.search(InstanceQuery(count=CountRange(2, 4))))
     assert "g6f.large" not in names(count=CountRange(1, None))
     assert "g6f.large" in names()
 
@@ -50,18 +50,18 @@ def test_a_range_that_ends_at_nothing_takes_nothing() -> None:
 
 
 def test_total_memory_is_over_all_gpus() -> None:
-    found = CATALOGUE.search(Request(total_gpu_memory=MemoryRange.parse("600GiB+")))
+    found = CATALOGUE.search(InstanceQuery(total_gpu_memory=MemoryRange.parse("600GiB+")))
     assert "p5.48xlarge" in [one.name for one in found]
     assert all(one.gpu_count * one.gpu_memory >= 600 * 2**30 for one in found)
 
 
 def test_a_range_of_memory_has_two_ends() -> None:
-    found = CATALOGUE.search(Request(gpu_memory=MemoryRange.parse("40GiB..48GiB")))
+    found = CATALOGUE.search(InstanceQuery(gpu_memory=MemoryRange.parse("40GiB..48GiB")))
     assert {one.gpu_model for one in found} == {"A100-40GB", "L40S"}
 
 
 def test_host_memory_and_vcpus_count_too() -> None:
-    found = CATALOGUE.search(Request(memory=MemoryRange.parse("64GiB+"), cpus=CountRange(None, 16)))
+    found = CATALOGUE.search(InstanceQuery(memory=MemoryRange.parse("64GiB+"), cpus=CountRange(None, 16)))
     assert found
     assert all((one.memory or 0) >= 64 * 2**30 and (one.vcpus or 99) <= 16 for one in found)
 
@@ -76,7 +76,7 @@ def test_a_region_that_nobody_read_leaves_everything_in() -> None:
 
 
 def test_sagemaker_types_are_named_so_and_accepted_by_some_api() -> None:
-    found = names(place="sagemaker")
+    found = names(service="sagemaker")
     assert "ml.g5.xlarge" in found
     assert all(CATALOGUE.accepted_for(name) for name in found)
     assert not [name for name in found if name.startswith(("ml.g5g", "ml.g6f"))]
@@ -88,7 +88,7 @@ def test_a_use_takes_only_what_its_api_accepts() -> None:
 
 
 def test_a_price_limit_leaves_out_what_costs_more_and_what_nobody_knows() -> None:
-    found = CATALOGUE.search(Request(max_price=1.0))
+    found = CATALOGUE.search(InstanceQuery(max_price=1.0))
     assert found
     assert all(CATALOGUE.price(one.name).usd_per_hour <= 1.0 for one in found)  # type: ignore[union-attr]
     assert "p5e.48xlarge" not in names(max_price=1e6)
@@ -96,13 +96,13 @@ def test_a_price_limit_leaves_out_what_costs_more_and_what_nobody_knows() -> Non
 
 def test_the_price_limit_is_on_the_price_of_the_place() -> None:
     assert "g4dn.xlarge" in names(max_price=0.6)
-    assert "ml.g4dn.xlarge" not in names(max_price=0.6, place="sagemaker")
+    assert "ml.g4dn.xlarge" not in names(max_price=0.6, service="sagemaker")
 
 
 def test_a_framework_takes_only_gpus_that_it_is_known_to_run_on() -> None:
     build = CATALOGUE.build("torch==2.11")
     assert build is not None
-    models = {one.gpu_model for one in CATALOGUE.search(Request(builds=(build,)))}
+    models = {one.gpu_model for one in CATALOGUE.search(InstanceQuery(builds=(build,)))}
     assert {"T4", "A10G", "H100", "RTX-PRO-6000"} <= models
     assert "V100-32GB" not in models
 
@@ -110,7 +110,7 @@ def test_a_framework_takes_only_gpus_that_it_is_known_to_run_on() -> None:
 def test_an_arm64_host_takes_an_arm64_build() -> None:
     build = CATALOGUE.build("torch==2.15", "arm64")
     assert build is not None
-    assert {one.gpu_model for one in CATALOGUE.search(Request(builds=(build,)))} == {"GB200"}
+    assert {one.gpu_model for one in CATALOGUE.search(InstanceQuery(builds=(build,)))} == {"GB200"}
 
 
 def test_retired_types_come_only_when_asked_for() -> None:

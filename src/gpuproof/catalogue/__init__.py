@@ -8,6 +8,16 @@ not know.
 from gpuproof.catalogue.build_support import Support
 from gpuproof.catalogue.catalogue import JOB_KINDS, Catalogue
 from gpuproof.catalogue.model import Build, Gpu, Instance, JobKind, Price
-from gpuproof.catalogue.search import Request
+from gpuproof.catalogue.search import InstanceQuery
 
-__all__ = ["JOB_KINDS", "Build", "Catalogue", "Gpu", "Instance", "JobKind", "Price", "Request", "Support"]
+__all__ = [
+    "JOB_KINDS",
+    "Build",
+    "Catalogue",
+    "Gpu",
+    "Instance",
+    "InstanceQuery",
+    "JobKind",
+    "Price",
+    "Support",
+]

@@ -14,11 +14,11 @@ from gpuproof.catalogue import (
     replacements,
     sagemaker_api_types,
 )
-from gpuproof.catalogue import search as searching
+from gpuproof.catalogue import search as instance_search
 from gpuproof.catalogue.builds import find_build
 from gpuproof.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
 from gpuproof.catalogue.prices import DEFAULT_REGION
-from gpuproof.catalogue.search import Request
+from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.catalogue.tables import Tables
 from gpuproof.settings import cache_path
 
@@ -77,25 +77,25 @@ class Catalogue:
 
         None for an unknown name, and for one that means several models (`A100`).
         """
-        found = searching.matching_gpus((name,), self.tables.gpus.values())
+        found = instance_search.matching_gpus((name,), self.tables.gpus.values())
         return self.tables.gpus[next(iter(found))] if len(found) == 1 else None
 
-    def search(self, request: Request) -> tuple[Instance, ...]:
-        """The types that answer the request, cheapest first; those of unknown price last.
+    def search(self, query: InstanceQuery) -> tuple[Instance, ...]:
+        """The types that answer the query, cheapest first; those of unknown price last.
 
-        With `place="sagemaker"` or a `use` they are named `ml.…`. Fractional types count as less than one GPU.
+        With `service="sagemaker"` or a `use` they are named `ml.…`. Fractional types count as less than one GPU.
         """
-        on_sagemaker = request.use is not None or request.place == "sagemaker"
-        region = request.region or DEFAULT_REGION
-        column = self._price_column(on_sagemaker, region, request.use, request.market)
-        around = searching.Surroundings(
+        on_sagemaker = query.use is not None or query.service == "sagemaker"
+        region = query.region or DEFAULT_REGION
+        column = self._price_column(on_sagemaker, region, query.use, query.market)
+        context = instance_search.SearchContext(
             gpus=self.tables.gpus,
-            offered=self.tables.offerings.get(request.region) if request.region else None,
-            accepted=self._accepted_names(request.use) if on_sagemaker else None,
+            offered=self.tables.offerings.get(query.region) if query.region else None,
+            accepted=self._accepted_names(query.use) if on_sagemaker else None,
             prices=column.prices,
-            running=self._models_running(request.builds) if request.builds else None,
+            running=self._models_running(query.builds) if query.builds else None,
         )
-        found = searching.search(column.cheapest_first, request, around)
+        found = instance_search.search(column.cheapest_first, query, context)
         return tuple(map(self._on_sagemaker, found)) if on_sagemaker else tuple(found)
 
     def price(
@@ -163,10 +163,10 @@ class Catalogue:
         if old is None:
             return ()
         kinds = (use,) if use else self.accepted_for(name)
-        request = Request(region=region, place="sagemaker" if old.on_sagemaker else "ec2", use=use)
+        query = InstanceQuery(region=region, service="sagemaker" if old.on_sagemaker else "ec2", use=use)
         candidates = [
             one
-            for one in self.search(request)
+            for one in self.search(query)
             if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
         ]
         column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
@@ -204,7 +204,7 @@ class Catalogue:
             and (framework is None or ami.framework == framework)
         )
 
-    def driver_floor(self, cuda: str) -> drivers.DriverFloor | None:
+    def driver_floor(self, cuda: str) -> drivers.DriverRequirement | None:
         """The drivers that serve `12.9` or `cu129`; None for a version that nobody knows."""
         return drivers.driver_floor(self.tables.cuda_drivers, cuda)
 
@@ -253,7 +253,9 @@ class Catalogue:
                 for ec2_type in instances
             )
             column = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
-            self._columns[key] = _PriceColumn(column, searching.by_price(instances.values(), column))
+            self._columns[key] = _PriceColumn(
+                column, instance_search.sort_by_price(instances.values(), column)
+            )
         return self._columns[key]
 
     def _models_running(self, builds: tuple[Build, ...]) -> frozenset[tuple[str, str]]:

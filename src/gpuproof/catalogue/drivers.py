@@ -8,7 +8,7 @@ from gpuproof.catalogue.builds import version_key
 from gpuproof.catalogue.model import CudaDriver
 
 
-class DriverFloor(NamedTuple):
+class DriverRequirement(NamedTuple):
     """The Linux drivers that serve one CUDA version.
 
     Attributes:
@@ -30,7 +30,7 @@ class DriverFloor(NamedTuple):
         return version_key(driver) >= version_key(floor)
 
 
-def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverFloor | None:
+def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverRequirement | None:
     """The drivers for `12.9`, `12.9.1` or `cu129`; None for a major version that nobody knows.
 
     Source: NVIDIA CUDA Toolkit release notes, table "CUDA Toolkit and Corresponding Driver Versions".
@@ -42,12 +42,12 @@ def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverFloor | Non
     exact = [row for row in toolkits if row.cuda == f"{major}.{minor}" and row.update <= update]
     if exact:
         row = max(exact, key=lambda row: row.update)
-        return DriverFloor(cuda, row.minimum_driver, row.driver, row.source)
+        return DriverRequirement(cuda, row.minimum_driver, row.driver, row.source)
     same_major = [row for row in toolkits if row.cuda.startswith(f"{major}.")]
     if not same_major or major < 11:
         return None
     # From CUDA 11 on one floor serves a whole major version.
-    return DriverFloor(cuda, same_major[0].minimum_driver, None, same_major[0].source)
+    return DriverRequirement(cuda, same_major[0].minimum_driver, None, same_major[0].source)
 
 
 def _dotted(cuda: str) -> tuple[int, int, int] | None:

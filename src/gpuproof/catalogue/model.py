@@ -12,7 +12,7 @@ JobKind = Literal["training", "processing", "endpoint", "transform", "notebook",
 """What SageMaker is to run; each kind takes instance types and counts quotas of its own."""
 
 Market = Literal["on-demand", "spot"]
-Place = Literal["ec2", "sagemaker"]
+ServiceName = Literal["ec2", "sagemaker"]
 
 MIB = 1024**2
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpuproof.catalogue.model import Gpu, Instance
 
-MOST = 8
+MAX_GPUS = 8
 """No instance has more GPUs than this today; p2.16xlarge had 16."""
 
 
@@ -32,7 +32,7 @@ def find_replacements(
         gpus: models by key.
         prices: USD per hour by EC2 type.
     """
-    needed = max(1, min(old.gpu_count, MOST))
+    needed = max(1, min(old.gpu_count, MAX_GPUS))
     best: dict[str, Instance] = {}
     for one in candidates:
         model = one.gpu_model or ""

@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuproof.catalogue.model import Build, Gpu, Instance, JobKind, Market, Place
+from gpuproof.catalogue.model import Build, Gpu, Instance, JobKind, Market, ServiceName
 from gpuproof.units import Memory, Range
 
 MIB = 1024**2
 
 
 @dataclass(frozen=True)
-class Request:
+class InstanceQuery:
     """What is wanted of an instance type; None and empty mean that it does not matter.
 
     Attributes:
@@ -24,7 +24,7 @@ class Request:
         cpus: vCPUs.
         region: where EC2 offers the type. Of a region that nobody read, every type is left in.
         place: where it is to run; prices and names are of that place.
-        use: what SageMaker is to run; implies `place="sagemaker"`.
+        use: what SageMaker is to run; implies `service="sagemaker"`.
         max_price: USD per hour and instance; types of unknown price are left out.
         market: whose price counts.
         arch: of the host.
@@ -39,7 +39,7 @@ class Request:
     memory: Range[Memory] | None = None
     cpus: Range[int] | None = None
     region: str | None = None
-    place: Place | None = None
+    service: ServiceName | None = None
     use: JobKind | None = None
     max_price: float | None = None
     market: Market = "on-demand"
@@ -48,7 +48,7 @@ class Request:
     include_retired: bool = False
 
 
-class Surroundings(NamedTuple):
+class SearchContext(NamedTuple):
     """What a search needs to know beside the types themselves.
 
     Attributes:
@@ -66,63 +66,65 @@ class Surroundings(NamedTuple):
     running: Collection[tuple[str, str]] | None
 
 
-def search(instances: Iterable[Instance], request: Request, around: Surroundings) -> list[Instance]:
-    """The types that answer the request, in the order in which they were given."""
-    wanted = matching_gpus(request.gpus, around.gpus.values()) if request.gpus else None
+def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchContext) -> list[Instance]:
+    """The types that answer the query, in the order in which they were given."""
+    wanted = matching_gpus(query.gpus, context.gpus.values()) if query.gpus else None
     found = [one for one in instances if wanted is None or one.gpu_model in wanted]
-    if not request.include_retired:
+    if not query.include_retired:
         found = [one for one in found if one.status != "retired"]
-    if request.arch:
-        found = [one for one in found if one.arch == request.arch]
-    if around.offered is not None:
-        offered = around.offered
+    if query.arch:
+        found = [one for one in found if one.arch == query.arch]
+    if context.offered is not None:
+        offered = context.offered
         found = [one for one in found if one.ec2_type in offered]
-    if around.accepted is not None:
-        accepted = around.accepted
+    if context.accepted is not None:
+        accepted = context.accepted
         found = [one for one in found if f"ml.{one.ec2_type}" in accepted]
-    if request.gpu_memory:
-        fits = _memory_test(request.gpu_memory)
+    if query.gpu_memory:
+        fits = _memory_test(query.gpu_memory)
         found = [one for one in found if fits(one.gpu_memory)]
-    if request.total_gpu_memory:
-        fits = _memory_test(request.total_gpu_memory)
+    if query.total_gpu_memory:
+        fits = _memory_test(query.total_gpu_memory)
         found = [one for one in found if fits(one.total_gpu_memory)]
-    if request.memory:
-        fits = _memory_test(request.memory)
+    if query.memory:
+        fits = _memory_test(query.memory)
         found = [one for one in found if one.memory is not None and fits(one.memory)]
-    if request.count:
-        low, high = _ends(request.count)
+    if query.count:
+        low, high = _ends(query.count)
         found = [one for one in found if low <= one.whole_gpus <= high]
-    if request.cpus:
-        low, high = _ends(request.cpus)
+    if query.cpus:
+        low, high = _ends(query.cpus)
         found = [one for one in found if one.vcpus is not None and low <= one.vcpus <= high]
-    prices = around.prices
-    if request.max_price is not None:
-        most = request.max_price
+    prices = context.prices
+    if query.max_price is not None:
+        most = query.max_price
         found = [one for one in found if prices.get(one.ec2_type, float("inf")) <= most]
-    if around.running is not None:
-        running = around.running
+    if context.running is not None:
+        running = context.running
         found = [one for one in found if (one.arch, one.gpu_model) in running]
     return found
 
 
-def by_price(instances: Iterable[Instance], prices: Mapping[str, float]) -> list[Instance]:
+def sort_by_price(instances: Iterable[Instance], prices: Mapping[str, float]) -> list[Instance]:
     """Cheapest first; those of unknown price last; then by name."""
     unknown = float("inf")
-    return sorted(instances, key=lambda one: (prices.get(one.ec2_type, unknown), natural(one.ec2_type)))
+    return sorted(
+        instances, key=lambda one: (prices.get(one.ec2_type, unknown), natural_sort_key(one.ec2_type))
+    )
 
 
 def matching_gpus(names: Iterable[str], gpus: Iterable[Gpu]) -> frozenset[str]:
     """Keys of the GPU models that any of the names means: by key, by alias, or by what stands before its memory."""
-    plain = {plain_name(name) for name in names}
+    plain = {normalize_gpu_name(name) for name in names}
     return frozenset(gpu.name for gpu in gpus if plain & _names(gpu))
 
 
-def plain_name(name: str) -> str:
+def normalize_gpu_name(name: str) -> str:
     """`NVIDIA A100-SXM4-80GB`, `a100 sxm4 80gb`: the same but for vendor, case, blanks and dashes."""
     return re.sub(r"^(nvidia|tesla)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
-def natural(name: str) -> tuple[tuple[str, int], ...]:
+def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
     """Orders `g5.2xlarge` before `g5.12xlarge`."""
     return tuple((text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name))
 
@@ -130,7 +132,7 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
 def _names(gpu: Gpu) -> frozenset[str]:
     found = _NAMES.get(gpu)
     if found is None:
-        found = _NAMES[gpu] = frozenset(map(plain_name, (gpu.name, *gpu.aliases)))
+        found = _NAMES[gpu] = frozenset(map(normalize_gpu_name, (gpu.name, *gpu.aliases)))
     return found
 
 

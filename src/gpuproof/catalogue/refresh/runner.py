@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.refresh import account, ec2, pricing
+from gpuproof.catalogue.refresh.aws_errors import AwsError, classify_error
 from gpuproof.catalogue.refresh.clients import Clients
-from gpuproof.catalogue.refresh.faults import Fault, fault_of
 from gpuproof.catalogue.refresh.store import TABLES, Scope
 from gpuproof.catalogue.tables import Tables
 
@@ -21,11 +21,11 @@ PATIENCE_S = (5.0, 20.0)
 
 
 class Outcome(NamedTuple):
-    """What became of one part of one region: rows, or the fault that kept them away."""
+    """What became of one part of one region: rows, or the failure that kept them away."""
 
     scope: Scope
     rows: list[Row] | None
-    fault: Fault | None
+    error: AwsError | None
 
 
 class Refresh:
@@ -106,11 +106,11 @@ class Refresh:
             try:
                 return Outcome(scope, job(), None)
             except Exception as error:
-                fault = fault_of(error)
-                if fault is None:
+                failure = classify_error(error)
+                if failure is None:
                     raise
-                if fault.kind != "throttled" or wait is None:
-                    return Outcome(scope, None, fault)
+                if failure.kind != "throttled" or wait is None:
+                    return Outcome(scope, None, failure)
                 self._sleep(wait)
         raise AssertionError("the last wait is None")
 
@@ -145,4 +145,4 @@ class Refresh:
 def _one_for_all(described: Sequence[Outcome]) -> list[Outcome]:
     read = [outcome.rows for outcome in described if outcome.rows is not None]
     together = [Outcome(Scope("instances", "*"), list(ec2.merged(read)), None)] if read else []
-    return [*together, *(outcome for outcome in described if outcome.fault)]
+    return [*together, *(outcome for outcome in described if outcome.error)]

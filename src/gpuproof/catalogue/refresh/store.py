@@ -27,7 +27,7 @@ class Scope(NamedTuple):
     region: str
 
 
-class Belongs(NamedTuple):
+class TablePart(NamedTuple):
     """Where the rows of a part lie.
 
     Attributes:
@@ -53,14 +53,14 @@ def _price_of(service: str, market: str) -> Callable[[Row, str], bool]:
     return lambda row, region: (row["service"], row["market"], row["region"]) == (service, market, region)
 
 
-TABLES: Mapping[str, Belongs] = {
-    "instances": Belongs("instances", _never, key="instance_type"),
-    "offerings": Belongs("offerings", _in_region),
-    "ec2-prices": Belongs("prices", _price_of("ec2", "on-demand")),
-    "spot-prices": Belongs("prices", _price_of("ec2", "spot")),
-    "sagemaker-prices": Belongs("prices", _price_of("sagemaker", "on-demand")),
-    "quotas": Belongs("quota_limits", _in_region),
-    "amis": Belongs("ami_ids", _in_region),
+TABLES: Mapping[str, TablePart] = {
+    "instances": TablePart("instances", _never, key="instance_type"),
+    "offerings": TablePart("offerings", _in_region),
+    "ec2-prices": TablePart("prices", _price_of("ec2", "on-demand")),
+    "spot-prices": TablePart("prices", _price_of("ec2", "spot")),
+    "sagemaker-prices": TablePart("prices", _price_of("sagemaker", "on-demand")),
+    "quotas": TablePart("quota_limits", _in_region),
+    "amis": TablePart("ami_ids", _in_region),
 }
 """The parts of a refresh, and what each replaces."""
 

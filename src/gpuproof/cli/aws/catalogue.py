@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _regions(asked: Sequence[str] | None, refresh: Refresh, clients: Clients) -> list[str]:
-    from gpuproof.catalogue.refresh.faults import fault_of
+    from gpuproof.catalogue.refresh.aws_errors import classify_error
 
     try:
         if not clients.has_credentials():
@@ -98,11 +98,11 @@ def _regions(asked: Sequence[str] | None, refresh: Refresh, clients: Clients) ->
             )
         return list(dict.fromkeys(asked)) if asked else refresh.regions()
     except Exception as error:
-        if isinstance(error, GPUproofError) or (fault := fault_of(error)) is None:
+        if isinstance(error, GPUproofError) or (failure := classify_error(error)) is None:
             raise
         raise Refused(
-            f"AWS did not say which regions there are: {fault.message}. Nothing was refreshed.",
-            remedy=fault.remedy,
+            f"AWS did not say which regions there are: {failure.message}. Nothing was refreshed.",
+            remedy=failure.remedy,
         ) from error
 
 
@@ -118,21 +118,21 @@ def _report(outcomes: Sequence[Outcome], before: Mapping[Scope, str], folder: st
     if rows:
         print(render_table(["PART", "REGIONS", "ROWS"], rows, right=[1, 2]))
         print(f"\nWritten to {folder}. `gpuproof gpus` uses it from now on.")
-    _say_faults(outcomes, before)
+    _print_errors(outcomes, before)
 
 
-def _say_faults(outcomes: Sequence[Outcome], before: Mapping[Scope, str]) -> None:
+def _print_errors(outcomes: Sequence[Outcome], before: Mapping[Scope, str]) -> None:
     import sys
 
     sys.stdout.flush()
     remedies: list[str] = []
     for outcome in outcomes:
-        if outcome.fault is None:
+        if outcome.error is None:
             continue
         scope = outcome.scope
         kept = f"kept from {before[scope]}" if scope in before else "still as shipped"
-        print(f"gpuproof: {scope.part} of {scope.region}: {kept}. {outcome.fault.message}", file=sys.stderr)
-        remedies.append(outcome.fault.remedy)
+        print(f"gpuproof: {scope.part} of {scope.region}: {kept}. {outcome.error.message}", file=sys.stderr)
+        remedies.append(outcome.error.remedy)
     for remedy in dict.fromkeys(remedies):
         print(f"          {remedy}", file=sys.stderr)
 
@@ -147,12 +147,12 @@ def _check(outcomes: Sequence[Outcome]) -> int:
         print(render_table(["PART", "REGION", "DIFFERENCE"], [list(one) for one in found]))
     elif any(outcome.rows is not None for outcome in outcomes):
         print("AWS says what the shipped facts say.")
-    _say_faults(outcomes, {})
+    _print_errors(outcomes, {})
     return ExitCode.FAILED if found else _exit_code(outcomes)
 
 
 def _exit_code(outcomes: Sequence[Outcome]) -> int:
-    kinds = {outcome.fault.kind for outcome in outcomes if outcome.fault}
+    kinds = {outcome.error.kind for outcome in outcomes if outcome.error}
     if not kinds:
         return ExitCode.OK
     return ExitCode.FAILED if kinds == {"connection"} else ExitCode.AWS_REFUSED

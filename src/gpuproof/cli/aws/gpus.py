@@ -12,7 +12,7 @@ from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, GPUproofError, UsageError
 
 if TYPE_CHECKING:
-    from gpuproof.catalogue import Build, Catalogue, Request
+    from gpuproof.catalogue import Build, Catalogue, InstanceQuery
     from gpuproof.cli.arguments import Subparsers
 
 SORTS = ("price", "per-gpu", "per-tflop", "memory", "total-memory", "gpus", "vcpus", "name")
@@ -66,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.cli.aws import gpus_table
 
     catalogue = Catalogue.load()
-    request, warnings = _request(arguments, catalogue)
-    rows = gpus_table.make_rows(catalogue, request)
+    query, warnings = _request(arguments, catalogue)
+    rows = gpus_table.make_rows(catalogue, query)
     rows.sort(key=gpus_table.SORT_KEYS[arguments.sort])
-    print(gpus_table.FORMATS[arguments.format](request, rows), end="")
-    warnings += gpus_table.hints(catalogue, request)
+    print(gpus_table.FORMATS[arguments.format](query, rows), end="")
+    warnings += gpus_table.hints(catalogue, query)
     gpus_table.say(warnings)
-    if arguments.framework and not request.builds:
+    if arguments.framework and not query.builds:
         return ExitCode.UNDECIDED
     return ExitCode.OK if rows else ExitCode.FAILED
 
@@ -94,8 +94,8 @@ def run_show(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Request, list[str]]:
-    from gpuproof.catalogue import Request
+def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[InstanceQuery, list[str]]:
+    from gpuproof.catalogue import InstanceQuery
     from gpuproof.units import CountRange, GpuRequest, MemoryRange, Money
 
     warnings: list[str] = []
@@ -112,7 +112,7 @@ def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Reque
             f"--for {arguments.use} asks SageMaker, and --place ec2 does not.",
             remedy="Leave one of them out.",
         )
-    request = Request(
+    query = InstanceQuery(
         gpus=names,
         gpu_memory=MemoryRange.parse(arguments.gpu_memory) if arguments.gpu_memory else None,
         total_gpu_memory=MemoryRange.parse(arguments.total_gpu_memory)
@@ -120,7 +120,7 @@ def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Reque
         else None,
         count=count,
         region=arguments.region,
-        place=arguments.place,
+        service=arguments.place,
         use=arguments.use,
         max_price=float(Money.parse(arguments.max_price).usd) if arguments.max_price else None,
         market="spot" if arguments.spot else "on-demand",
@@ -128,7 +128,7 @@ def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Reque
         builds=builds,
         include_retired=arguments.include_retired,
     )
-    return request, warnings
+    return query, warnings
 
 
 def _check_names(names: tuple[str, ...], catalogue: Catalogue) -> None:

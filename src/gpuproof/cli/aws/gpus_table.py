@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpuproof.catalogue import Catalogue, Gpu, Instance, Price, Request
+from gpuproof.catalogue import Catalogue, Gpu, Instance, InstanceQuery, Price
 from gpuproof.catalogue.prices import DEFAULT_REGION
-from gpuproof.catalogue.search import MIB, natural
+from gpuproof.catalogue.search import MIB, natural_sort_key
 from gpuproof.util.humanize import format_bytes
 
 GIB = 2**30
@@ -32,22 +32,22 @@ class Row(NamedTuple):
     support: str
 
 
-def make_rows(catalogue: Catalogue, request: Request) -> list[Row]:
-    """What answers the request, with its prices."""
-    return [_row(catalogue, request, one) for one in catalogue.search(request)]
+def make_rows(catalogue: Catalogue, query: InstanceQuery) -> list[Row]:
+    """What answers the query, with its prices."""
+    return [_row(catalogue, query, one) for one in catalogue.search(query)]
 
 
-def _row(catalogue: Catalogue, request: Request, instance: Instance) -> Row:
-    region = request.region or DEFAULT_REGION
+def _row(catalogue: Catalogue, query: InstanceQuery, instance: Instance) -> Row:
+    region = query.region or DEFAULT_REGION
     gpu = catalogue.tables.gpus.get(instance.gpu_model or "")
-    ec2 = catalogue.price(instance.ec2_type, region, market=request.market)
+    ec2 = catalogue.price(instance.ec2_type, region, market=query.market)
     sagemaker = None
-    if request.place != "ec2" and request.market == "on-demand":
-        sagemaker = catalogue.price(f"ml.{instance.ec2_type}", region, use=request.use)
+    if query.service != "ec2" and query.market == "on-demand":
+        sagemaker = catalogue.price(f"ml.{instance.ec2_type}", region, use=query.use)
     counts = sagemaker if instance.on_sagemaker else ec2
     per_gpu = counts.usd_per_hour / instance.whole_gpus if counts else None
     tflops = gpu.bf16_tflops if gpu else None
-    build = next((build for build in request.builds if build.arch == instance.arch), None)
+    build = next((build for build in query.builds if build.arch == instance.arch), None)
     return Row(
         instance=instance,
         gpu=gpu,
@@ -69,14 +69,14 @@ def _price_of(row: Row) -> float:
 
 
 SORT_KEYS: dict[str, Callable[[Row], Any]] = {
-    "price": lambda row: (_price_of(row), natural(row.instance.name)),
+    "price": lambda row: (_price_of(row), natural_sort_key(row.instance.name)),
     "per-gpu": lambda row: (_known(row.per_gpu), _price_of(row)),
     "per-tflop": lambda row: (_known(row.per_tflop), _price_of(row)),
     "memory": lambda row: (-row.instance.gpu_memory, _price_of(row)),
     "total-memory": lambda row: (-row.instance.total_gpu_memory, _price_of(row)),
     "gpus": lambda row: (-row.instance.whole_gpus, _price_of(row)),
     "vcpus": lambda row: (-(row.instance.vcpus or 0), _price_of(row)),
-    "name": lambda row: natural(row.instance.name),
+    "name": lambda row: natural_sort_key(row.instance.name),
 }
 """What each `--sort` orders by: prices and names upwards, sizes downwards, unknown last."""
 
@@ -112,13 +112,13 @@ SPARED = ("RAM", "VCPU", "$/TFLOP", "$/GPU", "ARCH")
 """Columns that a narrow terminal goes without, first one first."""
 
 
-def _table(request: Request, rows: Sequence[Row]) -> str:
+def _table(query: InstanceQuery, rows: Sequence[Row]) -> str:
     from gpuproof.terminal.table import render_table, table_width, terminal_width
 
     if not rows:
         return ""
-    headers = [header for header in COLUMNS if header != "RUNS" or request.builds]
-    if request.place == "ec2" or request.market == "spot":
+    headers = [header for header in COLUMNS if header != "RUNS" or query.builds]
+    if query.service == "ec2" or query.market == "spot":
         headers.remove("SAGEMAKER")
 
     def cells() -> list[list[str]]:
@@ -131,7 +131,7 @@ def _table(request: Request, rows: Sequence[Row]) -> str:
         headers.remove(header)
         spared.append(header)
     right = [index for index, header in enumerate(headers) if header not in WORDS]
-    return f"{render_table(headers, cells(), right)}\n\n{_legend(request, rows, spared)}\n"
+    return f"{render_table(headers, cells(), right)}\n\n{_legend(query, rows, spared)}\n"
 
 
 def fraction(instance: Instance) -> str:
@@ -153,9 +153,9 @@ def money(price: Price | None) -> str:
     return f"{'~' if price.kind == 'derived' else ''}{price.usd_per_hour:.2f}"
 
 
-def _legend(request: Request, rows: Sequence[Row], spared: Sequence[str]) -> str:
-    region = request.region or DEFAULT_REGION
-    market = "spot, the cheapest zone" if request.market == "spot" else "on demand"
+def _legend(query: InstanceQuery, rows: Sequence[Row], spared: Sequence[str]) -> str:
+    region = query.region or DEFAULT_REGION
+    market = "spot, the cheapest zone" if query.market == "spot" else "on demand"
     dates = sorted({price.as_of for row in rows for price in (row.ec2, row.sagemaker) if price})
     span = f", read {dates[0]} to {dates[-1]}" if dates else ""
     place = "SageMaker's" if rows[0].instance.on_sagemaker else "EC2's"
@@ -169,13 +169,13 @@ def _legend(request: Request, rows: Sequence[Row], spared: Sequence[str]) -> str
     return "\n".join(lines)
 
 
-def _json(request: Request, rows: Sequence[Row]) -> str:
+def _json(query: InstanceQuery, rows: Sequence[Row]) -> str:
     import json
 
     document = {
         "version": 1,
-        "region": request.region or DEFAULT_REGION,
-        "market": request.market,
+        "region": query.region or DEFAULT_REGION,
+        "market": query.market,
         "instances": [as_document(row) for row in rows],
     }
     return json.dumps(document, indent=2) + "\n"
@@ -248,7 +248,7 @@ def _flat(document: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-FORMATS: dict[str, Callable[[Request, Sequence[Row]], str]] = {
+FORMATS: dict[str, Callable[[InstanceQuery, Sequence[Row]], str]] = {
     "table": _table,
     "json": _json,
     "csv": lambda _, rows: _csv(rows),
@@ -256,13 +256,13 @@ FORMATS: dict[str, Callable[[Request, Sequence[Row]], str]] = {
 """The formats of the list."""
 
 
-def hints(catalogue: Catalogue, request: Request) -> list[str]:
+def hints(catalogue: Catalogue, query: InstanceQuery) -> list[str]:
     """What a person may have overlooked: GB against GiB, a region that nobody read, nothing found."""
     found: list[str] = []
-    if request.region and not catalogue.region(request.region):
-        found.append(_unread(catalogue, request.region))
-    if request.gpu_memory and request.gpu_memory.low:
-        low = request.gpu_memory.low.bytes
+    if query.region and not catalogue.region(query.region):
+        found.append(_unread(catalogue, query.region))
+    if query.gpu_memory and query.gpu_memory.low:
+        low = query.gpu_memory.low.bytes
         short = sorted(
             {
                 f"{gpu.name} ({one.gpu_memory // MIB} MiB)"
@@ -274,12 +274,12 @@ def hints(catalogue: Catalogue, request: Request) -> list[str]:
             }
         )
         if short:
-            found.append(f"Sold with as many GB, but short of {request.gpu_memory.low}: {', '.join(short)}.")
+            found.append(f"Sold with as many GB, but short of {query.gpu_memory.low}: {', '.join(short)}.")
     found += [
         f"{path} cannot be read, so the shipped facts are used: gpuproof catalogue refresh"
         for path in catalogue.tables.ignored
     ]
-    if not catalogue.search(request):
+    if not catalogue.search(query):
         found.append("No instance type answers this. Leave a filter out, or look at --include-retired.")
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, Request
+from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, InstanceQuery
 from gpuproof.catalogue.builds import version_key
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
@@ -234,10 +234,10 @@ def _bigger(context: Context, total: int) -> Instance | None:
     from gpuproof.units import Memory, MemoryRange
 
     on_sagemaker = (context.instance_type or "").startswith("ml.")
-    request = Request(
+    request = InstanceQuery(
         gpu_memory=MemoryRange(Memory(int(total * 1.2)), None),
         region=context.region,
-        place="sagemaker" if on_sagemaker else "ec2",
+        service="sagemaker" if on_sagemaker else "ec2",
         use=context.job_kind if on_sagemaker else None,
     )
     here = context.catalogue.instance(context.instance_type) if context.instance_type else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, JobKind, Price
-from gpuproof.catalogue.search import Request
+from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.util.humanize import join_words
@@ -86,14 +86,14 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> Choice:
             remedy=f"{_examples(job.kind, catalogue, region)}\nOr ask for a GPU: --gpu A10G:1",
         )
     spot = wanted.spot and isinstance(job, TrainingJob)
-    request = Request(
+    request = InstanceQuery(
         gpus=wanted.gpu.names if wanted.gpu else (),
         count=wanted.gpu.count if wanted.gpu else None,
         gpu_memory=wanted.gpu_memory,
         memory=wanted.memory,
         cpus=wanted.cpus,
         region=region,
-        place="sagemaker",
+        service="sagemaker",
         use=job.kind,
         # What spot costs is not known before; it is never more than on demand.
         max_price=None if wanted.max_price is None or spot else float(wanted.max_price.usd),
@@ -149,7 +149,7 @@ def _note_on(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str
 
 
 def _examples(kind: JobKind, catalogue: Catalogue, region: str) -> str:
-    found = catalogue.search(Request(region=region, place="sagemaker", use=kind))
+    found = catalogue.search(InstanceQuery(region=region, service="sagemaker", use=kind))
     return _lines(found[:_SHOWN], kind, catalogue, region) or "--instance-type ml.g5.xlarge"
 
 

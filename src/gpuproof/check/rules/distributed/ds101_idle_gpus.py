@@ -129,11 +129,13 @@ def _launches_once(job: JobDefinition) -> bool:
 
 
 def _remedy(job: JobDefinition, project: Project, name: str) -> str:
-    from gpuproof.catalogue.search import Request
+    from gpuproof.catalogue.search import InstanceQuery
 
     instance = project.catalogue.instance(name)
     single = (
-        project.catalogue.search(Request(gpus=(str(instance.gpu_model),), use="training")) if instance else ()
+        project.catalogue.search(InstanceQuery(gpus=(str(instance.gpu_model),), use="training"))
+        if instance
+        else ()
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
     price = hourly_price(project, one, "training") if one else None

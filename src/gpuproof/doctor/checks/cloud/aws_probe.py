@@ -109,9 +109,11 @@ def _client(session: Any, service: str, region: str) -> Any:
 def _fault(error: Exception) -> Answer:
     from botocore.exceptions import ClientError  # with boto3
 
-    from gpuproof.catalogue.refresh.faults import fault_of  # what went wrong is the same in every service
+    from gpuproof.catalogue.refresh.aws_errors import (
+        classify_error,  # what went wrong is the same in every service
+    )
 
-    fault = fault_of(error)
+    fault = classify_error(error)
     if fault is None:
         raise error
     code = (

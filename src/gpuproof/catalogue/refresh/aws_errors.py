@@ -2,9 +2,9 @@
 
 from typing import Any, Literal, NamedTuple
 
-FaultKind = Literal["credentials", "permission", "region", "throttled", "connection", "other"]
+AwsErrorKind = Literal["credentials", "permission", "region", "throttled", "connection", "other"]
 
-BY_CODE: dict[str, FaultKind] = {
+BY_CODE: dict[str, AwsErrorKind] = {
     **dict.fromkeys(
         (
             "ExpiredToken",
@@ -40,7 +40,7 @@ BY_CODE: dict[str, FaultKind] = {
 LONGEST = 300
 """Characters of a message that are told."""
 
-REMEDIES: dict[FaultKind, str] = {
+REMEDIES: dict[AwsErrorKind, str] = {
     "credentials": "Sign in again (aws sso login, or new keys), then repeat.",
     "permission": "Ask for the permission that the message names; the README lists all that a refresh needs.",
     "region": "Enable the region in the account's settings, or leave it out with --region.",
@@ -51,7 +51,7 @@ REMEDIES: dict[FaultKind, str] = {
 """What to do next."""
 
 
-class Fault(NamedTuple):
+class AwsError(NamedTuple):
     """Why a part could not be read.
 
     Attributes:
@@ -59,7 +59,7 @@ class Fault(NamedTuple):
         message: with the AWS error code where there is one.
     """
 
-    kind: FaultKind
+    kind: AwsErrorKind
     message: str
 
     @property
@@ -68,14 +68,14 @@ class Fault(NamedTuple):
         return REMEDIES[self.kind]
 
 
-def fault_of(error: Exception) -> Fault | None:
+def classify_error(error: Exception) -> AwsError | None:
     """What a boto3 error means; None for an error that is a bug of ours."""
     from botocore import exceptions  # with boto3: only when a call was made
 
     if isinstance(error, exceptions.ClientError):
         answer: dict[str, Any] = dict(error.response.get("Error", {}))
         code = str(answer.get("Code", "unknown"))
-        return Fault(BY_CODE.get(code, "other"), _one_line(f"{code}: {answer.get('Message', '')}"))
+        return AwsError(BY_CODE.get(code, "other"), _one_line(f"{code}: {answer.get('Message', '')}"))
     credentials = (
         exceptions.NoCredentialsError,
         exceptions.PartialCredentialsError,
@@ -85,11 +85,11 @@ def fault_of(error: Exception) -> Fault | None:
         exceptions.ProfileNotFound,
     )
     if isinstance(error, credentials):
-        return Fault("credentials", _one_line(str(error)))
+        return AwsError("credentials", _one_line(str(error)))
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
-        return Fault("connection", _one_line(str(error)))
+        return AwsError("connection", _one_line(str(error)))
     if isinstance(error, exceptions.BotoCoreError):
-        return Fault("other", _one_line(str(error)))
+        return AwsError("other", _one_line(str(error)))
     return None
 
 

@@ -19,7 +19,7 @@ def test_throttling_is_waited_out_and_then_named(answering, refreshing) -> None:
     answering(lambda *_: (503, refusal("RequestLimitExceeded")))
     one = refreshing()
     (outcome,) = one.refresh.fetch(["us-east-1"], ["instances"])
-    assert outcome.fault.kind == "throttled"
+    assert outcome.error.kind == "throttled"
     assert one.slept == [5.0, 20.0]
 
 
@@ -33,7 +33,7 @@ def test_throttling_that_passes_leaves_no_trace(answering, refreshing) -> None:
     answering(answer)
     one = refreshing()
     (outcome,) = one.refresh.fetch(["us-east-1"], ["instances"])
-    assert (outcome.rows, outcome.fault) == ([], None)
+    assert (outcome.rows, outcome.error) == ([], None)
     assert one.slept == [5.0]
 
 
@@ -43,9 +43,9 @@ def test_an_expired_token_is_named_with_its_code_and_not_tried_again(answering, 
     )
     one = refreshing()
     (outcome,) = one.refresh.fetch(["us-east-1"], ["instances"])
-    assert outcome.fault.kind == "credentials"
-    assert outcome.fault.message.startswith("ExpiredToken: The security token")
-    assert "aws sso login" in outcome.fault.remedy
+    assert outcome.error.kind == "credentials"
+    assert outcome.error.message.startswith("ExpiredToken: The security token")
+    assert "aws sso login" in outcome.error.remedy
     assert one.slept == []
 
 
@@ -56,15 +56,15 @@ def test_a_region_that_needs_opting_in_fails_alone(answering, refreshing) -> Non
     answering(answer)
     read, failed = refreshing().refresh.fetch(["ap-east-1", "us-east-1"], ["instances"])
     assert (read.scope.region, read.rows) == ("*", [])
-    assert (failed.scope.region, failed.fault.kind) == ("ap-east-1", "region")
-    assert "Enable the region" in failed.fault.remedy
+    assert (failed.scope.region, failed.error.kind) == ("ap-east-1", "region")
+    assert "Enable the region" in failed.error.remedy
 
 
 @pytest.mark.usefixtures("dropping")
 def test_a_dropped_connection_is_a_fault_of_the_network(refreshing) -> None:
     (outcome,) = refreshing().refresh.fetch(["us-east-1"], ["instances"])
-    assert outcome.fault.kind == "connection"
-    assert "AWS_ENDPOINT_URL" in outcome.fault.remedy
+    assert outcome.error.kind == "connection"
+    assert "AWS_ENDPOINT_URL" in outcome.error.remedy
 
 
 def test_a_bug_is_no_fault(answering, refreshing) -> None:
