@@ -46,11 +46,11 @@ def test_a_change_while_the_last_one_is_being_loaded_is_the_one_that_serves(
 ) -> None:
     gate = tmp_path / "gate"
     change(server, tmp_path / "model", version(2, gate))
-    until(lambda: len(server.predictors) == 2, "the second version to be loading")
+    until(lambda: len(server.workers) == 2, "the second version to be loading")
     change(server, tmp_path / "model", version(3))
     until(lambda: server.predict(0).json[0] == 3, "the third version")
     gate.touch()
-    until(lambda: len(server.predictors) == 1, "the others to end")
+    until(lambda: len(server.workers) == 1, "the others to end")
     assert {server.predict(0).json[0] for _ in range(5)} == {3}
     assert server.metric("gpuproof_predictors", model="model") == 1
 
@@ -59,21 +59,21 @@ def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(
     server: Server, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    (first,) = server.predictors
+    (first,) = server.workers
     change(server, tmp_path / "model", version(2, gate))
-    until(lambda: len(server.predictors) == 2, "the second version to be loading")
+    until(lambda: len(server.workers) == 2, "the second version to be loading")
     os.kill(first, signal.SIGKILL)
     until(lambda: gone(first), "the first version's end")
     until(lambda: server.metric("gpuproof_predictors", model="model") == 0, "the front to know")
     gate.touch()
     assert server.predict(0).json[0] == 2
-    assert len(server.predictors) == 1
+    assert len(server.workers) == 1
     assert server.metric("gpuproof_predictors", model="model") == 1
 
 
 def test_a_handler_that_was_broken_from_the_start_is_served_once_it_is_mended(tmp_path: Path) -> None:
     with serving(tmp_path, "not python(", "--load-once", healthy=False) as server:
-        until(lambda: "loaded again when its files change" in server.said, "its failure")
+        until(lambda: "waiting for its files to change" in server.said, "its failure")
         assert server.said.count("SyntaxError: '(' was never closed\n") == 1, "it was tried again, unchanged"
         change(server, tmp_path / "model", version(2))
         server.until_healthy()
@@ -82,7 +82,7 @@ def test_a_handler_that_was_broken_from_the_start_is_served_once_it_is_mended(tm
 
 def test_a_place_that_was_given_up_is_filled_again(tmp_path: Path) -> None:
     with serving(tmp_path, "not python(", healthy=False) as server:
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
         change(server, tmp_path / "model", version(2))
         server.until_healthy()
         assert server.predict(0).json[0] == 2

@@ -10,7 +10,8 @@ from typing import Any
 
 from gpuproof.serve.http.exchange import Exchange
 from gpuproof.serve.http.parser import Head
-from gpuproof.serve.http.server import HttpServer, Limits
+from gpuproof.serve.http.server import HttpServer
+from gpuproof.serve.http.state import Limits
 from support.cli_sandbox import until
 
 ALLOWED = 100_000
@@ -33,12 +34,12 @@ class Echo:
     def handle(self, exchange: Exchange) -> None:
         self.handled += 1
         if exchange.path in ("/wait", "/stream"):
-            exchange.on_gone = self._gone
-            exchange.on_read = self._read
+            exchange.on_disconnect = self._gone
+            exchange.on_pieces_read = self._read
             self.waiting.append(exchange)
         else:
             kind = exchange.headers.get("x-answer", "text/plain")
-            exchange.answer(200, (("content-type", kind),), exchange.body or exchange.path.encode())
+            exchange.respond(200, (("content-type", kind),), exchange.body or exchange.path.encode())
 
     def _gone(self) -> None:
         self.gone += 1

@@ -122,9 +122,9 @@ class Server:
         return self.log.read_text(errors="replace")
 
     @property
-    def predictors(self) -> list[int]:
+    def workers(self) -> list[int]:
         """Process ids of its predictors."""
-        return [pid for pid in below(self.process.pid) if " predictor {" in _command(pid)]
+        return [pid for pid in below(self.process.pid) if " worker {" in _command(pid)]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ LIMITED = """
 import json, os, sys
 from dataclasses import replace
 from gpuproof.serve.flags import read_arguments
-from gpuproof.serve.http.server import Limits
+from gpuproof.serve.http.state import Limits
 from gpuproof.serve.server import serve
 from gpuproof.serve.settings import read_settings
 
@@ -55,7 +55,7 @@ def served(
         handler: `None` gives no `--model-dir`: the environment says where the model is.
         words: further words of the command line.
         healthy: wait until `/ping` says 200.
-        limits: the HTTP server's patience, as fields of `gpuproof.serve.http.server.Limits`.
+        limits: the HTTP server's patience, as fields of `gpuproof.serve.http.state.Limits`.
         code: a program in place of `gpuproof.serve`, which gets the words of its command line.
         under: a command that starts the server, such as `unshare`.
     """

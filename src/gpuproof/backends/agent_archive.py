@@ -17,7 +17,7 @@ from gpuproof.util.atomic import replacing
 ON_BOARD = ("agent", "gpu", "runtime", "serve", "util")
 _MAIN = b"""import sys
 
-if sys.argv[1:2] in (["serve"], ["predictor"], ["reader"]):
+if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
     from gpuproof.serve.main import main
 else:
     from gpuproof.agent.main import main

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import selectors
 import socket
 import ssl
 import time
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from gpuproof.errors import GPUproofError
-from gpuproof.loadtest.arrivals import Arrivals, due_times
 from gpuproof.loadtest.connections import Pool
 from gpuproof.loadtest.http_parser import AnswerReader, Malformed
 from gpuproof.loadtest.result import Result, succeeded
 from gpuproof.loadtest.target import Target
+
+Arrivals = Literal["poisson", "constant"]
+"""`poisson`: independent of each other, as those of many users are; `constant`: evenly spaced."""
 
 MOST_CONNECTIONS = 512
 """`select` takes file numbers below 1,024 only, and everybody's sockets and files count."""
@@ -111,6 +114,24 @@ def probe(target: Target, timeout: float = 30.0) -> Answer:
             f"{target.url} cannot be asked: {error}.", remedy="Check host and port, and the server's log."
         ) from error
     return Answer(reader.status, reader.body, time.monotonic() - began)
+
+
+def due_times(rate: float, seconds: float, arrivals: Arrivals, seed: int = 0) -> Iterator[float]:
+    """Seconds after the beginning, ascending, below `seconds`.
+
+    Args:
+        rate: requests a second on average.
+        seed: the same one gives the same times.
+    """
+    if arrivals == "constant":
+        for number in range(int(rate * seconds)):
+            yield number / rate
+        return
+    dice = random.Random(seed)
+    due = dice.expovariate(rate)
+    while due < seconds:
+        yield due
+        due += dice.expovariate(rate)
 
 
 def _ask(connection: socket.socket, target: Target) -> AnswerReader:

@@ -1,5 +1,5 @@
-"""Serves a model as SageMaker expects it: `/ping`, `/invocations`, the handler's four functions (on board).
+"""Model server with SageMaker's contract: `/ping`, `/invocations` and the handler's functions. Host code.
 
-A front process speaks HTTP (`app`, `core`, `supervisor`); predictor processes alone load the model and call the user's
-functions (`predictor`, `handler`). Nothing here imports the ground half.
+A frontend process handles HTTP (`frontend`); worker processes load the model and call the user's functions (`workers`,
+`model`). Nothing here imports client code.
 """

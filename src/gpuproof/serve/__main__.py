@@ -1,4 +1,4 @@
-"""`python -m gpuproof.serve`: the server, and the predictors that it starts."""
+"""Entry point of `python -m gpuproof.serve`, for the server and the processes that it starts."""
 
 import sys
 

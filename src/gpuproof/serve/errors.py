@@ -1,4 +1,4 @@
-"""What can be wrong with a request, and with a model."""
+"""Errors of requests and of models."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 
 
 class RequestError(Exception):
-    """A request that cannot be answered as asked; the client sees the status and the message, so no paths in it.
+    """An invalid request. The client sees the status and the message, which must not contain paths.
 
     Args:
-        status: the HTTP status: 400 a body that cannot be decoded, 406 no such form of answer, 413 too long, 415 no such
-            form of body, 422 a shape or type that the model refuses.
-        message: what is wrong and, where it is known, the place.
+        status: the HTTP status: 400 for a malformed body, 406 for an unsupported type of response, 413 for a body that is
+            too large, 415 for an unsupported type of body, 422 for a shape or type that the model rejects.
+        message: what is wrong and, if known, where.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -24,9 +24,9 @@ class LoadError(Exception):
     """A model that cannot be served.
 
     Args:
-        message: what was looked for and where, or what the handler raised.
-        remedy: what to type or change next.
-        details: the handler's own traceback, for the log.
+        message: what was searched for and where, or what the handler raised.
+        remedy: what to do.
+        details: the handler's traceback, for the log.
     """
 
     def __init__(self, message: str, remedy: str | None = None, details: str = "") -> None:
@@ -37,11 +37,11 @@ class LoadError(Exception):
 
     @classmethod
     def of(cls, error: OSError) -> LoadError:
-        """A file or folder that the system refuses."""
+        """The error for a file or folder that cannot be accessed."""
         user = os.geteuid()
         return cls(
             f"{error.filename}: {error.strerror}.",
-            remedy=f"The server runs as user {user}; `ls -ld` tells who may read it."
+            remedy=f"The server runs as user {user}; check the permissions with `ls -ld`."
             if isinstance(error, PermissionError)
             else None,
         )

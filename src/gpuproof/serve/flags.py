@@ -1,4 +1,4 @@
-"""The command line of `python gpuproof-agent.pyz serve`; each flag goes before its environment variable."""
+"""Command line of `python gpuproof-agent.pyz serve`. Flags take precedence over environment variables."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _T = TypeVar("_T")
 
 
 def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path, Options]:
-    """Settings, the model's folder and options that a command line asks for."""
+    """Parse a command line into settings, the model's folder and options."""
     from gpuproof.serve.frontend.frontend import (
-        Options,  # `gpuproof serve` reads the flags too, and needs no event loop
+        Options,  # `gpuproof serve` has the same flags, but needs no server
     )
 
     parser = argparse.ArgumentParser(prog="gpuproof-agent serve", description=__doc__, allow_abbrev=False)
     add_flags(parser)
     parser.add_argument(
-        "--model-dir", type=Path, help="the model's folder (default: model in SAGEMAKER_BASE_DIR)"
+        "--model-dir", type=Path, help="folder of the model (default: `model` in SAGEMAKER_BASE_DIR)"
     )
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
@@ -43,34 +43,40 @@ def read_arguments(words: list[str], settings: Settings) -> tuple[Settings, Path
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that a person types too."""
+    """Add the flags that `gpuproof serve` has, too."""
     parser.add_argument(
         "--host",
-        help="address to listen at (default: 127.0.0.1 for `gpuproof serve`, every one in a container)",
+        help="address to listen on (default: 127.0.0.1 for `gpuproof serve`, all addresses in a container)",
     )
-    parser.add_argument("--port", type=_of(port), help="port to listen at (default: 8080)")
-    parser.add_argument("--workers", type=_of(count), help="predictor processes in all (default: one a GPU)")
-    parser.add_argument("--workers-per-gpu", type=_of(count), help="predictor processes a GPU (default: 1)")
+    parser.add_argument("--port", type=_checked(port), help="port to listen on (default: 8080)")
     parser.add_argument(
-        "--max-batch-size", type=_of(count), help="requests computed together at most (default: 32)"
+        "--workers", type=_checked(count), help="total number of worker processes (default: one per GPU)"
     )
     parser.add_argument(
-        "--timeout", type=_of(seconds), metavar="SECONDS", help="for a whole request (default: 60)"
+        "--workers-per-gpu", type=_checked(count), help="worker processes per GPU (default: 1)"
+    )
+    parser.add_argument(
+        "--max-batch-size", type=_checked(count), help="maximum number of requests per batch (default: 32)"
+    )
+    parser.add_argument(
+        "--timeout", type=_checked(seconds), metavar="SECONDS", help="timeout of a request (default: 60)"
     )
     parser.add_argument(
         "--warmup",
         metavar="FILE",
-        help="a request's body, or a folder of such, to begin with; auto: zeros of the model's shape",
+        help="file with the body of a request, or folder of such files, to warm up with; `auto` sends zeros",
     )
-    parser.add_argument("--require-gpu", action="store_true", help="never healthy with a model on the CPU")
+    parser.add_argument(
+        "--require-gpu", action="store_true", help="stay unhealthy if the model is on the CPU"
+    )
     parser.add_argument("--autocast", choices=["bf16", "fp16"], help="mixed precision for PyTorch models")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--cuda-graphs", action="store_true", help="torch.compile with CUDA graphs")
-    parser.add_argument("--no-access-log", action="store_true", help="write no line for each request")
+    parser.add_argument("--no-access-log", action="store_true", help="do not log each request")
 
 
 def with_flags(settings: Settings, given: argparse.Namespace) -> Settings:
-    """Settings as the flags change them."""
+    """Apply the flags to settings."""
     named = {
         "host": given.host,
         "port": given.port,
@@ -87,7 +93,7 @@ def with_flags(settings: Settings, given: argparse.Namespace) -> Settings:
     return replace(settings, **{name: value for name, value in named.items() if value is not None})
 
 
-def _of(read: Callable[[str], _T]) -> Callable[[str], _T]:
+def _checked(read: Callable[[str], _T]) -> Callable[[str], _T]:
     def checked(value: str) -> _T:
         try:
             return read(value)

@@ -1,4 +1,4 @@
-"""Media types: what a body is, and which form of answer a client would like best. Pure."""
+"""Media types: parsing of `Content-Type` and `Accept`, and content negotiation. Pure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TEXT = "text/plain"
 ANY = "*/*"
 
 TEXTS = (JSON, CSV)
-"""Bodies that AWS's toolkits hand to `input_fn` as text: sagemaker_inference/content_types.py, `UTF8_TYPES`."""
+"""Types that AWS's toolkits pass to `input_fn` as text (`UTF8_TYPES` in sagemaker_inference/content_types.py)."""
 
 _CHARSET = re.compile(r'\s*;\s*charset\s*=\s*("[^"]*"|[^;]*)', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Wish:
+class AcceptEntry:
     """One entry of an `Accept` header."""
 
     media: str
@@ -34,27 +34,27 @@ class Wish:
 
 
 @lru_cache(maxsize=64)
-def bare(header: str) -> str:
-    """`application/json` of `Application/JSON; charset=utf-8`."""
+def without_parameters(header: str) -> str:
+    """Media type in lower case without parameters: `application/json` for `Application/JSON; charset=utf-8`."""
     return header.partition(";")[0].strip().lower()
 
 
 @lru_cache(maxsize=64)
 def is_json(header: str) -> bool:
-    """Whether a body of this type is JSON; one without a type is taken for it."""
-    kind = bare(header) or JSON
-    return kind == JSON or kind.endswith("+json")
+    """Whether a content type is JSON. A missing content type counts as JSON."""
+    media_type = without_parameters(header) or JSON
+    return media_type == JSON or media_type.endswith("+json")
 
 
 @lru_cache(maxsize=64)
 def without_charset(header: str) -> str:
-    """A content type as a handler compares it: what else it says (a form's boundary) stays."""
+    """A content type as handlers compare it; parameters other than `charset`, such as `boundary`, remain."""
     return _CHARSET.sub("", header).strip()
 
 
-def wishes(accept: str) -> list[Wish]:
-    """The entries of an `Accept` header, the dearest first, without those of quality 0 (RFC 9110, 12.5.1)."""
-    found: list[Wish] = []
+def parse_accept(accept: str) -> list[AcceptEntry]:
+    """Entries of an `Accept` header in order of preference, without those of quality 0 (RFC 9110, 12.5.1)."""
+    found: list[AcceptEntry] = []
     for entry in accept.split(","):
         media, *parameters = [part.strip() for part in entry.split(";")]
         if not media:
@@ -65,45 +65,47 @@ def wishes(accept: str) -> list[Wish]:
             if name.strip().lower() == "q":
                 quality = _quality(value.strip())
         if quality > 0:
-            found.append(Wish(media.lower(), quality, media))
-    # Of equal quality, what is said more exactly goes first; sorted() keeps the header's order else.
-    return sorted(found, key=lambda wish: (-wish.quality, wish.media.count("*")))
+            found.append(AcceptEntry(media.lower(), quality, media))
+    # For equal quality, more specific types go first; otherwise sorted() preserves the order of the header.
+    return sorted(found, key=lambda entry: (-entry.quality, entry.media.count("*")))
 
 
 @lru_cache(maxsize=64)
-def choose(accept: str, offered: Sequence[str], default: str) -> str:
-    """The form of an answer that is made here.
+def negotiate(accept: str, offered: Sequence[str], default: str) -> str:
+    """Choose the media type of a response.
 
     Args:
-        accept: the request's header; empty means anything.
-        offered: what can be made, the best first.
-        default: what a client without a wish gets, if it is offered.
+        accept: the request's header; empty means any type.
+        offered: the types that can be written, the preferred one first.
+        default: the preferred type if it is offered.
 
     Raises:
-        RequestError: 406; nothing of what the client takes is offered.
+        RequestError: 406; the client accepts none of the offered types.
     """
     if not accept.strip():
         return default if default in offered else offered[0]
     ordered = [default, *offered] if default in offered else list(offered)
-    refused = {
-        bare(entry) for entry in accept.split(",") if re.search(r";\s*q\s*=\s*0(\.0*)?\s*(;|$)", entry)
+    excluded = {
+        without_parameters(entry)
+        for entry in accept.split(",")
+        if re.search(r";\s*q\s*=\s*0(\.0*)?\s*(;|$)", entry)
     }
-    for wish in wishes(accept):
+    for entry in parse_accept(accept):
         for media in ordered:
-            if media not in refused and _matches(wish.media, media):
+            if media not in excluded and _matches(entry.media, media):
                 return media
     raise RequestError(
-        406, f"The model cannot answer as {_shown(accept)}; it answers as {', '.join(offered)}."
+        406, f"The model cannot respond with {_shown(accept)}; it can respond with {', '.join(offered)}."
     )
 
 
-def for_handler(accept: str, default: str) -> str:
-    """The `accept` that an `output_fn` gets: one media type, as handlers compare it."""
+def handler_accept(accept: str, default: str) -> str:
+    """The `accept` argument of an `output_fn`: a single media type, as handlers compare it."""
     if not accept or accept == ANY:
         return default
     if "," not in accept and ";" not in accept and "*" not in accept:
         return accept.strip()
-    first = next(iter(wishes(accept)), None)
+    first = next(iter(parse_accept(accept)), None)
     if first is None or first.media == ANY:
         return default
     if "*" in first.media:
@@ -111,17 +113,17 @@ def for_handler(accept: str, default: str) -> str:
     return first.text
 
 
-def unsupported(content_type: str, taken: Sequence[str]) -> RequestError:
-    """415 in words."""
-    said = _shown(content_type) if content_type else "a body without a content type"
-    return RequestError(415, f"The model does not take {said}; it takes {', '.join(taken)}.")
+def unsupported(content_type: str, accepted: Sequence[str]) -> RequestError:
+    """415 for a content type that is not supported."""
+    shown = _shown(content_type) if content_type else "a body without a content type"
+    return RequestError(415, f"The model does not accept {shown}; it accepts {', '.join(accepted)}.")
 
 
-def _matches(wish: str, media: str) -> bool:
-    if wish in (ANY, media):
+def _matches(entry: str, media: str) -> bool:
+    if entry in (ANY, media):
         return True
-    kind, _, sub = wish.partition("/")
-    return sub == "*" and media.startswith(f"{kind}/")
+    media_type, _, sub = entry.partition("/")
+    return sub == "*" and media.startswith(f"{media_type}/")
 
 
 def _quality(value: str) -> float:
@@ -132,5 +134,5 @@ def _quality(value: str) -> float:
 
 
 def _shown(header: str) -> str:
-    """A header's text as it may stand in an answer."""
+    """A header's text, safe for a response."""
     return re.sub(r"[^\x20-\x7e]", "?", header)[:100]

@@ -1,4 +1,4 @@
-"""`python gpuproof-agent.pyz serve`: settings, signals, the spawner, the exit code."""
+"""Entry point of the server: settings, signals, exit code."""
 
 from __future__ import annotations
 
@@ -12,82 +12,82 @@ from pathlib import Path
 
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.flags import read_arguments
-from gpuproof.serve.frontend.frontend import ENDING, Front, Options, say
+from gpuproof.serve.frontend.frontend import STOP_SIGNALS, Frontend, Options, log
+from gpuproof.serve.model.warmup import recorded_files
 from gpuproof.serve.settings import Settings, read_settings
 from gpuproof.serve.workers.spawner import Spawner
-from gpuproof.serve.workers.warmup import recorded_files
 from gpuproof.util.process_tree import die_with_parent
 
-EXIT_PORT = 2
+EXIT_CANNOT_SERVE = 2
 
 
 def main(words: list[str]) -> int:
-    """`[serve] [--model-dir FOLDER] …`; gives the exit code."""
+    """Run `[serve] [--model-dir FOLDER] …` and return the exit code."""
     while words[:1] == ["serve"]:
-        # SageMaker adds its own to the image's entry point.
+        # SageMaker appends `serve` to the image's entry point.
         words = words[1:]
     try:
         settings, folder, options = read_arguments(words, read_settings(os.environ))
         recorded_files(settings.warmup)
     except LoadError as error:
-        return _refused(error)
+        return _report(error)
     try:
         return serve(settings, folder, options)
     finally:
-        _let_logs_go()
+        _flush_logs()
 
 
 def serve(settings: Settings, model_dir: Path, options: Options | None = None) -> int:
-    """Serve a model until SIGTERM or SIGINT; gives the exit code.
+    """Serve a model until SIGTERM or SIGINT, and return the exit code.
 
     Args:
-        settings: what the environment says.
-        model_dir: the model's folder; not used under the multi-model API.
-        options: see there.
+        settings: settings from environment and flags.
+        model_dir: the model's folder; ignored with the multi-model API.
+        options: further options.
     """
     chosen = options or Options()
-    # From here on: the first process of a container never gets a signal that nobody handles.
-    asked: list[int] = []
-    for number in ENDING:
-        signal.signal(number, lambda number, _frame: asked.append(number))
+    # As early as possible: the kernel drops unhandled signals to the first process of a container.
+    received: list[int] = []
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda number, _frame: received.append(number))
     if not settings.multi_model:
-        # It would load the model again; until that is there, nothing need be done about a change.
+        # SIGHUP reloads the model; before the model is loaded, there is nothing to do.
         signal.signal(signal.SIGHUP, lambda _number, _frame: None)
-    # `gpuproof serve` held them back until somebody handles them.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDING, signal.SIGHUP))
+    # `gpuproof serve` blocks them until they are handled.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOP_SIGNALS, signal.SIGHUP))
     if chosen.with_parent:
         die_with_parent()
     _allow_many_connections()
-    # First of all: a fork must find one thread and little memory.
+    # Forks, so it must precede threads and large allocations.
     spawner = Spawner.start()
-    front = Front(settings, model_dir, chosen, spawner, os.environ)
+    frontend = Frontend(settings, model_dir, chosen, spawner, os.environ)
     try:
-        return asyncio.run(front.run(asked))
+        return asyncio.run(frontend.run(received))
     except LoadError as error:
         spawner.close()
-        return _refused(error)
+        return _report(error)
 
 
 def _allow_many_connections() -> None:
-    """As many open files as this process may have: each connection is one."""
+    """Raise the limit on open files to its maximum: each connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _let_logs_go() -> None:
-    """Give up what a full disk does not take: Python would end with 120 over it, however well the server did."""
+def _flush_logs() -> None:
+    """Flush the logs, and drop what a full disk does not accept: Python would otherwise exit with code 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):  # noqa: PERF203 - two streams, once
-            # What is left in the buffer goes nowhere.
+            # Discards the rest of the buffer.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)
 
 
-def _refused(error: LoadError) -> int:
-    say(error.message)
+def _report(error: LoadError) -> int:
+    log(error.message)
     if error.remedy:
-        say(error.remedy)
-    return EXIT_PORT
+        log(error.remedy)
+    return EXIT_CANNOT_SERVE

@@ -1,9 +1,9 @@
-"""What the server is told by its environment, under the names of AWS's public inference toolkits.
+"""Settings of the server from environment variables, with the names of AWS's public inference toolkits.
 
 Sources of the names and defaults: sagemaker-inference 1.10.1 (`parameters.py`, `environment.py`),
 sagemaker-pytorch-inference 2.0.25 (`ts_parameters.py`), the README of sagemaker-tensorflow-serving-container, and for
 batch transform https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-batch-code.html. `GPUPROOF_SERVE_*` are
-this server's own and go before the others.
+specific to this server and take precedence over the others.
 """
 
 from __future__ import annotations
@@ -22,72 +22,73 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to serve. Times are in seconds, sizes in bytes."""
+    """Settings of the server. Times are in seconds, sizes in bytes."""
 
     program: str = "inference.py"
-    """`SAGEMAKER_PROGRAM`: the handler's file or module, below `code/`."""
+    """`SAGEMAKER_PROGRAM`: the handler's file or module, relative to `code/`."""
     submit_directory: str = ""
-    """`SAGEMAKER_SUBMIT_DIRECTORY`: a folder with the handler, beside the model's own `code/`."""
+    """`SAGEMAKER_SUBMIT_DIRECTORY`: a folder with the handler, in addition to the model's `code/`."""
     install: bool = True
-    """`GPUPROOF_SERVE_INSTALL`: whether what the handler's `requirements.txt` lacks is installed, apart, before loading."""
+    """`GPUPROOF_SERVE_INSTALL`: whether missing packages of the handler's `requirements.txt` are installed before loading."""
     base_dir: str = "/opt/ml"
-    """`SAGEMAKER_BASE_DIR`: the models are in its `model` folder, or in `models` with `multi_model`."""
+    """`SAGEMAKER_BASE_DIR`: contains the model in `model`, or models in `models` with `multi_model`."""
     multi_model: bool = False
-    """`SAGEMAKER_MULTI_MODEL`: models come and go through `/models`."""
+    """`SAGEMAKER_MULTI_MODEL`: models are loaded and unloaded through `/models`."""
 
-    host: str = "0.0.0.0"  # noqa: S104 - SageMaker asks from outside of the container
-    """`GPUPROOF_SERVE_HOST`: the address to listen at."""
+    host: str = "0.0.0.0"  # noqa: S104 - SageMaker connects from outside the container
+    """`GPUPROOF_SERVE_HOST`: the address to listen on."""
     port: int = 8080
     """`SAGEMAKER_BIND_TO_PORT`: the port of `/ping` and `/invocations`."""
     safe_port_range: tuple[int, int] | None = None
-    """`SAGEMAKER_SAFE_PORT_RANGE`: ports for TensorFlow Serving's REST API on loopback, where a handler asks it; both ends
-    belong to it."""
+    """`SAGEMAKER_SAFE_PORT_RANGE`: ports for TensorFlow Serving's REST API on loopback, for handlers that use it; both
+    ends are included."""
 
     workers: int | None = None
-    """`SAGEMAKER_MODEL_SERVER_WORKERS`: predictor processes in all; by itself `workers_per_gpu` for each GPU, or one."""
+    """`SAGEMAKER_MODEL_SERVER_WORKERS`: total number of worker processes; by default `workers_per_gpu` for each GPU, or one."""
     workers_per_gpu: int = 1
-    """`GPUPROOF_SERVE_WORKERS_PER_GPU`."""
+    """`GPUPROOF_SERVE_WORKERS_PER_GPU`: worker processes per GPU."""
     threads: int | None = None
-    """`OMP_NUM_THREADS`: threads of one predictor on the CPU."""
+    """`OMP_NUM_THREADS`: CPU threads per worker."""
 
     timeout_s: float = 60
-    """`SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS`, `SAGEMAKER_MODEL_SERVER_TIMEOUT`, `SAGEMAKER_TS_RESPONSE_TIMEOUT`: how
-    long a request may take in all; SageMaker itself gives up after 60."""
+    """`SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS`, `SAGEMAKER_MODEL_SERVER_TIMEOUT`, `SAGEMAKER_TS_RESPONSE_TIMEOUT`: timeout
+    of a request; SageMaker's own is 60."""
     startup_timeout_s: float = 600
-    """`SAGEMAKER_STARTUP_TIMEOUT`: how long loading may take."""
+    """`SAGEMAKER_STARTUP_TIMEOUT`: timeout for loading the model."""
     drain_s: float = 25
-    """`GPUPROOF_SERVE_DRAIN`: after SIGTERM, how long running requests may go on; SageMaker kills after 30."""
+    """`GPUPROOF_SERVE_DRAIN`: how long requests may continue after SIGTERM; SageMaker sends SIGKILL after 30."""
 
     max_payload: int = 25 * MIB
     """`SAGEMAKER_MAX_PAYLOAD_IN_MB` (MiB), else `SAGEMAKER_MAX_REQUEST_SIZE`, `MMS_MAX_REQUEST_SIZE` or
-    `TS_MAX_REQUEST_SIZE` (bytes): the longest body; by itself what real-time endpoints pass on."""
+    `TS_MAX_REQUEST_SIZE` (bytes): the maximum size of a body; by default that of real-time endpoints."""
     max_queue: int = 1024
-    """`GPUPROOF_SERVE_MAX_QUEUE`: requests that may wait; one more is answered 429 or 503 with `Retry-After`."""
+    """`GPUPROOF_SERVE_MAX_QUEUE`: requests that may wait; further ones get 429 or 503 with `Retry-After`."""
 
     default_accept: str = "application/json"
-    """`SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the form of answers where the client has no wish."""
+    """`SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the media type of responses if the client has no preference."""
     log_level: int = 20
     """`SAGEMAKER_CONTAINER_LOG_LEVEL`: a number or name of Python's logging."""
 
     batching: bool | None = None
-    """`GPUPROOF_SERVE_BATCH`: `on` or `off` go before what the handler says; `SAGEMAKER_TFS_ENABLE_BATCHING` is heeded."""
+    """`GPUPROOF_SERVE_BATCH`: `on` or `off` takes precedence over the handler; so does `SAGEMAKER_TFS_ENABLE_BATCHING`."""
     max_batch_size: int = 32
-    """`GPUPROOF_SERVE_MAX_BATCH_SIZE`, `SAGEMAKER_TS_BATCH_SIZE`, `SAGEMAKER_TFS_MAX_BATCH_SIZE`."""
+    """`GPUPROOF_SERVE_MAX_BATCH_SIZE`, `SAGEMAKER_TS_BATCH_SIZE`, `SAGEMAKER_TFS_MAX_BATCH_SIZE`: maximum number of requests per
+    batch."""
 
     require_gpu: bool = False
-    """`GPUPROOF_SERVE_REQUIRE_GPU`, `GPUPROOF_REQUIRE_GPU`: never healthy with a model on the CPU."""
+    """`GPUPROOF_SERVE_REQUIRE_GPU`, `GPUPROOF_REQUIRE_GPU`: stay unhealthy if the model is on the CPU."""
     autocast: str = ""
-    """`GPUPROOF_SERVE_AUTOCAST`: `bf16` or `fp16`: default predictions of PyTorch models in mixed precision."""
+    """`GPUPROOF_SERVE_AUTOCAST`: `bf16` or `fp16`: mixed precision for default predictions of PyTorch models."""
     compile: bool = False
-    """`GPUPROOF_SERVE_COMPILE`: `torch.compile` the model once it is loaded."""
+    """`GPUPROOF_SERVE_COMPILE`: compile the model with `torch.compile` after loading."""
     cuda_graphs: bool = False
-    """`GPUPROOF_SERVE_CUDA_GRAPHS`: `torch.compile` in its mode `reduce-overhead`, which replays CUDA graphs."""
+    """`GPUPROOF_SERVE_CUDA_GRAPHS`: use `torch.compile` in the mode `reduce-overhead`, with CUDA graphs."""
     warmup: str = ""
-    """`GPUPROOF_SERVE_WARMUP`: a file with a request, or a folder of such, answered before `/ping` says 200; `auto` makes
-    one of zeros."""
+    """`GPUPROOF_SERVE_WARMUP`: a file with a request, or a folder of such files, to compute before `/ping` returns 200;
+    `auto` generates zeros."""
 
     tfs_default_model: str = ""
-    """`SAGEMAKER_TFS_DEFAULT_MODEL_NAME`: which of several SavedModels below the model folder to serve."""
+    """`SAGEMAKER_TFS_DEFAULT_MODEL_NAME`: which of several SavedModels in the model folder to serve."""
     inter_op_threads: int | None = None
     """`SAGEMAKER_TFS_INTER_OP_PARALLELISM`."""
     intra_op_threads: int | None = None
@@ -95,12 +96,12 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """The settings that an environment asks for.
+    """Read settings from environment variables.
 
     Raises:
-        LoadError: a variable holds something impossible; it is named with what it may hold.
+        LoadError: a variable has an invalid value; the message names it and the valid values.
     """
-    plain = Settings()
+    defaults = Settings()
 
     def first(read: Callable[[str, str], _T], default: _T, *names: str) -> _T:
         for name in names:
@@ -109,53 +110,53 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
                 return read(name, value)
         return default
 
-    graphs = first(_flag, plain.cuda_graphs, "GPUPROOF_SERVE_CUDA_GRAPHS")
+    graphs = first(_flag, defaults.cuda_graphs, "GPUPROOF_SERVE_CUDA_GRAPHS")
     return Settings(
-        program=first(_text, plain.program, "SAGEMAKER_PROGRAM"),
+        program=first(_text, defaults.program, "SAGEMAKER_PROGRAM"),
         submit_directory=first(_text, "", "SAGEMAKER_SUBMIT_DIRECTORY"),
-        install=first(_flag, plain.install, "GPUPROOF_SERVE_INSTALL"),
-        base_dir=first(_text, plain.base_dir, "SAGEMAKER_BASE_DIR"),
-        multi_model=first(_flag, plain.multi_model, "SAGEMAKER_MULTI_MODEL"),
-        host=first(_text, plain.host, "GPUPROOF_SERVE_HOST"),
-        port=first(_port, plain.port, "SAGEMAKER_BIND_TO_PORT"),
+        install=first(_flag, defaults.install, "GPUPROOF_SERVE_INSTALL"),
+        base_dir=first(_text, defaults.base_dir, "SAGEMAKER_BASE_DIR"),
+        multi_model=first(_flag, defaults.multi_model, "SAGEMAKER_MULTI_MODEL"),
+        host=first(_text, defaults.host, "GPUPROOF_SERVE_HOST"),
+        port=first(_port, defaults.port, "SAGEMAKER_BIND_TO_PORT"),
         safe_port_range=first(_ports, None, "SAGEMAKER_SAFE_PORT_RANGE"),
         workers=first(_optional(_count), None, "SAGEMAKER_MODEL_SERVER_WORKERS"),
-        workers_per_gpu=first(_count, plain.workers_per_gpu, "GPUPROOF_SERVE_WORKERS_PER_GPU"),
+        workers_per_gpu=first(_count, defaults.workers_per_gpu, "GPUPROOF_SERVE_WORKERS_PER_GPU"),
         threads=first(_optional(_count), None, "OMP_NUM_THREADS"),
         timeout_s=first(
             _seconds,
-            plain.timeout_s,
+            defaults.timeout_s,
             "SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS",
             "SAGEMAKER_MODEL_SERVER_TIMEOUT",
             "SAGEMAKER_TS_RESPONSE_TIMEOUT",
         ),
-        startup_timeout_s=first(_seconds, plain.startup_timeout_s, "SAGEMAKER_STARTUP_TIMEOUT"),
-        drain_s=first(_seconds, plain.drain_s, "GPUPROOF_SERVE_DRAIN"),
+        startup_timeout_s=first(_seconds, defaults.startup_timeout_s, "SAGEMAKER_STARTUP_TIMEOUT"),
+        drain_s=first(_seconds, defaults.drain_s, "GPUPROOF_SERVE_DRAIN"),
         max_payload=first(
             _mebibytes,
             first(
                 _count,
-                plain.max_payload,
+                defaults.max_payload,
                 "SAGEMAKER_MAX_REQUEST_SIZE",
                 "MMS_MAX_REQUEST_SIZE",
                 "TS_MAX_REQUEST_SIZE",
             ),
             "SAGEMAKER_MAX_PAYLOAD_IN_MB",
         ),
-        max_queue=first(_count, plain.max_queue, "GPUPROOF_SERVE_MAX_QUEUE"),
-        default_accept=first(_text, plain.default_accept, "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"),
-        log_level=first(_level, plain.log_level, "SAGEMAKER_CONTAINER_LOG_LEVEL"),
+        max_queue=first(_count, defaults.max_queue, "GPUPROOF_SERVE_MAX_QUEUE"),
+        default_accept=first(_text, defaults.default_accept, "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"),
+        log_level=first(_level, defaults.log_level, "SAGEMAKER_CONTAINER_LOG_LEVEL"),
         batching=first(_optional(_flag), None, "GPUPROOF_SERVE_BATCH", "SAGEMAKER_TFS_ENABLE_BATCHING"),
         max_batch_size=first(
             _count,
-            plain.max_batch_size,
+            defaults.max_batch_size,
             "GPUPROOF_SERVE_MAX_BATCH_SIZE",
             "SAGEMAKER_TS_BATCH_SIZE",
             "SAGEMAKER_TFS_MAX_BATCH_SIZE",
         ),
-        require_gpu=first(_flag, plain.require_gpu, "GPUPROOF_SERVE_REQUIRE_GPU", "GPUPROOF_REQUIRE_GPU"),
-        autocast=first(_precision, plain.autocast, "GPUPROOF_SERVE_AUTOCAST"),
-        compile=graphs or first(_flag, plain.compile, "GPUPROOF_SERVE_COMPILE"),
+        require_gpu=first(_flag, defaults.require_gpu, "GPUPROOF_SERVE_REQUIRE_GPU", "GPUPROOF_REQUIRE_GPU"),
+        autocast=first(_precision, defaults.autocast, "GPUPROOF_SERVE_AUTOCAST"),
+        compile=graphs or first(_flag, defaults.compile, "GPUPROOF_SERVE_COMPILE"),
         cuda_graphs=graphs,
         warmup=first(_text, "", "GPUPROOF_SERVE_WARMUP"),
         tfs_default_model=first(_text, "", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"),
@@ -165,27 +166,27 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def count(value: str) -> int:
-    """A whole number from 1 on, as flags and variables give it. Raises ValueError."""
+    """Parse a positive integer. Raises ValueError with a description of valid values."""
     if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise ValueError("a whole number from 1 on")
+        raise ValueError("a positive whole number")
     return int(value)
 
 
 def seconds(value: str) -> float:
-    """A time above zero. Raises ValueError."""
+    """Parse a positive time. Raises ValueError with a description of valid values."""
     try:
         found = float(value)
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
-        raise ValueError("seconds, as in 60")
+        raise ValueError("a number of seconds, such as 60")
     return found
 
 
 def port(value: str) -> int:
-    """A port. Raises ValueError."""
+    """Parse a port. Raises ValueError with a description of valid values."""
     if not value.isascii() or not value.isdigit() or int(value) > 65535:
-        raise ValueError("a port up to 65535")
+        raise ValueError("a port number up to 65535")
     return int(value)
 
 
@@ -198,12 +199,12 @@ def _optional(read: Callable[[str, str], _T]) -> Callable[[str, str], _T | None]
 
 
 def _flag(name: str, value: str) -> bool:
-    word = value.lower()
-    if word in ("1", "true", "yes", "on"):
+    text = value.lower()
+    if text in ("1", "true", "yes", "on"):
         return True
-    if word in ("0", "false", "no", "off"):
+    if text in ("0", "false", "no", "off"):
         return False
-    raise _wrong(name, value, "true or false")
+    raise _invalid(name, value, "true or false")
 
 
 def _count(name: str, value: str) -> int:
@@ -211,7 +212,7 @@ def _count(name: str, value: str) -> int:
 
 
 def _mebibytes(name: str, value: str) -> int:
-    # SageMaker's batch transform means "no limit" by 0.
+    # In SageMaker's batch transform, 0 means no limit.
     if value == "0":
         return 1 << 62
     return _count(name, value) * MIB
@@ -229,7 +230,7 @@ def _checked(name: str, value: str, read: Callable[[str], _T]) -> _T:
     try:
         return read(value)
     except ValueError as error:
-        raise _wrong(name, value, str(error)) from None
+        raise _invalid(name, value, str(error)) from None
 
 
 def _ports(name: str, value: str) -> tuple[int, int]:
@@ -237,9 +238,9 @@ def _ports(name: str, value: str) -> tuple[int, int]:
     try:
         first, last = _port(name, low), _port(name, high)
     except LoadError:
-        raise _wrong(name, value, "two ports, as in 9000-9100") from None
+        raise _invalid(name, value, "two ports, such as 9000-9100") from None
     if first > last:
-        raise _wrong(name, value, "two ports, the lower one first, as in 9000-9100")
+        raise _invalid(name, value, "two ports, the lower one first, such as 9000-9100")
     return first, last
 
 
@@ -248,16 +249,16 @@ def _level(name: str, value: str) -> int:
         return int(value)
     level = LEVELS.get(value.upper())
     if level is None:
-        raise _wrong(name, value, "a level of Python's logging, as in 20 or INFO")
+        raise _invalid(name, value, "a level of Python's logging, such as 20 or INFO")
     return level
 
 
 def _precision(name: str, value: str) -> str:
     known = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "off": "", "none": ""}
     if value.lower() not in known:
-        raise _wrong(name, value, "bf16 or fp16")
+        raise _invalid(name, value, "bf16 or fp16")
     return known[value.lower()]
 
 
-def _wrong(name: str, value: str, may_hold: str) -> LoadError:
-    return LoadError(f"{name} is {value!r}; it holds {may_hold}.", remedy=f"Set or unset {name}.")
+def _invalid(name: str, value: str, expected: str) -> LoadError:
+    return LoadError(f"{name} is {value!r}; it must be {expected}.", remedy=f"Correct or unset {name}.")

@@ -256,20 +256,20 @@ def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
         model_folder(folder, versions.replace("1}", "2}"))
         until(lambda: server.predict(1).json == {"version": 2}, "the new version")
         assert server.said.count("ready after") == 1
-        assert "has loaded it again" in server.said
+        assert "is ready again" in server.said
         assert json.loads(server.ask("GET", "/ping").body)["status"] == "healthy"
 
 
 @pytest.mark.parametrize(
     ("flag", "value", "said"),
     [
-        ("--port", "99999", "a port up to 65535"),
-        ("--port", "http", "a port up to 65535"),
-        ("--workers", "0", "a whole number from 1 on"),
-        ("--workers-per-gpu", "-1", "a whole number from 1 on"),
-        ("--max-batch-size", "-3", "a whole number from 1 on"),
-        ("--timeout", "0", "seconds, as in 60"),
-        ("--timeout", "nan", "seconds, as in 60"),
+        ("--port", "99999", "a port number up to 65535"),
+        ("--port", "http", "a port number up to 65535"),
+        ("--workers", "0", "a positive whole number"),
+        ("--workers-per-gpu", "-1", "a positive whole number"),
+        ("--max-batch-size", "-3", "a positive whole number"),
+        ("--timeout", "0", "a number of seconds, such as 60"),
+        ("--timeout", "nan", "a number of seconds, such as 60"),
     ],
 )
 def test_an_impossible_number_is_wrong_usage(

@@ -52,7 +52,7 @@ def test_nan_and_infinity_are_read_as_pythons_clients_write_them() -> None:
         (b"", "empty"),
         (b'["\xff"]', "byte 2 is not UTF-8"),
         (b"[[1, 2], [3]]", "differ in length"),
-        (b"[" * 200_000, "no JSON"),
+        (b"[" * 200_000, "nested too deeply"),
         (b"[1] x", "line 1, column 5"),
     ],
 )
@@ -78,7 +78,7 @@ def test_arrays_are_written_as_json_with_or_without_orjson(
 
 
 def test_what_has_no_form_in_json_is_406() -> None:
-    with pytest.raises(RequestError, match="object has no form") as caught:
+    with pytest.raises(RequestError, match="object cannot be represented") as caught:
         registry.write_body(object(), media_types.JSON)
     assert caught.value.status == 406
 
@@ -236,7 +236,7 @@ def test_bytes_go_through_as_they_are() -> None:
 
 
 def test_an_unknown_type_is_415_with_what_is_taken() -> None:
-    with pytest.raises(RequestError, match=r"application/x-protobuf; it takes application/json") as caught:
+    with pytest.raises(RequestError, match=r"application/x-protobuf; it accepts application/json") as caught:
         registry.read_body(b"", "application/x-protobuf")
     assert caught.value.status == 415
 
@@ -258,17 +258,19 @@ def test_an_unknown_type_is_415_with_what_is_taken() -> None:
 )
 def test_accept_is_weighed(accept: str, chosen: str) -> None:
     offered = (media_types.JSON, media_types.NPY, media_types.CSV)
-    assert media_types.choose(accept, offered, media_types.JSON) == chosen
+    assert media_types.negotiate(accept, offered, media_types.JSON) == chosen
 
 
 def test_the_default_answer_is_the_settings_where_the_client_has_no_wish() -> None:
-    assert media_types.choose("*/*", (media_types.JSON, media_types.CSV), media_types.CSV) == media_types.CSV
+    assert (
+        media_types.negotiate("*/*", (media_types.JSON, media_types.CSV), media_types.CSV) == media_types.CSV
+    )
 
 
 @pytest.mark.parametrize("accept", ["image/png", "application/json;q=0", "x"])
 def test_nothing_acceptable_is_406(accept: str) -> None:
     with pytest.raises(RequestError) as caught:
-        media_types.choose(accept, (media_types.JSON,), media_types.JSON)
+        media_types.negotiate(accept, (media_types.JSON,), media_types.JSON)
     assert caught.value.status == 406
 
 
@@ -284,7 +286,7 @@ def test_nothing_acceptable_is_406(accept: str) -> None:
     ],
 )
 def test_an_output_fn_gets_one_media_type(accept: str, given: str) -> None:
-    assert media_types.for_handler(accept, media_types.JSON) == given
+    assert media_types.handler_accept(accept, media_types.JSON) == given
 
 
 def test_a_charset_is_not_the_handlers_business() -> None:

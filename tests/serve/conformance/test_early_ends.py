@@ -25,7 +25,7 @@ PATIENT = """
 import sys
 from gpuproof.serve import main
 from gpuproof.serve.frontend import frontend
-frontend._END_S = 600
+frontend._STOP_WORKERS_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
 """A server that gives its predictors ten minutes to end, where they are asked to."""
@@ -34,7 +34,7 @@ sys.exit(main.main(sys.argv[1:]))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_still_loads_ends_at_once_and_quietly(tmp_path: Path, number: signal.Signals) -> None:
     with served(tmp_path, FOREVER, healthy=False, code=PATIENT) as server:
-        until(lambda: server.predictors, "a predictor")
+        until(lambda: server.workers, "a predictor")
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
         assert "Traceback" not in server.said
@@ -152,7 +152,7 @@ def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_c
 ) -> None:
     crashes = "import ctypes\n\ndef model_fn(model_dir):\n    ctypes.string_at(0)\n"
     with serving(tmp_path, crashes, healthy=False) as server:
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
         reason = server.ask("GET", "/ping").json["reason"]
         assert "ended (killed by SIGSEGV) while it loaded the model" in reason
         assert 'inference.py", line 4 in model_fn' in server.said
@@ -161,7 +161,7 @@ def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_c
 def test_why_a_predictor_is_lost_is_said_in_one_line_once_all_was_told(tmp_path: Path) -> None:
     wordy = "def model_fn(model_dir):\n    raise ValueError('first line\\nsecond line')\n"
     with serving(tmp_path, wordy, "--load-once", healthy=False) as server:
-        until(lambda: "is not started again" in server.said, "the loss")
+        until(lambda: "is not restarted" in server.said, "the loss")
         reason = server.ask("GET", "/ping").json["reason"]
         assert reason.endswith("first line")
         assert server.said.count("ValueError: first line\nsecond line") == 2, "its message and its traceback"

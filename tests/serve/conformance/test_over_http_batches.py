@@ -136,20 +136,20 @@ OUT_OF_MEMORY = {
 def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path: Path, whose: str) -> None:
     does = f"if len(data) > 2: {OUT_OF_MEMORY[whose]}"
     with served(tmp_path, handler(does)) as server:
-        before = server.predictors
+        before = server.workers
         answers = together(server, *({"rows": [[n]]} for n in range(8)))
         assert [answer.json for answer in answers] == [[[n, 2]] for n in range(8)]
-        assert server.predictors == before
+        assert server.workers == before
         assert "out of memory" in server.said
 
 
 def test_one_request_that_does_not_fit_fails_alone_and_kills_nobody(tmp_path: Path) -> None:
     with served(tmp_path, handler("if (data == 13).any(): raise MemoryError")) as server:
-        before = server.predictors
+        before = server.workers
         answers = together(server, *({"rows": [[n]]} for n in (1, 13, 2, 3)))
         assert [answer.status for answer in answers] == [200, 500, 200, 200]
         assert "memory" in answers[1].json["error"]
-        assert server.predictors == before
+        assert server.workers == before
 
 
 def test_a_process_that_dies_in_a_batch_fails_those_in_it_at_once_and_is_replaced(tmp_path: Path) -> None:

@@ -222,9 +222,9 @@ def test_ping_is_503_after_one_of_two_workers_has_died_for_good_and_the_other_st
     folder = as_folder(tmp_path, _loading(loads))
     with served(tmp_path, folder, "--workers", "2") as server:
         (folder / "broken").touch()
-        os.kill(server.predictors[0], signal.SIGKILL)
+        os.kill(server.workers[0], signal.SIGKILL)
         until(lambda: server.ping() == 503, "503")
-        assert "predictor is lost" in server.ask("GET", "/ping").json["reason"]
+        assert "worker is lost" in server.ask("GET", "/ping").json["reason"]
         assert server.predict({"a": 1}).json == {"a": 1}
 
 
@@ -290,7 +290,7 @@ def test_sagemaker_model_server_workers_is_the_number_of_processes(tmp_path: Pat
         asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
         server.until_it_has(3)
         go.touch()
-        assert sorted(one.result().json for one in asked) == sorted(server.predictors)
+        assert sorted(one.result().json for one in asked) == sorted(server.workers)
 
 
 @pytest.mark.parametrize(

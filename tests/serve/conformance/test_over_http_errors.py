@@ -327,7 +327,7 @@ def test_what_a_function_raises_is_500_with_its_traceback_in_the_log_alone(
     said = f"KeyError('/opt/ml/model/{place}.bin')"
     answer = raising.predict({"in": place, "raise": said})
     assert answer.status == 500
-    assert answer.json["error"] == "the handler raised KeyError; the log holds its traceback"
+    assert answer.json["error"] == "the handler raised KeyError; see the traceback in the server's log"
     until(lambda: f"{place}.bin" in raising.said, "the traceback in the log")
     assert f"in {place}" in raising.said
 
@@ -356,8 +356,8 @@ def test_a_request_that_takes_too_long_is_504_and_the_next_is_answered(tmp_path:
             504,
             True,
         )
-        until(lambda: "it was here:" in server.said, "the log")
-        place = server.said.partition("it was here:\n")[2]
+        until(lambda: "it was interrupted at:" in server.said, "the log")
+        place = server.said.partition("it was interrupted at:\n")[2]
         assert place.lstrip().startswith(f'File "{tmp_path}')
         assert "time.sleep(data)" in place
         # On a slow machine a second may be too little for any answer.

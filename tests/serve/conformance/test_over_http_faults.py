@@ -40,18 +40,18 @@ def test_sys_exit_in_a_function_fails_its_request_and_keeps_the_process(
     tmp_path: Path, hook: str, code: str
 ) -> None:
     with served(tmp_path, in_hook(hook, code)) as server:
-        before = server.predictors
+        before = server.workers
         answer = server.predict("bad")
         assert (answer.status, answer.json["error"]) == (500, "the handler called sys.exit")
         the_next_is_answered(server)
-        assert server.predictors == before
+        assert server.workers == before
 
 
 @pytest.mark.parametrize("place", ["import", "model_fn"])
 def test_sys_exit_while_loading_is_said_and_never_healthy(tmp_path: Path, place: str) -> None:
     text = "import sys; sys.exit(4)\n" if place == "import" else ECHO.replace('return "model"', "sys.exit(4)")
     with served(tmp_path, text, healthy=False) as server:
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert "SystemExit" in server.said
         assert server.predict(1).status == 503
 
@@ -69,10 +69,10 @@ def test_a_process_that_is_ruined_fails_its_request_and_is_replaced(
     tmp_path: Path, does: str, status: int
 ) -> None:
     with served(tmp_path, in_hook("predict_fn", does)) as server:
-        before = server.predictors
+        before = server.workers
         assert server.predict("bad").status == status
         the_next_is_answered(server)
-        assert server.predictors != before
+        assert server.workers != before
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_a_process_that_is_ruined_fails_its_request_and_is_replaced(
 )
 def test_a_handler_may_do_this_to_its_process(tmp_path: Path, does: str, status: int) -> None:
     with served(tmp_path, in_hook("predict_fn", does)) as server:
-        before = server.predictors
+        before = server.workers
         assert server.predict("bad").status == status
         the_next_is_answered(server)
-        assert set(before) <= set(server.predictors)
+        assert set(before) <= set(server.workers)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -148,7 +148,7 @@ def test_a_loop_in_c_that_no_signal_stops_is_killed_and_replaced(tmp_path: Path)
     with served(tmp_path, spins, "--timeout", "1") as server:
         assert server.predict("bad").status == 504
         until(lambda: server.predict("good").status == 200, "the replacement")
-        said = server.said.partition("hangs and is killed; it is here:")[2]
+        said = server.said.partition("hangs and is killed; its stack:")[2]
         assert re.search(r'inference\.py", line \d+ in predict_fn', said), server.said
 
 
@@ -197,6 +197,6 @@ def test_a_handler_that_cannot_serve_is_named_in_the_log_and_on_ping_without_a_r
     tmp_path: Path, text: str, said: str
 ) -> None:
     with served(tmp_path, as_folder(tmp_path, text), healthy=False) as server:
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert said in server.said
-        assert server.predictors == []
+        assert server.workers == []

@@ -88,7 +88,7 @@ def seen(server: Server, workers: int) -> list[str | None]:
 
 def test_one_worker_a_gpu_each_with_its_own_before_the_handler_is_imported(on_gpus: Serve) -> None:
     with on_gpus(2) as server:
-        assert len(server.predictors) == 2
+        assert len(server.workers) == 2
         assert seen(server, 2) == ["0", "1"]
 
 
@@ -126,7 +126,7 @@ def test_only_gpus_that_the_environment_shows_are_used(
 
 def test_an_environment_that_shows_no_gpu_gives_one_worker_on_the_cpu(on_gpus: Serve) -> None:
     with on_gpus(2, CUDA_VISIBLE_DEVICES="") as server:
-        assert len(server.predictors) == 1
+        assert len(server.workers) == 1
         assert server.predict(1).json["gpu_id"] is None
 
 
@@ -147,7 +147,7 @@ def test_the_gpus_are_in_the_metrics(on_gpus: Serve) -> None:
 
 def test_a_model_left_on_the_cpu_is_warned_of_with_the_line_to_add(on_gpus: Serve) -> None:
     with on_gpus(1, ON_THE_CPU) as server:
-        assert "warning: The model is on the CPU, though there is a GPU" in server.said
+        assert "warning: The model is on the CPU although there is a GPU" in server.said
         assert "inference.py, line" in server.said
         assert "model.to(" in server.said
         assert server.ping() == 200

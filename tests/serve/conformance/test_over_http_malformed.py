@@ -23,11 +23,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def nobody_else_is_hurt(server: Server) -> Iterator[None]:
     """After each of these the same predictor answers the next client."""
-    before = server.predictors
+    before = server.workers
     yield
     assert server.ping() == 200
     assert server.predict({"next": 1}).json == {"next": 1}
-    assert server.predictors == before
+    assert server.workers == before
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def no_model_is_left(server: Server) -> Iterator[None]:
     yield
     for model in listed(server):
         assert server.ask("DELETE", f"/models/{quote(model, safe='')}").status == 200
-    until(lambda: not server.predictors, "the unloaded models' processes to end")
+    until(lambda: not server.workers, "the unloaded models' processes to end")
 
 
 def load(server: Server, name: str, folder: Path) -> Answer:

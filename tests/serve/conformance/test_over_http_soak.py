@@ -81,7 +81,7 @@ class Load:
                 self._leave()
                 continue
             try:
-                connection.request("POST", "/invocations", body_of(kind, number), headers_of(number))
+                connection.request("POST", "/invocations", body_of(kind, number), packed_headers(number))
                 answer = connection.getresponse()
                 body = answer.read()
             except http.client.IncompleteRead:
@@ -123,7 +123,7 @@ def body_of(kind: str, number: int) -> str:
     return "{broken" if kind == "broken" else json.dumps({"kind": kind, "number": number, "text": "x" * 500})
 
 
-def headers_of(number: int) -> dict[str, str]:
+def packed_headers(number: int) -> dict[str, str]:
     # Another id each time: nothing may remember them.
     return {"Content-Type": "application/json", "X-Amzn-SageMaker-Inference-Id": f"request-{number}"}
 
@@ -190,13 +190,13 @@ def test_every_one_of_twenty_thousand_answers_is_right(soaked: Soaked) -> None:
 
 def test_faults_take_no_more_than_a_handful_of_neighbours_with_them(soaked: Soaked) -> None:
     load, _ = soaked
-    deaths = sum(kind_of(n) in ("dies", "hangs") for n in range(COUNT))
+    crashes = sum(kind_of(n) in ("dies", "hangs") for n in range(COUNT))
     neighbours = sum(
         count
         for kind, status, count in ((*what.split(), count) for what, count in load.answers.items())
         if status == "cut" or is_neighbour(kind, int(status))
     )
-    assert neighbours <= deaths * CLIENTS
+    assert neighbours <= crashes * CLIENTS
 
 
 def test_the_fronts_memory_is_flat(soaked: Soaked) -> None:

@@ -37,7 +37,7 @@ def stop_for_long(server: Server) -> None:
 def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
     go = tmp_path / "go"
     with served(tmp_path, WAITS, "--timeout", str(_TIMEOUT_S)) as server, ThreadPoolExecutor(1) as pool:
-        before = server.predictors
+        before = server.workers
         answer = pool.submit(server.predict, str(go))
         server.until_it_has(1)
         stop_for_long(server)
@@ -45,7 +45,7 @@ def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
         assert server.ping() == 200
         go.touch()
         assert answer.result(60).status == 200
-        assert server.predictors == before
+        assert server.workers == before
         assert "killed" not in server.said
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.errors import LoadError, RequestError
-from gpuproof.serve.model.importer import Home
-from gpuproof.serve.model.interface import Device, Model, Request, load_model
+from gpuproof.serve.interface import Device, Model, Request
+from gpuproof.serve.model.importer import HandlerModules
+from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import Settings
 from support.handler_examples import example
 
@@ -42,8 +43,8 @@ def model_fn(model_dir):
 def leave_no_modules() -> Iterator[None]:
     """Handlers of other tests are called `inference` too."""
     yield
-    if Home._present is not None:
-        Home._present.leave()
+    if HandlerModules._active is not None:
+        HandlerModules._active.deactivate()
 
 
 @pytest.fixture
@@ -148,7 +149,7 @@ def test_mixed_precision_that_a_model_cannot_have_is_said(
 ) -> None:
     (tmp_path / "inference.py").write_text("def model_fn(d): return len\n")
     load_model(tmp_path, Settings(autocast="bf16"), Device())
-    assert "--autocast does nothing here" in caplog.text
+    assert "--autocast has no effect" in caplog.text
 
 
 def test_a_handlers_own_predict_fn_finds_the_model_as_model_fn_left_it(net: Path) -> None:
@@ -266,7 +267,7 @@ def test_an_exported_program_names_the_whole_shape_that_it_takes(tmp_path: Path,
 def test_a_file_that_was_cut_off_is_not_taken_for_weights(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04cut")
-    with pytest.raises(LoadError, match="cut off") as caught:
+    with pytest.raises(LoadError, match="truncated") as caught:
         load_model(tmp_path, Settings(), Device())
     assert "again" in (caught.value.remedy or "")
 
@@ -277,7 +278,7 @@ def test_a_keras_file_that_was_cut_off_is_told_by_its_own_name(tmp_path: Path) -
     (tmp_path / "0a1b2c").write_bytes(b"PK\x03\x04cut")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "digits.keras").symlink_to(tmp_path / "0a1b2c")
-    with pytest.raises(LoadError, match="cut off") as caught:
+    with pytest.raises(LoadError, match="truncated") as caught:
         load_model(tmp_path / "model", Settings(), Device())
     assert caught.value.message.startswith(str(tmp_path / "0a1b2c"))
 
@@ -381,11 +382,13 @@ def test_a_mapping_with_a_type_of_its_own_is_walked_like_any_other() -> None:
     """TensorDict is one."""
     import torch
 
-    from gpuproof.serve.frameworks.torch import _each
+    from gpuproof.serve.frameworks.torch import _map_arrays
 
     class Typed(dict[str, Any]):
         dtype = None
 
-    moved = _each(Typed(a=torch.ones(1), b=[torch.ones(2)]), torch.Tensor, lambda tensor: tensor.numpy())
+    moved = _map_arrays(
+        Typed(a=torch.ones(1), b=[torch.ones(2)]), torch.Tensor, lambda tensor: tensor.numpy()
+    )
     assert moved["a"].tolist() == [1]
     assert moved["b"][0].tolist() == [1, 1]

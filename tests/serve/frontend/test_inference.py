@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.frontend.dispatcher import Pool
-from gpuproof.serve.frontend.inference import Health, InferenceCore, Served
+from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.http.exchange import Exchange
 from gpuproof.serve.ipc import frames
-from gpuproof.serve.ipc.messages import Headers, Phases, RequestHeaders, answer_fields
+from gpuproof.serve.ipc.messages import Headers, Phases, RequestHeaders, response_fields
 from gpuproof.serve.ipc.shared_memory import SLOT, BodyMemory
-from gpuproof.serve.observability.request_record import Record
+from gpuproof.serve.observability.request_record import RequestRecord
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.shared_status import Board
-from gpuproof.serve.workers.worker_client import Worker
+from gpuproof.serve.workers.dispatcher import Dispatcher
+from gpuproof.serve.workers.model_state import ModelHealth, ModelState
+from gpuproof.serve.workers.shared_status import SharedStatus
+from gpuproof.serve.workers.worker_client import WorkerClient
 
 
 class Client(Exchange):
@@ -31,22 +32,29 @@ class Client(Exchange):
         self.told: list[Any] = []
         self.told_headers: dict[str, str] = {}
 
-    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
+    def respond(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
         self.status = status
         self.told.append((status, bytes(body)))
         self.told_headers = dict(headers)
 
-    def begin(self, status: int, headers: Headers) -> None:
+    def start_stream(self, status: int, headers: Headers) -> None:
         self.told.append("begin")
 
-    def piece(self, piece: bytes | memoryview) -> None:
+    def send_piece(self, piece: bytes | memoryview) -> None:
         self.told.append(bytes(piece))
 
-    def end(self) -> None:
+    def end_stream(self) -> None:
         self.told.append("end")
 
     def abort(self) -> None:
         self.told.append("abort")
+
+
+class Ignored:
+    """Takes a worker's events, and does nothing about them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
 
 
 class Bench:
@@ -55,35 +63,33 @@ class Bench:
     def __init__(
         self, max_queue: int = 4, max_bytes: int = 1000, timeout_s: float = 60, grace_s: float = 60
     ) -> None:
-        self.records: list[Record] = []
-        self.late: list[Worker] = []
-        self.hung: list[Worker] = []
+        self.records: list[RequestRecord] = []
+        self.late: list[WorkerClient] = []
+        self.hung: list[WorkerClient] = []
         self.core = InferenceCore(Settings(timeout_s=timeout_s), self.records.append)
-        pool = Pool(max_queue, max_bytes, timeout_s, grace_s, self.late.append, self.hung.append)
-        self.served = Served("model", "/model", pool, Health(1))
-        self.core.models["model"] = self.served
-        self.boards: list[Board] = []
+        dispatcher = Dispatcher(max_queue, max_bytes, timeout_s, grace_s, self.late.append, self.hung.append)
+        self.model = ModelState("model", "/model", dispatcher, ModelHealth(1))
+        self.core.models["model"] = self.model
+        self.statuses: list[SharedStatus] = []
 
-    def worker(self, number: int = 1) -> Worker:
-        board = Board.make()
-        self.boards.append(board)
+    def worker(self, number: int = 1) -> WorkerClient:
+        status = SharedStatus.create()
+        self.statuses.append(status)
 
-        def ignore(*_: object) -> None: ...
-
-        worker = Worker(number, 0, board, 60, ignore, ignore, ignore, ignore, ignore)
+        worker = WorkerClient(number, 0, status, 60, Ignored())
         worker.ready = True
-        worker.seconds = 1.0
-        self.served.health.loaded.add(0)
-        self.served.pool.add(worker)
+        worker.mean_batch_s = 1.0
+        self.model.health.loaded.add(0)
+        self.model.dispatcher.add(worker)
         return worker
 
     def ask(self, *clients: Client) -> None:
         for client in clients:
-            self.core.infer(client, self.served)
+            self.core.infer(client, self.model)
 
     def close(self) -> None:
-        for board in self.boards:
-            board.close()
+        for status in self.statuses:
+            status.close()
 
 
 def on_a_loop(test: Callable[[Bench], Coroutine[Any, Any, None]], **options: Any) -> None:
@@ -125,7 +131,7 @@ def test_it_is_unhealthy_until_all_predictors_loaded_and_after_one_is_lost() -> 
         assert "0 of 1" in str(bench.core.unhealthy)
         bench.worker()
         assert bench.core.unhealthy is None
-        bench.served.health.lost.append("lost for good")
+        bench.model.health.lost.append("lost for good")
         assert bench.core.unhealthy == "lost for good"
 
     on_a_loop(test)
@@ -136,8 +142,8 @@ def test_a_slow_worker_gets_one_at_a_time_and_the_rest_waits_in_order() -> None:
         worker = bench.worker()
         bench.ask(*(Client(b"%d" % n) for n in range(3)))
         await turn()
-        assert [call.exchange.body for call in worker.calls.values()] == [b"0"]
-        assert [call.exchange.body for call in bench.served.pool.queue] == [b"1", b"2"]
+        assert [call.exchange.body for call in worker.requests.values()] == [b"0"]
+        assert [call.exchange.body for call in bench.model.dispatcher.queue] == [b"1", b"2"]
 
     on_a_loop(test)
 
@@ -145,10 +151,10 @@ def test_a_slow_worker_gets_one_at_a_time_and_the_rest_waits_in_order() -> None:
 def test_a_quick_worker_gets_one_ahead() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()
-        worker.seconds = 0.0001
+        worker.mean_batch_s = 0.0001
         bench.ask(*(Client() for _ in range(3)))
         await turn()
-        assert len(worker.calls) == 2
+        assert len(worker.requests) == 2
 
     on_a_loop(test)
 
@@ -156,10 +162,10 @@ def test_a_quick_worker_gets_one_ahead() -> None:
 def test_two_workers_share_what_arrives() -> None:
     async def test(bench: Bench) -> None:
         first, second = bench.worker(1), bench.worker(2)
-        first.most = second.most = 8
+        first.batch_size = second.batch_size = 8
         bench.ask(*(Client() for _ in range(4)))
         await turn()
-        assert (len(first.calls), len(second.calls)) == (2, 2)
+        assert (len(first.requests), len(second.requests)) == (2, 2)
 
     on_a_loop(test, max_queue=10)
 
@@ -167,7 +173,7 @@ def test_two_workers_share_what_arrives() -> None:
 @pytest.mark.parametrize(("options", "taken"), [({"max_queue": 2}, 2), ({"max_bytes": 15}, 2)])
 def test_what_the_queue_does_not_hold_is_refused(options: dict[str, int], taken: int) -> None:
     async def test(bench: Bench) -> None:
-        bench.served.health.loaded.add(0)
+        bench.model.health.loaded.add(0)
         clients = [Client(b"0123456789") for _ in range(4)]
         bench.ask(*clients)
         assert [bool(client.told) for client in clients] == [False] * taken + [True] * (4 - taken)
@@ -180,17 +186,17 @@ def test_a_body_in_shared_memory_stays_until_its_predictor_is_past_it() -> None:
     """Its client may be told 504 long before: the next body must not be written over it."""
 
     async def test(bench: Bench) -> None:
-        memory = BodyMemory.make()
+        memory = BodyMemory.create()
         assert memory is not None
         worker = bench.worker()
-        worker.most = 2
+        worker.batch_size = 2
         clients = [Client(taken(memory)), Client(taken(memory), x_gpuproof_timeout="0.1")]
         bench.ask(*clients)
         await until(lambda: clients[1].told)
         assert clients.pop().status == 504
-        assert len(worker.calls) == 2
+        assert len(worker.requests) == 2
         assert memory.offset_of(memory.take(10)) == 2 * SLOT
-        told = frames.pack(frames.ANSWER, 2, answer_fields(504, Phases()))
+        told = frames.pack(frames.RESPONSE, 2, response_fields(504, Phases()))
         worker.get_buffer(0)[: len(told)] = told
         worker.buffer_updated(len(told))
         assert memory.offset_of(memory.take(10)) == SLOT
@@ -207,13 +213,13 @@ def taken(memory: BodyMemory) -> memoryview:
 
 def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
     async def test(bench: Bench) -> None:
-        bench.served.health.loaded.add(0)
+        bench.model.health.loaded.add(0)
         client = Client(x_gpuproof_timeout="0.05")
         bench.ask(client)
         await until(lambda: client.told)
         assert client.told[0][0] == 504
-        assert not bench.served.pool.queue
-        assert bench.served.pool.waiting_bytes == 0
+        assert not bench.model.dispatcher.queue
+        assert bench.model.dispatcher.waiting_bytes == 0
 
     on_a_loop(test)
 
@@ -221,9 +227,9 @@ def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
 @pytest.mark.parametrize("asked", ["nonsense", "-1", "0", "nan", "1e99"])
 def test_a_client_cannot_ask_for_more_time_than_the_server_has(asked: str) -> None:
     async def test(bench: Bench) -> None:
-        bench.served.health.loaded.add(0)
+        bench.model.health.loaded.add(0)
         bench.ask(Client(x_gpuproof_timeout=asked))
-        (call,) = bench.served.pool.queue
+        (call,) = bench.model.dispatcher.queue
         assert call.deadline - call.accepted == pytest.approx(60)
 
     on_a_loop(test)
@@ -231,12 +237,12 @@ def test_a_client_cannot_ask_for_more_time_than_the_server_has(asked: str) -> No
 
 def test_a_client_that_leaves_makes_room() -> None:
     async def test(bench: Bench) -> None:
-        bench.served.health.loaded.add(0)
+        bench.model.health.loaded.add(0)
         client = Client()
         bench.ask(client)
-        assert client.on_gone is not None
-        client.on_gone()
-        assert not bench.served.pool.queue
+        assert client.on_disconnect is not None
+        client.on_disconnect()
+        assert not bench.model.dispatcher.queue
         assert bench.records[0].status == 499
 
     on_a_loop(test)
@@ -245,19 +251,19 @@ def test_a_client_that_leaves_makes_room() -> None:
 def test_what_a_dead_worker_was_at_fails_and_what_waited_goes_on() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()
-        worker.most = 4
+        worker.batch_size = 4
         clients = [Client(b"%d" % n) for n in range(3)]
         bench.ask(*clients)
         await turn()
-        worker.board.show(1, time.monotonic())
-        bench.served.pool.lose(worker, "it died")
+        worker.status.publish(1, time.monotonic())
+        bench.model.dispatcher.remove(worker, "it died")
         assert [client.told[0][0] if client.told else None for client in clients] == [500, None, None]
-        assert [call.exchange.body for call in bench.served.pool.queue] == [b"1", b"2"]
+        assert [call.exchange.body for call in bench.model.dispatcher.queue] == [b"1", b"2"]
         # Twice is enough: it may be they that kill.
         second = bench.worker(2)
-        second.most = 4
+        second.batch_size = 4
         await turn()
-        bench.served.pool.lose(second, "it died")
+        bench.model.dispatcher.remove(second, "it died")
         assert [client.told[0][0] for client in clients] == [500, 500, 500]
 
     on_a_loop(test)
@@ -266,15 +272,15 @@ def test_what_a_dead_worker_was_at_fails_and_what_waited_goes_on() -> None:
 def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()
-        worker.most = 2
+        worker.batch_size = 2
         hanging, waiting = Client(), Client()
         bench.ask(hanging, waiting)
         await turn()
-        worker.board.show(1, time.monotonic())
+        worker.status.publish(1, time.monotonic())
         # As the supervisor does before it kills one.
-        del bench.served.pool.workers[1]
+        del bench.model.dispatcher.workers[1]
         await asyncio.sleep(0.2)
-        bench.served.pool.lose(worker, "it hung")
+        bench.model.dispatcher.remove(worker, "it hung")
         await until(lambda: waiting.told)
         assert [client.told[0][0] for client in (hanging, waiting)] == [500, 504]
 
@@ -287,7 +293,7 @@ def test_time_in_which_nothing_ran_is_nobodys() -> None:
         computed, waiting = Client(), Client()
         bench.ask(computed, waiting)
         await turn()
-        worker.board.show(1, time.monotonic())
+        worker.status.publish(1, time.monotonic())
         # So the loop finds itself after a SIGSTOP.
         time.sleep(3)
         await asyncio.sleep(0.2)
@@ -308,21 +314,21 @@ def test_a_streamed_answer_takes_no_other_requests_place() -> None:
         clients = [Client() for _ in range(3)]
         bench.ask(*clients)
         await turn()
-        assert list(worker.calls) == [1]
-        came(worker, frames.pack(frames.BEGIN, 1, answer_fields(200, Phases())))
-        bench.served.pool.dispatch_soon()
+        assert list(worker.requests) == [1]
+        came(worker, frames.pack(frames.STREAM_START, 1, response_fields(200, Phases())))
+        bench.model.dispatcher.dispatch_soon()
         await turn()
-        assert list(worker.calls) == [1, 2]
-        came(worker, frames.pack(frames.END, 1))
-        bench.served.pool.dispatch_soon()
+        assert list(worker.requests) == [1, 2]
+        came(worker, frames.pack(frames.STREAM_END, 1))
+        bench.model.dispatcher.dispatch_soon()
         await turn()
         # The second is still being computed.
-        assert list(worker.calls) == [2]
+        assert list(worker.requests) == [2]
 
     on_a_loop(test)
 
 
-def came(worker: Worker, data: bytes) -> None:
+def came(worker: WorkerClient, data: bytes) -> None:
     """What its predictor wrote arrives."""
     worker.get_buffer(len(data))[: len(data)] = data
     worker.buffer_updated(len(data))
@@ -333,7 +339,7 @@ def test_a_worker_that_takes_too_long_is_asked_where_it_is() -> None:
         worker = bench.worker()
         bench.ask(Client())
         await turn()
-        worker.board.show(1, time.monotonic())
+        worker.status.publish(1, time.monotonic())
         await until(lambda: bench.late)
         assert (bench.late, bench.hung) == ([worker], [])
 
@@ -345,7 +351,7 @@ def test_a_worker_that_takes_longer_than_the_grace_period_is_killed() -> None:
         worker = bench.worker()
         bench.ask(Client())
         await turn()
-        worker.board.show(1, time.monotonic())
+        worker.status.publish(1, time.monotonic())
         await until(lambda: bench.hung)
         assert set(bench.hung) == {worker}
 
@@ -358,9 +364,9 @@ def test_every_end_is_recorded_once() -> None:
         client = Client()
         bench.ask(client)
         await turn()
-        (call,) = next(iter(bench.served.pool.workers.values())).calls.values()
-        call.answer(200, (), b"yes")
-        call.refuse(504, "late")
+        (call,) = next(iter(bench.model.dispatcher.workers.values())).requests.values()
+        call.respond(200, (), b"yes")
+        call.reject(504, "late")
         assert client.told == [(200, b"yes")]
         assert [record.status for record in bench.records] == [200]
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.frontend.dispatcher import Pool
-from gpuproof.serve.frontend.inference import Health, InferenceCore, Served
-from gpuproof.serve.frontend.multi_model import Models, bytes_of
-from gpuproof.serve.frontend.routes import App
+from gpuproof.serve.frontend.inference import InferenceCore
+from gpuproof.serve.frontend.multi_model import ModelManager, folder_size
+from gpuproof.serve.frontend.routes import Router
 from gpuproof.serve.http.exchange import Exchange
 from gpuproof.serve.ipc.messages import Headers
 from gpuproof.serve.settings import Settings
+from gpuproof.serve.workers.dispatcher import Dispatcher
+from gpuproof.serve.workers.model_state import ModelHealth, ModelState
 from gpuproof.serve.workers.slot import Slot
 
 GIB = 1 << 30
@@ -26,51 +27,51 @@ GIB = 1 << 30
 class Predictors:
     """Stands for the supervisor: loads at once, or fails for want of memory; counts what lives."""
 
-    def __init__(self, core: InferenceCore, most: int) -> None:
+    def __init__(self, core: InferenceCore, batch_size: int) -> None:
         self.core = core
-        self.most = most
-        self.models: Models | None = None
+        self.batch_size = batch_size
+        self.models: ModelManager | None = None
         self.live: list[str] = []
         self.gone = asyncio.Event()
         """That what was stopped has ended."""
         self.gone.set()
 
-    def serve(self, name: str, folder: Path, url: str, placed: Any) -> Served:
+    def serve(self, name: str, folder: Path, url: str, placed: Any) -> ModelState:
         def ignore(_worker: object) -> None: ...
 
-        served = Served(name, url, Pool(9, 9, 1, 1, ignore, ignore), Health(1))
-        self.core.models[name] = served
-        asyncio.get_running_loop().call_soon(self._end, served, folder)
-        return served
+        model = ModelState(name, url, Dispatcher(9, 9, 1, 1, ignore, ignore), ModelHealth(1))
+        self.core.models[name] = model
+        asyncio.get_running_loop().call_soon(self._end, model, folder)
+        return model
 
-    def _end(self, served: Served, folder: Path) -> None:
+    def _end(self, model: ModelState, folder: Path) -> None:
         assert self.models is not None
-        slot = Slot(0, SimpleNamespace(), served, folder)  # type: ignore[arg-type]
-        if len(self.live) < self.most:
-            self.live.append(served.name)
-            served.health.loaded.add(0)
-            self.models.loaded(slot)
+        slot = Slot(0, SimpleNamespace(), model, folder)  # type: ignore[arg-type]
+        if len(self.live) < self.batch_size:
+            self.live.append(model.name)
+            model.health.loaded.add(0)
+            self.models.on_loaded(slot)
         else:
             slot.out_of_memory = True
-            self.models.failed(slot)
+            self.models.on_abandoned(slot)
 
-    def stop(self, served: Served) -> None:
-        if served.name in self.live:
-            self.live.remove(served.name)
+    def stop(self, model: ModelState) -> None:
+        if model.name in self.live:
+            self.live.remove(model.name)
 
-    def slots_of(self, served: Served) -> list[Slot]:
-        return [] if self.gone.is_set() else [Slot(0, SimpleNamespace(), served, Path())]  # type: ignore[arg-type]
+    def slots_of(self, model: ModelState) -> list[Slot]:
+        return [] if self.gone.is_set() else [Slot(0, SimpleNamespace(), model, Path())]  # type: ignore[arg-type]
 
 
 class Store:
     """The store over those, with memory that a test sets."""
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, batch_size: int) -> None:
         self.core = InferenceCore(Settings(multi_model=True), lambda _record: None)
-        self.predictors = Predictors(self.core, most)
+        self.predictors = Predictors(self.core, batch_size)
         self.memory = (100 * GIB, 100 * GIB)
         self.folder = folder
-        self.models = Models(self.core, self.predictors, list, lambda: self.memory, lambda _words: None)  # type: ignore[arg-type]
+        self.models = ModelManager(self.core, self.predictors, list, lambda: self.memory, lambda _words: None)  # type: ignore[arg-type]
         self.predictors.models = self.models
 
     async def load(self, name: str) -> int:
@@ -78,23 +79,23 @@ class Store:
         self.models.load(name, str(self.folder), lambda status, _message: done.set_result(status))
         status = await asyncio.wait_for(done, 60)
         if status == 200:
-            self.core.models[name].pool.last_used = float(len(self.predictors.live))
+            self.core.models[name].dispatcher.last_used = float(len(self.predictors.live))
         return status
 
 
 class Client(Exchange):
     """Remembers how it was answered."""
 
-    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
+    def respond(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
         del body
         self.status = status
         self.headers_of_answer = dict(headers)
 
-    def begin(self, status: int, headers: Headers) -> None: ...
+    def start_stream(self, status: int, headers: Headers) -> None: ...
 
-    def piece(self, piece: bytes | memoryview) -> None: ...
+    def send_piece(self, piece: bytes | memoryview) -> None: ...
 
-    def end(self) -> None: ...
+    def end_stream(self) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -102,12 +103,12 @@ class Client(Exchange):
 def check(
     tmp_path: Path,
     test: Callable[[Store], Coroutine[Any, Any, None]],
-    most: int = 2,
+    batch_size: int = 2,
     *,
     slow_to_go: bool = False,
 ) -> None:
     async def run() -> None:
-        store = Store(tmp_path, most)
+        store = Store(tmp_path, batch_size)
         if slow_to_go:
             store.predictors.gone.clear()
         await test(store)
@@ -118,7 +119,7 @@ def check(
 def test_the_least_recently_used_makes_room_for_one_that_ran_out_of_memory(tmp_path: Path) -> None:
     async def test(store: Store) -> None:
         assert [await store.load(name) for name in ("a", "b")] == [200, 200]
-        store.core.models["a"].pool.last_used = 99.0
+        store.core.models["a"].dispatcher.last_used = 99.0
         assert await store.load("c") == 200
         assert store.predictors.live == ["a", "c"]
         assert set(store.core.models) == {"a", "c"}
@@ -131,7 +132,7 @@ def test_where_nobody_can_make_room_it_is_507(tmp_path: Path) -> None:
         assert await store.load("a") == 507
         assert not store.core.models
 
-    check(tmp_path, test, most=0)
+    check(tmp_path, test, batch_size=0)
 
 
 def test_a_model_larger_than_the_memory_is_507_before_it_is_started(tmp_path: Path) -> None:
@@ -147,10 +148,10 @@ def test_under_memory_pressure_the_least_recently_used_goes(tmp_path: Path) -> N
     async def test(store: Store) -> None:
         await store.load("a")
         await store.load("b")
-        store.models.relieve()
+        store.models.watch_memory()
         assert store.predictors.live == ["a", "b"]
         store.memory = (GIB, 100 * GIB)
-        store.models.relieve()
+        store.models.watch_memory()
         assert store.predictors.live == ["b"]
 
     check(tmp_path, test)
@@ -185,7 +186,7 @@ def test_nothing_is_loaded_before_it_is_known_where(tmp_path: Path) -> None:
     store.core.starting = True
     body = json.dumps({"model_name": "a", "url": str(tmp_path)}).encode()
     exchange = Client("POST", "/models", "", {}, body)
-    App(store.core, lambda: iter(()), store.models).handle(exchange)
+    Router(store.core, lambda: iter(()), store.models).handle(exchange)
     assert (exchange.status, exchange.headers_of_answer["retry-after"]) == (503, "1")
     assert store.core.unhealthy == "starting"
 
@@ -196,4 +197,4 @@ def test_a_models_size_is_its_files(tmp_path: Path, sizes: list[int]) -> None:
         (tmp_path / f"inner{number}").mkdir()
         (tmp_path / f"inner{number}" / "file").write_bytes(bytes(size))
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    assert bytes_of(tmp_path) - (tmp_path / "dangling").lstat().st_size == sum(sizes)
+    assert folder_size(tmp_path) - (tmp_path / "dangling").lstat().st_size == sum(sizes)

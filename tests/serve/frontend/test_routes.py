@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.frontend.inference import InferenceCore
-from gpuproof.serve.frontend.routes import App
+from gpuproof.serve.frontend.routes import Router
 from gpuproof.serve.http.asgi import AsgiApp
 from gpuproof.serve.main import main
 from gpuproof.serve.settings import Settings
@@ -203,7 +203,7 @@ def test_it_is_not_healthy_before_the_warm_up_request_was_answered(tmp_path: Pat
 def test_a_warm_up_request_that_the_model_refuses_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "warm.json").write_text("{")
     with serving(tmp_path, HANDLER, "--warmup", str(tmp_path / "warm.json"), healthy=False) as one:
-        until(lambda: "predictor is lost" in one.ask("GET", "/ping").json["reason"], "the refusal")
+        until(lambda: "worker is lost" in one.ask("GET", "/ping").json["reason"], "the refusal")
 
 
 # Several models.
@@ -286,7 +286,7 @@ def test_one_models_crash_is_no_other_models(several: tuple[Server, Path]) -> No
 async def through_asgi(
     method: str, path: str, body: bytes = b"", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    app = AsgiApp(App(InferenceCore(Settings(max_payload=100), lambda _record: None), lambda: iter(())))
+    app = AsgiApp(Router(InferenceCore(Settings(max_payload=100), lambda _record: None), lambda: iter(())))
     sent: list[Any] = []
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 

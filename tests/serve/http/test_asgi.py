@@ -20,18 +20,18 @@ APP = """
 import os
 from pathlib import Path
 
-from gpuproof.serve.frontend.routes import App
+from gpuproof.serve.frontend.routes import Router
 from gpuproof.serve.http.asgi import AsgiApp
 from gpuproof.serve.frontend.inference import InferenceCore
-from gpuproof.serve.workers.device_assignment import placements
+from gpuproof.serve.workers.device_assignment import assign_devices
 from gpuproof.serve.workers.spawner import Spawner
-from gpuproof.serve.frontend.frontend import own_command, say
+from gpuproof.serve.frontend.frontend import log, own_command
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.supervisor import Events, Supervisor
+from gpuproof.serve.workers.supervisor import Supervisor, SupervisorEvents
 
 settings = Settings(max_payload=100_000)
 core = InferenceCore(settings, lambda record: None)
-front = AsgiApp(App(core, lambda: iter(())))
+front = AsgiApp(Router(core, lambda: iter(())))
 
 
 async def app(scope, receive, send):
@@ -39,9 +39,9 @@ async def app(scope, receive, send):
         await front(scope, receive, send)
         return
     await receive()
-    supervisor = Supervisor(core, Spawner.start(), own_command(), os.environ, Events(say))
+    supervisor = Supervisor(settings, core.models, Spawner.start(), own_command(), os.environ, SupervisorEvents(log))
     supervisor.start()
-    supervisor.serve("model", Path(os.environ["MODEL"]), "", placements(settings, os.environ, 0, 1))
+    supervisor.serve("model", Path(os.environ["MODEL"]), "", assign_devices(settings, os.environ, 0, 1))
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await supervisor.end(3)

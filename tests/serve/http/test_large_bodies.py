@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.serve.http.server import Limits
+from gpuproof.serve.http.state import Limits
 from support.cli_sandbox import until
 from support.echo_server import Running
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.http.parser import ChunkedBody
-from gpuproof.serve.http.server import Limits
+from gpuproof.serve.http.state import Limits
 from support.cli_sandbox import until
 from support.echo_server import Running
 
@@ -267,7 +267,7 @@ def test_a_client_that_leaves_cancels_what_it_asked_for(running: Running, half: 
             assert client.recv(10) == b""
     until(lambda: running.front.gone == 1, "the cancellation")
     # Too late, and nobody minds.
-    running.do(running.front.waiting[0].answer, 200, (), b"late")
+    running.do(running.front.waiting[0].respond, 200, (), b"late")
 
 
 def test_an_answer_streams_as_chunks_and_tells_when_it_was_taken(running: Running) -> None:
@@ -275,14 +275,14 @@ def test_an_answer_streams_as_chunks_and_tells_when_it_was_taken(running: Runnin
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")
         (exchange,) = running.front.waiting
-        running.do(exchange.begin, 200, (("content-type", "text/plain"),))
-        running.do(exchange.piece, b"one")
+        running.do(exchange.start_stream, 200, (("content-type", "text/plain"),))
+        running.do(exchange.send_piece, b"one")
         received = b""
         while b"one" not in received:
             received += client.recv(1000)
-        running.do(exchange.piece, memoryview(b"two"))
-        running.do(exchange.piece, b"")
-        running.do(exchange.end)
+        running.do(exchange.send_piece, memoryview(b"two"))
+        running.do(exchange.send_piece, b"")
+        running.do(exchange.end_stream)
         received += everything(client)
     assert b"transfer-encoding: chunked" in received
     assert received.endswith(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
@@ -299,11 +299,11 @@ def test_who_reads_slowly_but_goes_on_gets_it_all(running: Running, streamed: bo
         (exchange,) = running.front.waiting
         (connection,) = running.server.connections
         if streamed:
-            running.do(exchange.begin, 200, ())
-            running.do(exchange.piece, bytes(size))
-            running.do(exchange.end)
+            running.do(exchange.start_stream, 200, ())
+            running.do(exchange.send_piece, bytes(size))
+            running.do(exchange.end_stream)
         else:
-            running.do(exchange.answer, 200, (), bytes(size))
+            running.do(exchange.respond, 200, (), bytes(size))
         received = checked = 0
         while received < size:
             piece = client.recv(min(size - received, 65536))
@@ -312,7 +312,7 @@ def test_who_reads_slowly_but_goes_on_gets_it_all(running: Running, streamed: bo
             # Less than what the kernel holds for a client, and as if all of the server's patience had gone by.
             if received - checked > 1_000_000 and received < size // 2:
                 checked = received
-                running.do(connection.overdue)
+                running.do(connection.on_deadline)
 
 
 def test_who_stops_reading_is_cut(running: Running) -> None:
@@ -321,16 +321,16 @@ def test_who_stops_reading_is_cut(running: Running) -> None:
         client.sendall(request("/stream", b"x", more=b""))
         until(lambda: running.front.waiting, "the request")
         (connection,) = running.server.connections
-        running.do(running.front.waiting[0].answer, 200, (), bytes(64_000_000))
+        running.do(running.front.waiting[0].respond, 200, (), bytes(64_000_000))
         # The first look may still find that something was taken.
-        until(lambda: running.do(connection.overdue) or not running.server.connections, "the cut")
+        until(lambda: running.do(connection.on_deadline) or not running.server.connections, "the cut")
 
 
 def test_an_answer_without_a_body_says_no_length(running: Running) -> None:
     with running.connect() as client:
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")
-        running.do(running.front.waiting[0].answer, 204, (), b"dropped")
+        running.do(running.front.waiting[0].respond, 204, (), b"dropped")
         answer = everything(client)
     assert status(answer) == 204
     assert b"content-length" not in answer
@@ -342,8 +342,8 @@ def test_a_stream_that_fails_is_seen_to_be_cut(running: Running) -> None:
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")
         (exchange,) = running.front.waiting
-        running.do(exchange.begin, 200, ())
-        running.do(exchange.piece, b"one")
+        running.do(exchange.start_stream, 200, ())
+        running.do(exchange.send_piece, b"one")
         running.do(exchange.abort)
         received = b""
         with contextlib.suppress(ConnectionResetError):
@@ -357,9 +357,9 @@ def test_a_client_that_reads_nothing_gets_no_more_credit(running: Running) -> No
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")
         (exchange,) = running.front.waiting
-        running.do(exchange.begin, 200, ())
+        running.do(exchange.start_stream, 200, ())
         for _ in range(20):
-            running.do(exchange.piece, bytes(1 << 20))
+            running.do(exchange.send_piece, bytes(1 << 20))
         assert running.front.read < 20
 
 
@@ -368,7 +368,7 @@ def test_a_header_with_a_line_break_writes_no_header_of_its_own(running: Running
         client.sendall(request("/wait", b"x"))
         until(lambda: running.front.waiting, "the request")
         headers = (("x-custom", "a\r\nset-cookie: b"), ("x-more", "\u20ac"))
-        running.do(running.front.waiting[0].answer, 200, headers, b"body")
+        running.do(running.front.waiting[0].respond, 200, headers, b"body")
         answer = everything(client)
     assert b"\r\nset-cookie" not in answer
     assert b"x-custom: a  set-cookie: b\r\n" in answer
@@ -382,7 +382,7 @@ def test_a_closing_server_takes_nothing_new_and_closes_what_is_idle(running: Run
         assert idle.recv(10) == b""
         with pytest.raises(OSError, match="refused"):
             running.connect()
-        running.do(running.front.waiting[0].answer, 200, (), b"done")
+        running.do(running.front.waiting[0].respond, 200, (), b"done")
         answer = everything(busy)
     assert answer.endswith(b"done")
     assert b"connection: close" in answer

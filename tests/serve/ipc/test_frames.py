@@ -11,18 +11,18 @@ from gpuproof.serve.ipc.frames import FrameReader, pack
 from gpuproof.serve.ipc.messages import (
     Phases,
     RequestHeaders,
-    answer_fields,
-    call_fields,
     pack_headers,
-    read_answer,
-    read_call,
     read_headers,
+    read_request,
+    read_response,
+    request_fields,
+    response_fields,
 )
 
 
 def stream(*bodies: bytes) -> bytes:
     return b"".join(
-        pack(frames.CALL, number, b"field %d" % number, len(body)) + body
+        pack(frames.REQUEST, number, b"field %d" % number, len(body)) + body
         for number, body in enumerate(bodies)
     )
 
@@ -66,9 +66,9 @@ def test_a_body_stays_as_it_was_when_more_is_read() -> None:
 
 def test_a_requests_fields_come_back() -> None:
     headers = RequestHeaders({"content-type": "application/json", "x-bytes": "\xff\xe9", "x-empty": ""})
-    data = pack(frames.CALL, 1, call_fields(12.5, headers))
+    data = pack(frames.REQUEST, 1, request_fields(12.5, headers))
     (frame,) = FrameReader().feed(data)
-    deadline, packed = read_call(frame.fields)
+    deadline, packed = read_request(frame.fields)
     assert deadline == 12.5
     assert dict(read_headers(packed)) == headers
 
@@ -76,5 +76,5 @@ def test_a_requests_fields_come_back() -> None:
 def test_an_answers_fields_come_back() -> None:
     phases = Phases(1.5, 0.25, 0.125, 2.0, 0.5, 7)
     headers = (("content-type", "text/csv"), ("a", ""), ("a", "b"))
-    assert read_answer(answer_fields(200, phases, pack_headers(headers))) == (200, phases, headers)
-    assert read_answer(answer_fields(204, phases)) == (204, phases, ())
+    assert read_response(response_fields(200, phases, pack_headers(headers))) == (200, phases, headers)
+    assert read_response(response_fields(204, phases)) == (204, phases, ())

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from gpuproof.serve.http.parser import HttpError, read_head
-from gpuproof.serve.ipc.memo import remembered
+from gpuproof.serve.interface import Device, Request
+from gpuproof.serve.ipc.memo import memoized
 from gpuproof.serve.ipc.messages import RequestHeaders, pack_headers
-from gpuproof.serve.ipc.requests import request_of
+from gpuproof.serve.ipc.requests import request_from
 from gpuproof.serve.model.context import Context, serving_context
-from gpuproof.serve.model.interface import Device, Request
 
 
 class Reader:
@@ -29,7 +29,7 @@ def look(reader: Reader) -> Callable[[bytes], int]:
     def read(data: bytes) -> int:
         return reader(data)
 
-    return remembered(read)
+    return memoized(read)
 
 
 def test_what_comes_again_is_not_read_again() -> None:
@@ -67,12 +67,12 @@ def test_an_error_is_raised_each_time() -> None:
 
 def test_a_malformed_head_stays_malformed() -> None:
     for _ in range(2):
-        with pytest.raises(HttpError, match="no HTTP"):
+        with pytest.raises(HttpError, match="not valid HTTP"):
             read_head(b"BREW / HTTP/3.0")
 
 
 def asked() -> Request:
-    return request_of(pack_headers({"content-type": "text/csv", "x-user": "1"}.items()), memoryview(b""))
+    return request_from(pack_headers({"content-type": "text/csv", "x-user": "1"}.items()), memoryview(b""))
 
 
 def test_a_handler_that_changes_its_headers_changes_nobody_elses() -> None:

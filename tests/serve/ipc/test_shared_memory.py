@@ -24,7 +24,7 @@ print(bytes(OpenedMemory(fd).part(SLOT, 3)))
 
 @pytest.fixture
 def memory() -> Iterator[BodyMemory]:
-    made = BodyMemory.make()
+    made = BodyMemory.create()
     assert made is not None
     yield made
     os.close(made.descriptor)
@@ -113,14 +113,14 @@ def test_a_predictor_cannot_write_to_it_and_a_reader_can(memory: BodyMemory) -> 
     assert view is not None
     with pytest.raises(TypeError):
         OpenedMemory(memory.descriptor).part(0, 4)[:] = b"abcd"
-    OpenedMemory(memory.descriptor, to_write=True).part(0, 4)[:] = b"abcd"
+    OpenedMemory(memory.descriptor, writable=True).part(0, 4)[:] = b"abcd"
     assert bytes(view) == b"abcd"
 
 
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("print(BodyMemory.make())", "None"),
+        ("print(BodyMemory.create())", "None"),
         (READS, "b'abc'"),
     ],
     ids=["the_front_does_without", "a_predictor_reads_a_copy"],

@@ -12,7 +12,7 @@ from gpuproof.agent.artifacts.archive_create import pack
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.frameworks import torch_files
 from gpuproof.serve.frameworks.tensorflow_files import choose_model, saved_models
-from gpuproof.serve.model.archive import about, prepare
+from gpuproof.serve.model.archive import describe, prepare
 from support.handler_examples import example
 
 HANDLER = "def model_fn(model_dir):\n    return 1\n"
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_folder_with_a_handler_is_served_where_it_is(model: Path, scratch: Path) -> None:
     assert prepare(model, scratch) == model
-    assert about(model) == "handler code/inference.py"
+    assert describe(model) == "handler code/inference.py"
 
 
 def test_an_archive_is_unpacked(model: Path, scratch: Path, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_broken_archive_is_refused_in_words(scratch: Path, tmp_path: Path, con
 
 
 def test_nothing_there_says_what_model_may_be(scratch: Path, tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="is not there") as caught:
+    with pytest.raises(LoadError, match="does not exist") as caught:
         prepare(tmp_path / "none", scratch)
     assert caught.value.remedy is not None
     assert "SavedModel" in caught.value.remedy
@@ -85,13 +85,13 @@ def test_nothing_there_says_what_model_may_be(scratch: Path, tmp_path: Path) -> 
 def test_a_folder_without_a_model_says_what_was_looked_for(scratch: Path, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "readme.md").touch()
-    with pytest.raises(LoadError, match=r"inference\.py.*\.keras.*It holds readme\.md"):
+    with pytest.raises(LoadError, match=r"inference\.py.*\.keras.*It contains readme\.md"):
         prepare(tmp_path / "x", scratch)
 
 
 def test_the_file_inside_a_saved_model_points_to_its_folder(scratch: Path, tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(LoadError, match="give that folder"):
+    with pytest.raises(LoadError, match="pass that folder"):
         prepare(tmp_path / "saved_model.pb", scratch)
 
 
@@ -118,7 +118,7 @@ def test_a_code_folder_keeps_its_neighbours(model: Path, scratch: Path, tmp_path
 
 
 def test_code_that_is_not_there_is_named(model: Path, scratch: Path, tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="no handler"):
+    with pytest.raises(LoadError, match="does not exist"):
         prepare(model, scratch, code=tmp_path / "none.py")
 
 
@@ -146,9 +146,9 @@ def test_a_state_dict_alone_is_refused_and_with_its_code_served(scratch: Path, t
     pytest.importorskip("torch")
     home = example("torch_state_dict")
     folder = home.build(tmp_path / "model")
-    with pytest.raises(LoadError, match="Weights alone") as caught:
+    with pytest.raises(LoadError, match="does not contain the network of its weights") as caught:
         prepare(folder / "model.pth", scratch)
-    assert caught.value.remedy == "Give the code that loads it, with a model_fn: --code inference.py"
+    assert caught.value.remedy == "Pass code with a model_fn that loads it: --code inference.py"
     ready = prepare(folder / "model.pth", scratch, code=folder / "code")
     assert sorted(path.name for path in ready.iterdir()) == ["code", "model.pth"]
 
@@ -157,7 +157,7 @@ def test_a_keras_file_gets_a_folder_of_its_own(scratch: Path, tmp_path: Path) ->
     (tmp_path / "digits.keras").touch()
     folder = prepare(tmp_path / "digits.keras", scratch)
     assert [path.name for path in folder.iterdir()] == ["digits.keras"]
-    assert about(folder) == "digits.keras"
+    assert describe(folder) == "digits.keras"
 
 
 def saved(folder: Path) -> Path:
@@ -194,7 +194,7 @@ def test_several_saved_models_need_a_choice(tmp_path: Path) -> None:
 def test_a_folder_of_scripts_is_no_model_unless_one_is_the_handler(tmp_path: Path, scratch: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "train.py").touch()
-    with pytest.raises(LoadError, match=r"holds no model.*It holds train\.py"):
+    with pytest.raises(LoadError, match=r"contains no model.*It contains train\.py"):
         prepare(tmp_path / "scripts", scratch)
     (tmp_path / "scripts" / "inference.py").touch()
     assert prepare(tmp_path / "scripts", scratch) == tmp_path / "scripts"

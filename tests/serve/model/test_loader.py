@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.interface import Device, Model, Request
 from gpuproof.serve.model.discovery import find_handler
-from gpuproof.serve.model.importer import Home
-from gpuproof.serve.model.interface import Device, Model, Request, load_model
+from gpuproof.serve.model.importer import HandlerModules
+from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import Settings
 
 ECHO = """
@@ -37,7 +38,8 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from gpuproof.serve.errors import LoadError
-from gpuproof.serve.model.interface import Device, load_model
+from gpuproof.serve.interface import Device
+from gpuproof.serve.model.loader import load_model
 import gpuproof.serve.model.loader
 from gpuproof.serve.settings import Settings
 
@@ -56,8 +58,8 @@ except LoadError as error:
 def leave_no_modules() -> Iterator[None]:
     """Handlers of other tests are called `inference` too."""
     yield
-    if Home._present is not None:
-        Home._present.leave()
+    if HandlerModules._active is not None:
+        HandlerModules._active.deactivate()
 
 
 def write(folder: Path, text: str, name: str = "code/inference.py") -> Path:
@@ -161,17 +163,17 @@ def test_a_model_fn_without_return_is_told_to_return(tmp_path: Path) -> None:
     write(tmp_path, "def model_fn(model_dir):\n    model = 1\n")
     with pytest.raises(LoadError, match="returned None") as caught:
         load(tmp_path)
-    assert caught.value.remedy == "End it with `return model`."
+    assert caught.value.remedy == "Return the model at the end of model_fn."
 
 
 def test_an_empty_folder_says_what_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(LoadError, match=r"no handler.*saved_model\.pb.*\.pt2.*It holds notes\.txt"):
+    with pytest.raises(LoadError, match=r"no handler.*saved_model\.pb.*\.pt2.*It contains notes\.txt"):
         load(tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_a_load_error(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="is no folder"):
+    with pytest.raises(LoadError, match="is not a folder"):
         load(tmp_path / "model")
 
 
@@ -384,5 +386,5 @@ def test_a_batch_whose_rows_do_not_add_up_names_the_mistake(tmp_path: Path) -> N
         + ECHO.replace("return body", "return [body]").replace("return data", "return data[:1]"),
     )
     model = load(tmp_path)
-    with pytest.raises(TypeError, match="one row for each row"):
+    with pytest.raises(TypeError, match="one row per input row"):
         model.predict_batch([["a"], ["b"]])

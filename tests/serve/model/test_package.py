@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.cli.main import main
-from gpuproof.serve.model.package import Ask, build, check
-from gpuproof.serve.workers.warmup_guess import next_shape, zeros
+from gpuproof.serve.model.package import SampleRequest, build, check
+from gpuproof.serve.model.warmup import next_shape, zeros
 from support.handler_examples import example
 
 SERVER = [sys.executable, "-m", "gpuproof.serve", "serve"]
@@ -99,14 +99,14 @@ def test_zeros_have_their_shape() -> None:
 
 @pytest.mark.slow
 def test_a_package_that_answers_its_request_serves(model: Path) -> None:
-    checked = check(model, SERVER, Ask(b'{"value": 21}', given=True), startup_s=30)
+    checked = check(model, SERVER, SampleRequest(b'{"value": 21}', required=True), startup_s=30)
     assert (checked.ok, checked.status, checked.answer) == (True, 200, "42")
     assert checked.ready_s is not None
 
 
 @pytest.mark.slow
 def test_a_request_that_it_does_not_answer_fails_the_check_with_the_log(model: Path) -> None:
-    checked = check(model, SERVER, Ask(b'{"other": 1}', given=True), startup_s=30)
+    checked = check(model, SERVER, SampleRequest(b'{"other": 1}', required=True), startup_s=30)
     assert (checked.ok, checked.status) == (False, 500)
     assert "KeyError: 'value'" in checked.log
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpuproof.serve.errors import LoadError
-from gpuproof.serve.model.importer import Home
-from gpuproof.serve.model.interface import Device, load_model
-from gpuproof.serve.model.requirements import is_satisfied, provide
+from gpuproof.serve.interface import Device
+from gpuproof.serve.model.importer import HandlerModules
+from gpuproof.serve.model.loader import load_model
+from gpuproof.serve.model.requirements import install_missing, is_satisfied
 from gpuproof.serve.settings import Settings
 
 
@@ -60,7 +61,7 @@ def test_a_handler_imports_what_its_requirements_brought(
     model = load_model(tmp_path / "model", Settings(), Device())
     assert model._model == "white"  # type: ignore[attr-defined]
     model.unload()
-    assert Home._present is None
+    assert HandlerModules._active is None
     with pytest.raises(LoadError, match="runway_lights"):
         load_model(tmp_path / "model", Settings(install=False), Device())
 
@@ -69,7 +70,7 @@ def test_a_handler_imports_what_its_requirements_brought(
 def test_what_cannot_be_installed_is_a_load_error_with_pips_words(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("--no-index\nno-such-package-here\n")
     with pytest.raises(LoadError, match="no-such-package-here") as caught:
-        provide(tmp_path / "requirements.txt", tmp_path / "store")
+        install_missing(tmp_path / "requirements.txt", tmp_path / "store")
     assert caught.value.remedy is not None
     assert "GPUPROOF_SERVE_INSTALL=off" in caught.value.remedy
 
@@ -78,9 +79,9 @@ def test_what_cannot_be_installed_is_a_load_error_with_pips_words(tmp_path: Path
 def test_it_is_installed_once(tmp_path: Path) -> None:
     links = wheel(tmp_path / "wheels")
     (tmp_path / "requirements.txt").write_text(f"--no-index\n--find-links {links}\nrunway-lights\n")
-    first = provide(tmp_path / "requirements.txt", tmp_path / "store")
+    first = install_missing(tmp_path / "requirements.txt", tmp_path / "store")
     for path in links.iterdir():
         path.unlink()
     assert first is not None
-    assert provide(tmp_path / "requirements.txt", tmp_path / "store") == first
+    assert install_missing(tmp_path / "requirements.txt", tmp_path / "store") == first
     assert (first / "runway_lights.py").is_file()

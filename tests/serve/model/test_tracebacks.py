@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gpuproof.serve.errors import LoadError
+from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.model import collate
-from gpuproof.serve.model.interface import Device, Request, load_model
-from gpuproof.serve.model.tracebacks import of_handler, place_of
+from gpuproof.serve.model.loader import load_model
+from gpuproof.serve.model.tracebacks import format_handler_traceback, interrupted_at
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.batching import Late, Task, compute
+from gpuproof.serve.workers.batching import HandlerTimeout, Task, compute
 
 
 def frames(text: str) -> list[str]:
@@ -52,7 +53,7 @@ def test_who_is_interrupted_is_found_where_it_was(tmp_path: Path) -> None:
     )
 
     def late(_number: int, _frame: object) -> None:
-        raise Late
+        raise HandlerTimeout
 
     before = signal.signal(signal.SIGUSR2, late)
     said: list[str] = []
@@ -69,20 +70,20 @@ def test_who_is_interrupted_is_found_where_it_was(tmp_path: Path) -> None:
     finally:
         signal.signal(signal.SIGUSR2, before)
     model.unload()
-    assert "longer than a request may take; it was here:" in said[0]
+    assert "exceeded the timeout; it was interrupted at:" in said[0]
     inside, between = str(tmp_path / "code" / "inference.py"), collate.__file__
     assert frames(said[0]) == [inside, between, inside, __file__]
 
 
 def test_what_was_interrupted_in_the_server_itself_has_no_place() -> None:
-    with pytest.raises(collate.Inseparable) as caught:
+    with pytest.raises(collate.NotSplittable) as caught:
         collate.split("no rows", [1])
     caught.value.__traceback__ = caught.value.__traceback__ and caught.value.__traceback__.tb_next
-    assert place_of(caught.value) == ""
+    assert interrupted_at(caught.value) == ""
 
 
 def test_what_the_server_itself_raised_keeps_its_lines() -> None:
-    with pytest.raises(collate.Inseparable) as caught:
+    with pytest.raises(collate.NotSplittable) as caught:
         collate.split("no rows", [1])
     caught.value.__traceback__ = caught.value.__traceback__ and caught.value.__traceback__.tb_next
-    assert frames(of_handler(caught.value)) == [collate.__file__]
+    assert frames(format_handler_traceback(caught.value)) == [collate.__file__]

@@ -12,9 +12,15 @@ from gpuproof.serve.codecs import tensorflow_json
 from gpuproof.serve.errors import RequestError
 from gpuproof.serve.frameworks import tensorflow
 from gpuproof.serve.frameworks import torch as torch_models
-from gpuproof.serve.frameworks.numpy_arrays import Plain
-from gpuproof.serve.model.interface import Device, is_out_of_memory
-from gpuproof.serve.model.user_errors import refused, told_by_handler, unanswerable, unreadable
+from gpuproof.serve.frameworks.numpy_arrays import NumPy
+from gpuproof.serve.interface import Device
+from gpuproof.serve.model.user_errors import (
+    decoding_error,
+    encoding_error,
+    handler_error,
+    is_out_of_memory,
+    prediction_error,
+)
 from gpuproof.serve.settings import Settings
 
 
@@ -73,7 +79,7 @@ def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
         "two for a program": lambda: _exported(torch)(torch.zeros(1), torch.zeros(1)),
         "other names for a program": lambda: _exported(torch, "input")(x=torch.zeros(1)),
     }
-    refusal = refused(_raised(calls[given]))
+    refusal = prediction_error(_raised(calls[given]))
     assert refusal is not None
     assert refusal.status == 422
     assert said in refusal.message
@@ -93,7 +99,7 @@ def test_a_compiled_models_refusal_is_422_with_shapes_too() -> None:
     # From the second time on its sizes may be symbols.
     for shape in ((1, 3), (10, 3), (1, 5), (7, 6)):
         data = torch.zeros(shape)
-        refusal = refused(_raised(lambda data=data: model(data)), data)
+        refusal = prediction_error(_raised(lambda data=data: model(data)), data)
         assert refusal is not None
         assert refusal.status == 422
         last, whole = shape[-1], f"shape {shape}"
@@ -131,7 +137,7 @@ def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None
         "gather": lambda: tf.gather(tf.zeros(4), 9),
         "add": lambda: tf.zeros((2, 3)) + tf.zeros((2, 4)),
     }
-    refusal = refused(_raised(calls[given]))
+    refusal = prediction_error(_raised(calls[given]))
     assert refusal is not None, _raised(calls[given])
     assert said in refusal.message
 
@@ -166,8 +172,8 @@ def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> Non
     estimator = LinearRegression() if model == "linear" else RandomForestClassifier(1)
     estimator.fit(np.eye(4), [0, 1, 0, 1])
     given = np.array(data) if isinstance(data, tuple) else data
-    error = _raised(lambda: Plain(Settings(), Device("cpu")).predict(given, estimator))
-    refusal = error if isinstance(error, RequestError) else refused(error, given)
+    error = _raised(lambda: NumPy(Settings(), Device("cpu")).predict(given, estimator))
+    refusal = error if isinstance(error, RequestError) else prediction_error(error, given)
     assert refusal is not None, error
     assert refusal.status == 422
     assert said in refusal.message
@@ -206,7 +212,7 @@ def test_xgboosts_refusals_are_422(given: str, said: str) -> None:
         "other names": lambda: named.predict(xgboost.DMatrix(rows, feature_names=list("abce"))),
         "no names": lambda: named.predict(xgboost.DMatrix(rows)),
     }
-    refusal = refused(
+    refusal = prediction_error(
         _raised(calls.get(given) or (lambda: booster.predict(xgboost.DMatrix(data[given])))), data.get(given)
     )
     assert refusal is not None
@@ -230,7 +236,7 @@ def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, said: str
     rows, classes = np.eye(4).repeat(20, 0), [0, 1, 0, 1] * 20
     booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(rows, classes), 1)
     given = np.full(shape, "x" if kind == "U1" else 1, kind)
-    refusal = refused(_raised(lambda: booster.predict(given)), given)
+    refusal = prediction_error(_raised(lambda: booster.predict(given)), given)
     assert refusal is not None
     assert refusal.status == 422
     assert said in refusal.message
@@ -241,7 +247,7 @@ def test_a_models_own_mistake_with_words_is_no_refusal() -> None:
         def predict(self, data: Any) -> Any:
             raise ValueError("no such vocabulary")
 
-    assert isinstance(_raised(lambda: Plain(Settings(), Device("cpu")).predict(["a"], Reader())), ValueError)
+    assert isinstance(_raised(lambda: NumPy(Settings(), Device("cpu")).predict(["a"], Reader())), ValueError)
 
 
 @pytest.mark.slow
@@ -269,7 +275,7 @@ def test_inputs_of_different_numbers_of_rows_are_422_where_the_model_fails_with_
     framework = tensorflow.TensorFlow(Settings(), Device("cpu"))
     framework.set_up()
     entries = [keras.Input((2,), name="a"), keras.Input((3,), name="b")]
-    model = framework.adopt(keras.Model(entries, keras.layers.Concatenate()(entries)), own_predict=False)
+    model = framework.prepare(keras.Model(entries, keras.layers.Concatenate()(entries)), own_predict=False)
 
     def ask(a: Any, b: Any) -> Any:
         specs = framework.servable(model).specs("")
@@ -285,7 +291,7 @@ def test_inputs_of_different_numbers_of_rows_are_422_where_the_model_fails_with_
 
 def test_the_data_tells_the_shape_where_the_error_does_not() -> None:
     np = pytest.importorskip("numpy")
-    refusal = refused(AssertionError("Guard failed: x.size()[1] == 784"), np.zeros((1, 3)))
+    refusal = prediction_error(AssertionError("Guard failed: x.size()[1] == 784"), np.zeros((1, 3)))
     assert refusal is not None
     assert refusal.message.endswith("expected size 784 in dimension 1, given shape (1, 3).")
 
@@ -295,7 +301,7 @@ def test_the_data_tells_the_shape_where_the_error_does_not() -> None:
     [KeyError("age"), RuntimeError("cannot read /opt/ml/model/secret"), ValueError("bad"), TypeError("no")],
 )
 def test_the_handlers_own_mistakes_are_no_refusals(error: Exception) -> None:
-    assert refused(error) is None
+    assert prediction_error(error) is None
 
 
 @pytest.mark.parametrize(
@@ -311,7 +317,7 @@ def test_the_handlers_own_mistakes_are_no_refusals(error: Exception) -> None:
 )
 def test_running_out_of_memory_is_told_apart(error: BaseException, expected: bool) -> None:
     assert is_out_of_memory(error) is expected
-    assert not expected or refused(error) is None
+    assert not expected or prediction_error(error) is None
 
 
 @pytest.mark.slow
@@ -330,13 +336,13 @@ def test_pytorchs_own_allocator_is_recognised() -> None:
     ],
 )
 def test_what_published_handlers_raise_for_a_type_is_415(said: str, status: int) -> None:
-    refusal = unreadable(ValueError(said), b"", "text/x")
+    refusal = decoding_error(ValueError(said), b"", "text/x")
     assert refusal is not None
     assert refusal.status == status
 
 
 def test_what_published_handlers_raise_for_an_accept_is_406() -> None:
-    refusal = unanswerable(Exception("Requested unsupported ContentType in Accept: text/x"), "text/x")
+    refusal = encoding_error(Exception("Requested unsupported ContentType in Accept: text/x"), "text/x")
     assert refusal is not None
     assert refusal.status == 406
 
@@ -355,34 +361,34 @@ def test_what_handlers_assert_of_a_type_is_415_or_406_and_other_assertions_are_t
         assert not data
 
     for action in (asserts_type, asserts_in_words):
-        refusal = unreadable(_raised(action), b"", "text/x")
+        refusal = decoding_error(_raised(action), b"", "text/x")
         assert refusal is not None
-        assert (refusal.status, refusal.message) == (415, "The model does not take text/x.")
-    refusal = unanswerable(_raised(asserts_accept), "text/x")
+        assert (refusal.status, refusal.message) == (415, "The model does not accept text/x.")
+    refusal = encoding_error(_raised(asserts_accept), "text/x")
     assert refusal is not None
     assert refusal.status == 406
-    assert unreadable(_raised(asserts_accept), b"", "text/x") is None
-    assert unreadable(_raised(asserts_data), b"", "text/x") is None
-    assert unanswerable(_raised(asserts_data), "text/x") is None
+    assert decoding_error(_raised(asserts_accept), b"", "text/x") is None
+    assert decoding_error(_raised(asserts_data), b"", "text/x") is None
+    assert encoding_error(_raised(asserts_data), "text/x") is None
     # Raised by no line that could be read.
-    assert unreadable(AssertionError(), b"", "text/x") is None
+    assert decoding_error(AssertionError(), b"", "text/x") is None
 
 
 def test_json_that_the_handler_could_not_read_is_400_with_the_place() -> None:
-    refusal = unreadable(_raised(lambda: json.loads("[1,]")), b"[1,]", "application/json")
+    refusal = decoding_error(_raised(lambda: json.loads("[1,]")), b"[1,]", "application/json")
     assert refusal is not None
     assert refusal.status == 400
     assert "column" in refusal.message
 
 
 def test_text_that_is_not_the_bodys_is_the_handlers_fault() -> None:
-    assert unreadable(_raised(b"\xff".decode), b"other", "text/plain") is None
+    assert decoding_error(_raised(b"\xff".decode), b"other", "text/plain") is None
 
 
 def test_the_toolkits_errors_carry_their_status() -> None:
     base = type("BaseInferenceToolkitError", (Exception,), {})
     error = base("x")
     error.status_code, error.message = 429, "Slow down."
-    refusal = told_by_handler(error)
+    refusal = handler_error(error)
     assert isinstance(refusal, RequestError)
     assert (refusal.status, refusal.message) == (429, "Slow down.")

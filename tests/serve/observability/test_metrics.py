@@ -7,14 +7,14 @@ import json
 from itertools import pairwise
 
 from gpuproof.serve.ipc.messages import Phases
-from gpuproof.serve.observability.access_log import AccessLog, line
+from gpuproof.serve.observability.access_log import AccessLog, format_line
 from gpuproof.serve.observability.metrics import Counter, Histogram, family
-from gpuproof.serve.observability.request_record import Record, Totals
+from gpuproof.serve.observability.request_record import RequestMetrics, RequestRecord
 from gpuproof.serve.observability.tracing import phases as span_phases
 
 
-def record(**fields: object) -> Record:
-    plain = Record(
+def record(**fields: object) -> RequestRecord:
+    plain = RequestRecord(
         1000.0,
         "POST",
         "/invocations",
@@ -55,7 +55,7 @@ def test_what_has_no_lines_is_not_mentioned() -> None:
 
 
 def test_what_is_counted_together_is_counted_as_one_by_one() -> None:
-    totals = Totals()
+    totals = RequestMetrics()
     for number in range(1000):
         size = number % 3
         totals.add(record(seconds=number / 1000, phases=Phases(5, 0.001, 0.0, 0.02, 0.0, size)))
@@ -77,7 +77,7 @@ def test_what_is_counted_together_is_counted_as_one_by_one() -> None:
 
 
 def test_each_phase_of_a_prediction_is_seen() -> None:
-    totals = Totals()
+    totals = RequestMetrics()
     totals.add(record())
     text = "\n".join(totals.lines())
     for phase in ("decode", "queue", "batch", "predict", "encode"):
@@ -87,7 +87,7 @@ def test_each_phase_of_a_prediction_is_seen() -> None:
 
 
 def test_a_request_that_no_predictor_took_has_no_phases() -> None:
-    totals = Totals()
+    totals = RequestMetrics()
     totals.add(record(status=429, phases=Phases()))
     assert 'phase="queue"} 1' not in "\n".join(totals.lines())
 
@@ -116,7 +116,7 @@ def test_a_log_that_nobody_reads_is_cut_and_says_how_much() -> None:
 
 
 def test_a_plain_request_has_a_short_line() -> None:
-    assert "predict_ms" not in line(record(phases=None, worker=None))
+    assert "predict_ms" not in format_line(record(phases=None, worker=None))
 
 
 def test_spans_follow_one_another() -> None:

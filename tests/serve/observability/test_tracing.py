@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.observability.request_record import Record
+from gpuproof.serve.observability.request_record import RequestRecord
 from gpuproof.serve.observability.tracing import span_writer
 from support.cli_sandbox import until
 from support.model_server import ECHO, serving
@@ -137,6 +137,6 @@ def test_what_the_sdk_refuses_is_said_once_and_no_more(monkeypatch: pytest.Monke
     write = span_writer({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, said.append)
     assert write is not None
     for _ in range(2):
-        write([Record(0.0, "GET", "/", 200, 0.0, 0, 0)])
+        write([RequestRecord(0.0, "GET", "/", 200, 0.0, 0, 0)])
     assert len(said) == 1
     assert "no traces are written" in said[0]

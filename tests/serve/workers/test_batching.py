@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.errors import RequestError
-from gpuproof.serve.model.interface import BatchSettings, Model, Request, Response
-from gpuproof.serve.workers.batching import Late, Outcome, Task, compute
+from gpuproof.serve.interface import BatchSettings, Model, Request, Response
+from gpuproof.serve.workers.batching import HandlerTimeout, Outcome, Task, compute
 
 
 class Doubling(Model):
@@ -61,7 +61,7 @@ class Doubling(Model):
         if data == "exit":
             raise SystemExit(1)
         if data == "late":
-            raise Late
+            raise HandlerTimeout
         return 0 if isinstance(data, str) else data * 2
 
 
@@ -121,7 +121,7 @@ def test_too_few_predictions_for_a_batch_are_no_answers() -> None:
     found, _, said = answers(model, "1", "silent")
     assert found == [b"2", b"0"]
     assert model.alone == [1, "silent"]
-    assert "2 requests gave 0 predictions" in said[0]
+    assert "0 predictions were returned for 2 requests" in said[0]
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does() -> None:

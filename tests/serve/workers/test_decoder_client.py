@@ -41,7 +41,7 @@ def input_fn(body, content_type):
     return torch.tensor(json.loads(body))
 """
 )
-ENDED = "the reader of large bodies has ended"
+ENDED = "the decoder of large bodies has ended"
 BUSY = [0]
 ROWS = 300
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.frontend.pending_request import Call
 from gpuproof.serve.http.asgi import AsgiExchange
 from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import FrameReader, pack
 from gpuproof.serve.ipc.messages import RequestHeaders, pack_sizes, read_sizes
 from gpuproof.serve.ipc.shared_memory import SLOT, BodyMemory, OpenedMemory
 from gpuproof.serve.workers import decoder_client
-from gpuproof.serve.workers.decoder_client import BodyReader
+from gpuproof.serve.workers.decoder_client import DecoderClient
+from gpuproof.serve.workers.pending_request import PendingRequest
 from gpuproof.serve.workers.spawner import Spawner
 
 BODY = b"[" + b"1.5, " * 20_000 + b"2]"
@@ -47,19 +47,19 @@ class Bench:
     """A front's end with memory, and what it was given back."""
 
     def __init__(self) -> None:
-        memory = BodyMemory.make()
+        memory = BodyMemory.create()
         assert memory is not None
         self.memory = memory
         self.spawner = Started()
         self.said: list[str] = []
         self.back: list[int] = []
-        self.reader = BodyReader(self.spawner, ["reader"], {}, memory, self.said.append)
+        self.reader = DecoderClient(self.spawner, ["reader"], {}, memory, self.said.append)
 
     def ask(self, number: int, body: bytes = BODY) -> bool:
         view = self.memory.take(len(body))
         assert view is not None
         view[:] = body
-        call = Call(
+        call = PendingRequest(
             number,
             AsgiExchange("POST", "/invocations", "", RequestHeaders(), view),
             b"",
@@ -67,7 +67,7 @@ class Bench:
             60,
             lambda _: None,
         )
-        return self.reader.read(call, lambda call: self.back.append(call.number))
+        return self.reader.decode(call, lambda call: self.back.append(call.number))
 
     async def ready(self) -> socket.socket:
         """Start it: with its first body, which it is not given."""
@@ -122,14 +122,14 @@ def test_its_time_runs_for_one_body_and_not_for_all(monkeypatch: pytest.MonkeyPa
         assert bench.ask(1)
         assert bench.ask(2)
         now = 109.0
-        theirs.sendall(pack(frames.NUMBERS, 1))
+        theirs.sendall(pack(frames.DECODED, 1))
         await bench.until(lambda: bench.back)
-        assert bench.reader.look_after(118.0, 0.0)
+        assert bench.reader.check(118.0, 0.0)
         assert bench.spawner.signals == []
         # The whole server was stopped.
-        assert bench.reader.look_after(119.5, 110.0)
+        assert bench.reader.check(119.5, 110.0)
         assert bench.spawner.signals == []
-        assert bench.reader.look_after(120.5, 110.0)
+        assert bench.reader.check(120.5, 110.0)
         assert bench.spawner.signals == [(-1, 9)]
 
     on_a_loop(test)
@@ -144,14 +144,14 @@ def test_what_it_has_is_anothers_only_when_it_is_dead(ended_first: bool) -> None
         assert bench.ask(1)
         assert bench.free == 2
         if ended_first:
-            bench.reader.ended(-1)
+            bench.reader.on_exit(-1)
         theirs.close()
         await bench.until(lambda: bench.back)
-        assert bench.said == ["the reader of large bodies has ended; predictors read them themselves"]
+        assert bench.said == ["the decoder of large bodies has ended; workers decode them themselves"]
         if not ended_first:
             assert bench.spawner.signals == [(-1, 9)]
             assert bench.free == 2
-            bench.reader.ended(-1)
+            bench.reader.on_exit(-1)
         assert bench.free == 0
 
     on_a_loop(test)
@@ -175,7 +175,7 @@ def test_one_that_cannot_read_is_not_started_again() -> None:
     async def test(bench: Bench) -> None:
         assert not bench.ask(0)
         (theirs,) = bench.spawner.sockets
-        theirs.sendall(pack(frames.FAILED, 0))
+        theirs.sendall(pack(frames.LOAD_FAILED, 0))
         theirs.close()
         await bench.until(lambda: bench.spawner.signals)
         assert not bench.ask(1)
@@ -187,7 +187,7 @@ def test_one_that_cannot_read_is_not_started_again() -> None:
 
 @pytest.fixture
 def memory() -> BodyMemory:
-    made = BodyMemory.make()
+    made = BodyMemory.create()
     assert made is not None
     return made
 
@@ -199,7 +199,9 @@ def run(
     ours, theirs = socket.socketpair()
     ours.settimeout(60)
     told = json.dumps({"channel": theirs.fileno(), "memory": memory.descriptor})
-    code = f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['reader', {told!r}]))"
+    code = (
+        f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['decoder', {told!r}]))"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, pass_fds=[theirs.fileno(), memory.descriptor]
     )
@@ -227,12 +229,12 @@ def test_it_reads_in_place_beside_anybodys_modules_and_ends_with_its_front(
         assert array is not None
         body[:] = b"[[1, 2.5], [3, -4]] "
         where = pack_sizes((0, 20, SLOT, 40))
-        ours.sendall(pack(frames.READ, 7, b"", len(where)) + where)
+        ours.sendall(pack(frames.DECODE, 7, b"", len(where)) + where)
         told = frame(ours)
-        assert (told.kind, told.id, read_sizes(told.fields)) == (frames.NUMBERS, 7, (2, 2))
+        assert (told.kind, told.id, read_sizes(told.fields)) == (frames.DECODED, 7, (2, 2))
         assert list(OpenedMemory(memory.descriptor).part(SLOT, 16).cast("f")) == [1, 2.5, 3, -4]
         body[:] = b"[[1, 2.5], [3]]     "
-        ours.sendall(pack(frames.READ, 8, b"", len(where)) + where)
+        ours.sendall(pack(frames.DECODE, 8, b"", len(where)) + where)
         assert frame(ours).fields == b""
         ours.shutdown(socket.SHUT_RDWR)
         assert process.wait(60) == 0
@@ -242,5 +244,5 @@ def test_it_reads_in_place_beside_anybodys_modules_and_ends_with_its_front(
 def test_without_its_modules_it_says_so_and_ends(memory: BodyMemory, tmp_path: Any, module: str) -> None:
     process, ours = run(memory, str(tmp_path), f"sys.modules[{module!r}] = None")
     with process, ours:
-        assert frame(ours).kind == frames.FAILED
+        assert frame(ours).kind == frames.LOAD_FAILED
         assert process.wait(60) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.device_assignment import placements, visible_gpus
+from gpuproof.serve.workers.device_assignment import assign_devices, visible_gpus
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,16 @@ from gpuproof.serve.workers.device_assignment import placements, visible_gpus
 def test_predictors_share_the_visible_gpus(
     settings: Settings, environ: dict[str, str], gpus: int, expected: list[tuple[str, str | None]]
 ) -> None:
-    found = placements(settings, environ, gpus, 8)
+    found = assign_devices(settings, environ, gpus, 8)
     assert [(one.device.kind, one.environment.get("CUDA_VISIBLE_DEVICES")) for one in found] == expected
 
 
 def test_predictors_share_the_cores() -> None:
-    found = placements(Settings(workers=4), {"MKL_NUM_THREADS": "7"}, 0, 8)
+    found = assign_devices(Settings(workers=4), {"MKL_NUM_THREADS": "7"}, 0, 8)
     assert found[0].environment["OMP_NUM_THREADS"] == "2"
     assert "MKL_NUM_THREADS" not in found[0].environment
-    assert placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment["OMP_NUM_THREADS"] == "5"
-    assert "MKL_NUM_THREADS" not in placements(Settings(workers=4, threads=5), {}, 0, 8)[0].environment
+    assert assign_devices(Settings(workers=4, threads=5), {}, 0, 8)[0].environment["OMP_NUM_THREADS"] == "5"
+    assert "MKL_NUM_THREADS" not in assign_devices(Settings(workers=4, threads=5), {}, 0, 8)[0].environment
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_predictors_on_a_cpu_ask_for_huge_pages_unless_somebody_has_chosen(
     tunables: str | None, expected: str | None
 ) -> None:
     environ = {} if tunables is None else {"GLIBC_TUNABLES": tunables}
-    assert placements(Settings(), environ, 0, 8)[0].environment.get("GLIBC_TUNABLES") == expected
-    assert "GLIBC_TUNABLES" not in placements(Settings(), environ, 1, 8)[0].environment
+    assert assign_devices(Settings(), environ, 0, 8)[0].environment.get("GLIBC_TUNABLES") == expected
+    assert "GLIBC_TUNABLES" not in assign_devices(Settings(), environ, 1, 8)[0].environment
 
 
 def test_a_negative_number_ends_the_list_of_gpus_as_it_does_for_cuda() -> None:
@@ -61,7 +61,7 @@ def test_a_negative_number_ends_the_list_of_gpus_as_it_does_for_cuda() -> None:
 
 
 def test_gpus_are_counted_as_nvml_counts_unless_somebody_else_has_counted() -> None:
-    for placed in placements(Settings(), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 2, 8):
+    for placed in assign_devices(Settings(), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 2, 8):
         assert placed.environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    for placed in placements(Settings(), {"CUDA_VISIBLE_DEVICES": "1"}, 2, 8):
+    for placed in assign_devices(Settings(), {"CUDA_VISIBLE_DEVICES": "1"}, 2, 8):
         assert "CUDA_DEVICE_ORDER" not in placed.environment

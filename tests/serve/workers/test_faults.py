@@ -69,11 +69,11 @@ def test_a_predictor_killed_while_it_loads_is_started_again(tmp_path: Path) -> N
 
 def test_a_predictor_killed_while_idle_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        (before,) = server.predictors
+        (before,) = server.workers
         os.kill(before, signal.SIGKILL)
         assert gone(before)
         assert server.predict(1).json == 1
-        assert server.predictors != [before]
+        assert server.workers != [before]
 
 
 def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tmp_path: Path) -> None:
@@ -110,15 +110,15 @@ def test_a_predictor_that_cannot_be_loaded_again_is_given_up_and_ping_says_so(tm
     once += f"    open({str(tmp_path / 'loaded')!r}, 'w').close()\n    return 1"
     with serving(tmp_path, handler("os._exit(9)", load=once)) as server:
         assert server.predict(1).status == 500
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").body.decode(), "the loss")
-        assert server.said.count("has loaded it again") == 0
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").body.decode(), "the loss")
+        assert server.said.count("is ready again") == 0
         assert server.said.count("ended (exit code 1); a new one in") == 4
         assert server.predict(1).status == 503
 
 
 def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) -> None:
     with serving(tmp_path, handler(load="raise ValueError('no weights')"), healthy=False) as server:
-        until(lambda: "predictor is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
+        until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert server.ping() == 503
         assert "no weights" in server.said
         assert "no weights" not in server.predict(1).body.decode()
@@ -143,18 +143,18 @@ def test_ping_is_503_until_the_model_is_loaded_and_answers_meanwhile(tmp_path: P
 
 def test_a_handler_that_sleeps_too_long_is_interrupted_and_its_process_kept(tmp_path: Path) -> None:
     with serving(tmp_path, handler(f"{HANGS}\n    return data"), "--timeout", "1") as server:
-        before = server.predictors
+        before = server.workers
         assert server.predict({"hang": 1}).status == 504
         # On a slow machine a second may be too little for any answer.
         until(lambda: server.predict({"a": 1}).status == 200, "the next answer")
-        assert server.predictors == before
+        assert server.workers == before
 
 
 def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: Path) -> None:
     # Swallows everything and goes on.
     hangs = "while data.get('hang'):\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n    return data"
     with serving(tmp_path, handler(hangs), "--timeout", "1") as server:
-        (before,) = server.predictors
+        (before,) = server.workers
         assert server.predict({"hang": 1}).status == 504
         assert gone(before)
         # A second may be too little for the next one to load.

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from gpuproof.serve.model.interface import Device
-from gpuproof.serve.workers.device_assignment import Placement
-from gpuproof.serve.workers.slot import Slot, how_it_ended
+from gpuproof.serve.interface import Device
+from gpuproof.serve.workers.device_assignment import DeviceAssignment
+from gpuproof.serve.workers.slot import Slot, describe_exit
 
 _KILLED = {"code": -9}
 _LEFT = {"code": 1}
 
 
 def slot() -> Slot:
-    return Slot(0, Placement(Device(), {}), cast("Any", None), Path("model"))
+    return Slot(0, DeviceAssignment(Device(), {}), cast("Any", None), Path("model"))
 
 
 def predictor(*, loaded: bool = True, answered: int = 0) -> Any:
@@ -28,47 +28,47 @@ def test_the_pause_doubles_up_to_ten_seconds_and_one_answer_makes_it_short_again
     place = slot()
     pauses: list[float] = []
     for _ in range(9):
-        place.fell_empty(predictor(), _KILLED)
-        pauses.append(place.pause_s)
+        place.record_exit(predictor(), _KILLED)
+        pauses.append(place.restart_delay_s)
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
-    place.fell_empty(predictor(answered=1), _KILLED)
-    assert place.pause_s == pytest.approx(0.1)
+    place.record_exit(predictor(answered=1), _KILLED)
+    assert place.restart_delay_s == pytest.approx(0.1)
 
 
 def test_a_model_that_loads_is_never_given_up_but_not_counted_on() -> None:
     place = slot()
     for number in range(1, 21):
-        place.fell_empty(predictor(), _KILLED)
-        assert not place.hopeless
-        assert place.tired == (number >= 5)
+        place.record_exit(predictor(), _KILLED)
+        assert not place.exhausted
+        assert place.crash_looping == (number >= 5)
     assert not place.out_of_memory
 
 
-@pytest.mark.parametrize(("reason", "tries"), [("", 5), ("model_fn raised ValueError", 3)])
-def test_a_model_that_does_not_load_is_tried_again_but_not_for_ever(reason: str, tries: int) -> None:
+@pytest.mark.parametrize(("load_error", "tries"), [("", 5), ("model_fn raised ValueError", 3)])
+def test_a_model_that_does_not_load_is_tried_again_but_not_for_ever(load_error: str, tries: int) -> None:
     place = slot()
-    hopeless: list[bool] = []
+    exhausted: list[bool] = []
     for _ in range(tries):
-        place.reason = reason
-        place.fell_empty(predictor(loaded=False), _LEFT)
-        hopeless.append(place.hopeless)
-    assert hopeless == [False] * (tries - 1) + [True]
+        place.load_error = load_error
+        place.record_exit(predictor(loaded=False), _LEFT)
+        exhausted.append(place.exhausted)
+    assert exhausted == [False] * (tries - 1) + [True]
 
 
 def test_loading_once_makes_up_for_failures_before() -> None:
     place = slot()
     for _ in range(4):
-        place.fell_empty(predictor(loaded=False), _LEFT)
-    place.fell_empty(predictor(answered=3), _KILLED)
-    place.fell_empty(predictor(loaded=False), _LEFT)
-    assert not place.hopeless
+        place.record_exit(predictor(loaded=False), _LEFT)
+    place.record_exit(predictor(answered=3), _KILLED)
+    place.record_exit(predictor(loaded=False), _LEFT)
+    assert not place.exhausted
 
 
 def test_what_is_killed_while_it_loads_may_have_run_out_of_memory() -> None:
     place = slot()
-    place.fell_empty(predictor(loaded=False), _LEFT)
+    place.record_exit(predictor(loaded=False), _LEFT)
     assert not place.out_of_memory
-    place.fell_empty(predictor(loaded=False), _KILLED)
+    place.record_exit(predictor(loaded=False), _KILLED)
     assert place.out_of_memory
 
 
@@ -82,13 +82,13 @@ def test_what_is_killed_while_it_loads_may_have_run_out_of_memory() -> None:
     ],
 )
 def test_an_end_in_words(message: dict[str, Any], words: str) -> None:
-    assert how_it_ended(message) == words
+    assert describe_exit(message) == words
 
 
 def test_the_same_place_anew_has_no_past() -> None:
     place = slot()
-    place.fell_empty(predictor(loaded=False), _KILLED)
+    place.record_exit(predictor(loaded=False), _KILLED)
     before = predictor()
-    again = place.anew(replaces=before)
-    assert (again.failures, again.deaths, again.out_of_memory, again.replaces) == (0, 0, False, before)
+    again = place.renewed(replaces=before)
+    assert (again.failures, again.crashes, again.out_of_memory, again.replaces) == (0, 0, False, before)
     assert (again.index, again.folder) == (0, Path("model"))

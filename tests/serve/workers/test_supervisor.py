@@ -38,10 +38,10 @@ def two_gpus(tmp_path: Path) -> dict[str, str]:
 
 def test_each_gpu_has_a_predictor_that_sees_it_alone(tmp_path: Path) -> None:
     with serving(tmp_path, WHERE, **two_gpus(tmp_path)) as server:
-        assert len(server.predictors) == 2
+        assert len(server.workers) == 2
         seen = {
             Path(f"/proc/{pid}/environ").read_bytes().split(b"CUDA_VISIBLE_DEVICES=")[1][:1]
-            for pid in server.predictors
+            for pid in server.workers
         }
         assert seen == {b"0", b"1"}
         assert server.predict(1).json[0] in ("0", "1")
@@ -49,7 +49,7 @@ def test_each_gpu_has_a_predictor_that_sees_it_alone(tmp_path: Path) -> None:
 
 def test_several_predictors_may_share_a_gpu(tmp_path: Path) -> None:
     with serving(tmp_path, WHERE, "--workers-per-gpu", "2", **two_gpus(tmp_path)) as server:
-        assert len(server.predictors) == 4
+        assert len(server.workers) == 4
 
 
 def test_gpus_are_shown_in_the_metrics(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> Non
 def test_a_predictor_is_told_what_to_serve_in_its_last_argument(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "a model", ECHO)
     with serving(tmp_path, folder, OMP_NUM_THREADS="3") as server:
-        (pid,) = server.predictors
+        (pid,) = server.workers
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         assert words[1:4] == [*own_command()[1:], "predictor"]
         assert str(folder) in words[4]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from gpuproof.serve.errors import LoadError
+from gpuproof.serve.interface import BatchSettings, Device, Model, Request, Response
 from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import Frame, FrameReader, pack
-from gpuproof.serve.ipc.messages import RequestHeaders, call_fields, read_answer
-from gpuproof.serve.model.interface import BatchSettings, Device, Model, Request, Response
+from gpuproof.serve.ipc.messages import RequestHeaders, read_response, request_fields
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers import worker_process
-from gpuproof.serve.workers.shared_status import Board
-from gpuproof.serve.workers.worker_process import PIECES_AHEAD, Predictor
+from gpuproof.serve.workers.shared_status import SharedStatus
+from gpuproof.serve.workers.worker_process import MAX_PIECES_AHEAD, WorkerProcess
 from support.cli_sandbox import until
 
 
@@ -79,16 +79,16 @@ class Spoken:
         self.model = model
         self.front, theirs = socket.socketpair()
         self.front.settimeout(60)
-        self.board = Board.make()
-        self.predictor = Predictor(theirs, self.board, 60)
+        self.status = SharedStatus.create()
+        self.predictor = WorkerProcess(theirs, self.status, 60)
         self.reader = FrameReader()
         self.waiting: list[Frame] = []
         self.thread = threading.Thread(target=self.predictor.serve, args=(model,))
         self.thread.start()
 
     def call(self, number: int, body: bytes, within: float = 60, **headers: str) -> bytes:
-        fields = call_fields(time.monotonic() + within, RequestHeaders(headers))
-        return pack(frames.CALL, number, fields, len(body)) + body
+        fields = request_fields(time.monotonic() + within, RequestHeaders(headers))
+        return pack(frames.REQUEST, number, fields, len(body)) + body
 
     def send(self, *parts: bytes) -> None:
         self.front.sendall(b"".join(parts))
@@ -100,8 +100,8 @@ class Spoken:
 
     def answer(self) -> tuple[int, int, bytes]:
         frame = self.next()
-        assert frame.kind == frames.ANSWER
-        return frame.id, read_answer(frame.fields)[0], bytes(frame.body)
+        assert frame.kind == frames.RESPONSE
+        return frame.id, read_response(frame.fields)[0], bytes(frame.body)
 
     def stop(self) -> None:
         self.model.leave.set()
@@ -110,7 +110,7 @@ class Spoken:
         assert not self.thread.is_alive()
         assert self.model.unloaded
         self.front.close()
-        self.board.close()
+        self.status.close()
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
     one.send(*(one.call(number, b"b") for number in range(2, 10)))
     one.model.leave.set()
     found = [one.next() for _ in range(9)]
-    assert [read_answer(frame.fields)[1].batch_size for frame in found] == [1] + [8] * 8
+    assert [read_response(frame.fields)[1].batch_size for frame in found] == [1] + [8] * 8
     one.stop()
 
 
@@ -141,13 +141,13 @@ def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> No
     spoken.model.leave.clear()
     spoken.send(spoken.call(1, b"a"), spoken.call(2, b"b"))
     assert spoken.model.began.wait(60)
-    assert spoken.board.taken == 1
-    assert 0 < spoken.board.busy_since <= time.monotonic()
+    assert spoken.status.taken == 1
+    assert 0 < spoken.status.busy_since <= time.monotonic()
     spoken.model.leave.set()
     spoken.answer()
     spoken.answer()
-    until(lambda: spoken.board.busy_since == 0, "the predictor to rest")
-    assert spoken.board.taken == 2
+    until(lambda: spoken.status.busy_since == 0, "the predictor to rest")
+    assert spoken.status.taken == 2
 
 
 def test_what_was_cancelled_while_it_waited_is_not_computed_and_said_to_be_over(spoken: Spoken) -> None:
@@ -168,29 +168,29 @@ def test_what_comes_too_late_is_not_computed(spoken: Spoken) -> None:
 
 def test_a_stream_waits_for_credit_and_others_do_not_wait_for_it(spoken: Spoken) -> None:
     spoken.send(spoken.call(1, b"stream 20"))
-    assert spoken.next().kind == frames.BEGIN
-    assert [bytes(spoken.next().body) for _ in range(PIECES_AHEAD)] == [
-        b"%d" % n for n in range(PIECES_AHEAD)
+    assert spoken.next().kind == frames.STREAM_START
+    assert [bytes(spoken.next().body) for _ in range(MAX_PIECES_AHEAD)] == [
+        b"%d" % n for n in range(MAX_PIECES_AHEAD)
     ]
     spoken.send(spoken.call(2, b"other"))
     assert spoken.answer() == (2, 200, b"other")
     spoken.send(pack(frames.CREDIT, 1, b"10"))
     assert [bytes(spoken.next().body) for _ in range(4)] == [b"16", b"17", b"18", b"19"]
-    assert spoken.next().kind == frames.END
+    assert spoken.next().kind == frames.STREAM_END
 
 
 def test_a_cancelled_stream_is_closed(spoken: Spoken) -> None:
     spoken.send(spoken.call(1, b"stream 1000"))
-    for _ in range(PIECES_AHEAD + 1):
+    for _ in range(MAX_PIECES_AHEAD + 1):
         spoken.next()
     spoken.send(pack(frames.CANCEL, 1))
-    assert spoken.next().kind == frames.END
+    assert spoken.next().kind == frames.STREAM_END
     assert spoken.model.closed == 1
 
 
 def test_attributes_and_id_reach_the_handler(spoken: Spoken) -> None:
     spoken.send(spoken.call(1, b"a", **{"x-amzn-sagemaker-custom-attributes": "trace"}))
-    _, _, headers = read_answer(spoken.next().fields)
+    _, _, headers = read_response(spoken.next().fields)
     assert ("x-amzn-sagemaker-custom-attributes", "trace") in headers
 
 
@@ -213,12 +213,12 @@ def test_a_model_that_cannot_be_loaded_is_told_to_the_front(
 
     monkeypatch.setattr(worker_process, "load_model", fail)
     ours, theirs = socket.socketpair()
-    board = Board.make()
+    status = SharedStatus.create()
     with ours, theirs:
-        assert Predictor(theirs, board, 60).load(Path("/none"), Settings(), Device(), "model") is None
+        assert WorkerProcess(theirs, status, 60).load(Path("/none"), Settings(), Device(), "model") is None
         (frame,) = FrameReader().feed(ours.recv(65536))
-    board.close()
+    status.close()
     told = json.loads(frame.fields)
-    assert frame.kind == frames.FAILED
+    assert frame.kind == frames.LOAD_FAILED
     assert told["message"] in ("no weights", "loading raised SystemExit: 3")
     assert "Traceback" in told["details"]

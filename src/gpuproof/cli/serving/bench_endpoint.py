@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _target(arguments: argparse.Namespace) -> Target:
     from gpuproof.loadtest import Target
-    from gpuproof.serve.workers.warmup import content_type_of
+    from gpuproof.serve.model.warmup import content_type_of
 
     body, content_type = _DEFAULT_BODY, "application/json"
     if arguments.request:

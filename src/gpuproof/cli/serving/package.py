@@ -20,7 +20,7 @@ from gpuproof.errors import ExitCode, GPUproofError, UsageError
 if TYPE_CHECKING:
     from gpuproof.agent.artifacts.archive_create import PackResult
     from gpuproof.cli.arguments import Subparsers
-    from gpuproof.serve.model.package import Ask, ServeCheck
+    from gpuproof.serve.model.package import SampleRequest, ServeCheck
 
 DEFAULT = "model.tar.gz"
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _package(arguments: argparse.Namespace, scratch: Path) -> int:
     from gpuproof.serve.model import package
-    from gpuproof.serve.model.archive import about, prepare
+    from gpuproof.serve.model.archive import describe, prepare
 
     asked = None if arguments.no_serve_check else _ask(arguments)
     folder = prepare(
@@ -85,13 +85,13 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
         # What was packed is served, not what it was packed from.
         unpacked = prepare(arguments.output, scratch / "out")
         checked = package.check(unpacked, _server(arguments), asked, startup_s=arguments.timeout)
-    _say(arguments, about(folder), packed, checked)
+    _say(arguments, describe(folder), packed, checked)
     return ExitCode.OK if checked is None or checked.ok else ExitCode.FAILED
 
 
-def _ask(arguments: argparse.Namespace) -> Ask | None:
-    from gpuproof.serve.model.package import Ask
-    from gpuproof.serve.workers.warmup import content_type_of
+def _ask(arguments: argparse.Namespace) -> SampleRequest | None:
+    from gpuproof.serve.model.package import SampleRequest
+    from gpuproof.serve.model.warmup import content_type_of
 
     path: Path | None = arguments.request
     if path is None:
@@ -99,7 +99,7 @@ def _ask(arguments: argparse.Namespace) -> Ask | None:
     if not path.is_file():
         raise UsageError(f"--request {path} is not there.", remedy="Give a file that holds a request's body.")
     kind = arguments.content_type or content_type_of(path)
-    return Ask(path.read_bytes(), kind, given=True)
+    return SampleRequest(path.read_bytes(), kind, required=True)
 
 
 def _server(arguments: argparse.Namespace) -> list[str]:

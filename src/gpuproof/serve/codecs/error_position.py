@@ -1,4 +1,4 @@
-"""What lists hold where an array of numbers was meant, in words and with its place."""
+"""Finds what prevents nested lists from being an array of numbers, and describes it with its position."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 _TOO_LARGE = 1 << 1024
-"""From here on an integer has no float64."""
-_LONGEST = 20
-_DEEPEST = 64
-"""Lists within each other that a place is told for."""
+"""The smallest integer that float64 cannot represent."""
+_MAX_SHOWN = 20
+_MAX_POSITION = 64
+"""Nesting depth up to which positions are reported."""
 
 
-def stray(value: Any, place: str = "") -> str:
-    """The first thing in lists in lists that is no number, as `the text 'a' at [0][3]`; empty where there is none.
+def first_non_number(value: Any, place: str = "") -> str:
+    """Describe the first value in nested lists that is not a number: `the text 'a' at [0][3]`; empty if there is none.
 
     Args:
-        value: what was read of JSON or CSV.
-        place: where it lies itself, as `['name']`.
+        value: Python values from JSON or CSV.
+        place: position of the value itself, such as `['name']`.
     """
     for indexes, item in _leaves(value):
         if not _is_number(item):
-            if len(indexes) > _DEEPEST:
-                return f"{_named(item)} within {len(indexes)} lists"
+            if len(indexes) > _MAX_POSITION:
+                return f"{_describe(item)} within {len(indexes)} lists"
             where = place + "".join(f"[{index}]" for index in indexes)
-            return f"{_named(item)} at {where}" if where else _named(item)
+            return f"{_describe(item)} at {where}" if where else _describe(item)
     return ""
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether lists in lists hold nothing but numbers."""
+    """Whether nested lists contain only numbers."""
     return all(isinstance(item, (int, float)) for _, item in _leaves(value))
 
 
 def depth(value: Any) -> int:
-    """How many lists lie within each other."""
+    """Nesting depth of lists."""
     level, deep = [value] if isinstance(value, list) else [], 0
     while level:
         deep += 1
@@ -43,7 +43,7 @@ def depth(value: Any) -> int:
 
 
 def _leaves(value: Any) -> Iterator[tuple[Sequence[int], Any]]:
-    """What is no list, with its place. Without recursion: a client nests as deeply as it likes."""
+    """All values that are not lists, with their positions. Not recursive, because clients control the depth."""
     if not isinstance(value, list):
         yield (), value
         return
@@ -65,9 +65,9 @@ def _is_number(item: Any) -> bool:
     return isinstance(item, float) or (isinstance(item, int) and abs(item) < _TOO_LARGE)
 
 
-def _named(item: Any) -> str:
+def _describe(item: Any) -> str:
     if isinstance(item, str):
-        shown = item if len(item) <= _LONGEST else f"{item[:_LONGEST]}…"
+        shown = item if len(item) <= _MAX_SHOWN else f"{item[:_MAX_SHOWN]}…"
         return f"the text {shown!r}"
     if item is None:
         return "null"

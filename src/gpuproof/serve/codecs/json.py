@@ -1,4 +1,4 @@
-"""JSON bodies, by orjson where it can be imported, and numbers straight into an array."""
+"""JSON bodies. Uses orjson if it is installed, and converts lists of numbers directly to arrays."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import math
 import re
 from typing import Any
 
+from gpuproof.serve import media_types
+from gpuproof.serve.codecs import arrays, json_fast
+from gpuproof.serve.codecs.codec import Codec
 from gpuproof.serve.errors import RequestError
-from gpuproof.serve.model.interface import Body
+from gpuproof.serve.interface import Body
 
-_MARKS = (b'"', b"{", b"n", b"t", b"f", b"N", b"I")
-"""What no body of bare numbers holds: texts, objects, null, true, false, NaN, Infinity."""
+_NOT_NUMERIC = (b'"', b"{", b"n", b"t", b"f", b"N", b"I")
+"""First letters of what cannot be in a body of numbers: texts, objects, null, true, false, NaN, Infinity."""
 
 
 def _import_orjson() -> Any:
@@ -26,12 +29,12 @@ _orjson: Any = _import_orjson()
 
 
 def read(body: Body, line: int = 1, start: int = 0) -> Any:
-    """A JSON body as Python values. NaN and Infinity are taken, as Python's own clients write them.
+    """Parse a JSON body as Python values. Accepts NaN and Infinity, because Python's clients write them.
 
     Args:
         body: the payload, or a part of it.
-        line: the number of its first line in the payload.
-        start: the place of its first byte in the payload.
+        line: number of its first line in the payload.
+        start: position of its first byte in the payload.
 
     Raises:
         RequestError: 400, with line and column.
@@ -40,81 +43,69 @@ def read(body: Body, line: int = 1, start: int = 0) -> Any:
         try:
             return _orjson.loads(body)
         except ValueError:
-            pass  # Python's reader decides: it takes NaN, and knows the place
+            pass  # Python's parser accepts NaN, and reports the position of errors
     if not len(body):
-        raise RequestError(400, "The body is empty; JSON was announced.")
+        raise RequestError(400, "The body is empty; expected JSON.")
     try:
         return json.loads(bytes(body).decode("utf-8"))
     except UnicodeDecodeError as error:
         raise RequestError(
-            400, f"The body is no JSON: byte {start + error.start} is not UTF-8 ({error.reason})."
+            400, f"The body is not valid JSON: byte {start + error.start} is not UTF-8 ({error.reason})."
         ) from None
     except json.JSONDecodeError as error:
-        raise invalid(error, line, start) from None
+        raise invalid_json(error, line, start) from None
     except ValueError:
-        raise _too_long(bytes(body), start) from None
+        raise _too_many_digits(bytes(body), start) from None
     except RecursionError:
-        raise RequestError(400, "The body is no JSON that can be read: it is nested too deeply.") from None
+        raise RequestError(400, "The JSON body is nested too deeply.") from None
 
 
-def read_lines(body: Body) -> list[Any]:
-    """A body of JSON lines as Python values; empty lines are passed over. Raises RequestError as `read` does."""
-    values: list[Any] = []
-    start = 0
-    for number, line in enumerate(bytes(body).splitlines(keepends=True), 1):
-        text = line.rstrip()
-        if text:
-            values.append(read(text, number, start))
-        start += len(line)
-    return values
-
-
-def invalid(error: json.JSONDecodeError, line: int = 1, start: int = 0) -> RequestError:
-    """What is wrong with a JSON text, in words, with the place; `line` and `start` as `read` has them."""
+def invalid_json(error: json.JSONDecodeError, line: int = 1, start: int = 0) -> RequestError:
+    """400 for invalid JSON, with line, column and byte; `line` and `start` as in `read`."""
     byte = start + len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
     return RequestError(
         400,
-        f"The body is no JSON: {error.msg} at line {line + error.lineno - 1}, column {error.colno} (byte {byte}).",
+        f"The body is not valid JSON: {error.msg} at line {line + error.lineno - 1}, column {error.colno} (byte {byte}).",
     )
 
 
-def _too_long(text: bytes, start: int) -> RequestError:
-    """Python reads no integer of more digits than `sys.get_int_max_str_digits()`, which takes the square of its time."""
+def _too_many_digits(text: bytes, start: int) -> RequestError:
+    """400 for an integer with more than `sys.get_int_max_str_digits()` digits, which Python does not parse."""
     found = max(re.finditer(rb"\d+", text), key=lambda digits: len(digits[0]), default=None)
     place = "" if found is None else f" at byte {start + found.start()}"
-    return RequestError(400, f"The body is no JSON that can be read: the number{place} has too many digits.")
+    return RequestError(400, f"The number{place} in the JSON body has too many digits.")
 
 
 def is_numeric(body: Body) -> bool:
-    """Whether a JSON body can hold nothing but lists of numbers."""
+    """Whether a JSON body can only contain lists of numbers."""
     data = body if isinstance(body, bytes) else bytes(body)
-    return not any(mark in data for mark in _MARKS)
+    return not any(mark in data for mark in _NOT_NUMERIC)
 
 
 def write(value: Any) -> bytes:
-    """A value as JSON: arrays (of numpy, torch, TensorFlow) as lists; what is no finite number becomes null.
+    """Write a value as JSON: arrays of numpy, torch and TensorFlow as lists, NaN and Infinity as null.
 
     Raises:
-        TypeError: it holds what JSON has no form for.
+        TypeError: it contains a value that JSON cannot represent.
     """
     if _orjson is not None:
         options = _orjson.OPT_SERIALIZE_NUMPY | _orjson.OPT_NON_STR_KEYS
         try:
-            return _orjson.dumps(value, default=_plain, option=options)
+            return _orjson.dumps(value, default=_to_plain, option=options)
         except _orjson.JSONEncodeError:
-            pass  # integers beyond 64 bits, and what Python's writer tells more plainly
+            pass  # integers beyond 64 bits, or types for which Python's error message is clearer
     try:
         return _dump(value)
     except ValueError:
-        return _dump(_finite(value))
+        return _dump(_without_non_finite(value))
 
 
 def _dump(value: Any) -> bytes:
-    return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(value, default=_to_plain, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _plain(value: Any) -> Any:
-    """What a writer that knows no arrays can write instead."""
+def _to_plain(value: Any) -> Any:
+    """Convert a value that JSON's writers do not support."""
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "replace")
     if isinstance(value, (set, frozenset, tuple)):
@@ -126,16 +117,53 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if hasattr(value, "numpy"):
         return value.numpy().tolist()
-    raise TypeError(f"a value of type {type(value).__name__} has no form in JSON")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be represented in JSON")
 
 
-def _finite(value: Any) -> Any:
+def _without_non_finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _without_non_finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_without_non_finite(item) for item in value]
     if value is None or isinstance(value, (str, int)):
         return value
-    return _finite(_plain(value))
+    return _without_non_finite(_to_plain(value))
+
+
+def _read_array(body: Body, dtype: Any, plain_objects: bool) -> Any:
+    """Read a body as in `registry.read_body`; lists of float32 without Python objects for the numbers if possible."""
+    if dtype is None:
+        value = read(body)
+        return value if plain_objects and isinstance(value, dict) else arrays.to_array(value)
+    import numpy as np
+
+    is_float32 = dtype is np.float32
+    if is_float32 and (array := json_fast.read(body)) is not None:
+        return array
+    value = read(body)
+    if plain_objects and isinstance(value, dict):
+        return value
+    if not isinstance(value, list):
+        return arrays.to_array(value, dtype)
+    if is_float32 and (array := json_fast.pack(value)) is not None:
+        return array
+    if not is_numeric(body):
+        return arrays.to_array(value, dtype)
+    try:
+        return np.array(value, dtype=dtype)
+    except (ValueError, OverflowError):
+        raise arrays.not_an_array(value) from None
+
+
+CODEC = Codec(
+    media_types.JSON,
+    read=_read_array,
+    write=write,
+    suffixes={".json": media_types.JSON},
+    stream_rank=4,
+    holds_arrays=True,
+    read_values=read,
+    schema={},
+)

@@ -1,7 +1,7 @@
-"""JSON lists of numbers straight into an array of 32-bit floats: what most bodies are, and what a server spends most on.
+"""Converts JSON lists of numbers directly to arrays of 32-bit floats, the most frequent and most expensive bodies.
 
-By pysimdjson where it can be imported, which makes no Python object of a number; else by `struct`, which is twice as
-quick as numpy. Both say nothing of what is no regular array of numbers: whoever reads Python values knows what is wrong.
+Uses pysimdjson if it is installed, which creates no Python objects for numbers, or else `struct`, which is twice as fast
+as numpy. Both return None for anything but a regular array of numbers; parsing Python values then finds the error.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from gpuproof.serve.model.interface import Body
+from gpuproof.serve.interface import Body
 
 _OPENING = ord("[")
 _LARGE = 64 * 1024
-_MOST_KEPT = 4 * 1024 * 1024
-"""Bytes of a body; the parser keeps eight times as much memory as its largest one took."""
+_MAX_KEPT = 4 * 1024 * 1024
+"""Bytes of a body for which the parser is reused: it keeps eight times the size of the largest body."""
 
 
 def _import_simdjson() -> Any:
@@ -26,7 +26,7 @@ def _import_simdjson() -> Any:
 
         value: Any = simdjson.Parser().parse(b"[1]")
         simdjson.Array.as_buffer(value, of_type="d")
-    except Exception:  # noqa: BLE001 - not there, or another module of that name
+    except Exception:  # noqa: BLE001 - not installed, or another module of that name
         return None
     return simdjson
 
@@ -34,11 +34,11 @@ def _import_simdjson() -> Any:
 _simdjson: Any = _import_simdjson()
 _parser: Any = _simdjson.Parser() if _simdjson else None
 AVAILABLE = _parser is not None
-"""Whether `read` reads anything."""
+"""Whether pysimdjson is installed, so that `read` can return an array."""
 
 
-def import_ahead() -> bool:
-    """Import what the first body would have to wait for; false where nothing can be read."""
+def import_early() -> bool:
+    """Import numpy before the first body. Returns whether `read` can return an array."""
     try:
         import numpy as np
     except ImportError:
@@ -48,23 +48,21 @@ def import_ahead() -> bool:
 
 
 def read(body: Body) -> Any:
-    """A JSON body that holds an array of numbers and nothing else, as float32 of its shape; `None` where it does not,
-    or pysimdjson is not here.
-    """
+    """Read a JSON body that is an array of numbers as float32; `None` if it is not, or pysimdjson is not installed."""
     if _parser is None or not len(body) or body[0] != _OPENING:
         return None
     try:
-        parser = _parser if len(body) <= _MOST_KEPT else _simdjson.Parser()
-        # First: the parser then finds the body in the cache, and leaves its own there.
+        parser = _parser if len(body) <= _MAX_KEPT else _simdjson.Parser()
+        # First, so that the parser finds the body in the CPU cache.
         lists = _openings(body)
         return _array(parser.parse(body), lists)
     except (ValueError, TypeError, RuntimeError):
-        # No JSON, no numbers, or nested too deeply.
+        # Invalid JSON, not numbers, or nested too deeply.
         return None
 
 
 def pack(value: list[Any]) -> Any:
-    """Lists of numbers as float32 of their shape; `None` where they are no array of numbers."""
+    """Convert lists of numbers to float32; `None` if they do not form an array."""
     import numpy as np
 
     found = _rows(value, list)
@@ -91,32 +89,30 @@ def _array(document: Any, openings: int) -> Any:
         return None
     shape, _, lists = found
     numbers = np.frombuffer(document.as_buffer(of_type="d"))
-    # A list in the place of a number is flattened like the others: `[[1, 2], [3, [4]]]`.
+    # pysimdjson also flattens a list in place of a number: `[[1, 2], [3, [4]]]`.
     if numbers.size != math.prod(shape) or openings != lists:
         return None
-    # Beyond float32 there is infinity, whatever a handler has told numpy about overflows.
+    # Values beyond float32 become infinity, regardless of the handler's numpy settings for overflows.
     with np.errstate(all="ignore"):
         return numbers.astype(np.float32).reshape(shape)
 
 
 def _openings(body: Body) -> int:
-    """How many lists begin in a text that holds no strings."""
+    """Number of lists in a JSON text without strings."""
     import numpy as np
 
     if len(body) > _LARGE:
-        # Piece by piece, what is compared stays in the cache.
+        # In pieces that fit into the CPU cache.
         text = np.frombuffer(body, np.uint8)
         pieces = (text[at : at + _LARGE] for at in range(0, len(text), _LARGE))
         return sum(int(np.count_nonzero(piece == _OPENING)) for piece in pieces)
-    # Those of a single row all stand at its beginning; to look for the last one is quicker than to count.
+    # A single row has all brackets at its start; searching for the last one is faster than counting in the whole body.
     whole = bytes(body)
     return whole.count(b"[", 0, whole.rfind(b"[") + 1)
 
 
 def _rows(value: Any, kind: type) -> tuple[list[int], Sequence[Any], int] | None:
-    """The shape of lists in lists, the innermost of them, and how many they are; `None` where they differ in length or
-    depth.
-    """
+    """Shape, innermost lists and total number of nested lists; `None` if they differ in length or depth."""
     shape: list[int] = []
     rows: list[Any] = [value]
     lists = 0

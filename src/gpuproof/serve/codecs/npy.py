@@ -1,4 +1,4 @@
-"""NPY and NPZ bodies. Object arrays, which are pickles, are refused before anything of them is read."""
+"""NPY and NPZ bodies. Object arrays are rejected by their header, so that no pickle is ever read."""
 
 from __future__ import annotations
 
@@ -9,101 +9,103 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
+from gpuproof.serve import media_types
+from gpuproof.serve.codecs.codec import BINARY, Codec
 from gpuproof.serve.errors import RequestError
-from gpuproof.serve.ipc.memo import remembered
-from gpuproof.serve.model.interface import Body
+from gpuproof.serve.interface import Body
+from gpuproof.serve.ipc.memo import memoized
 
-_LONGEST_HEADER = 64 * 1024
-_MOST_UNPACKED = 1 << 30
-"""Bytes that an NPZ may unpack to: a zip of 25 MiB could hold a thousand times as much."""
+_MAX_HEADER = 64 * 1024
+_MAX_UNPACKED = 1 << 30
+"""Maximum unpacked size of an NPZ in bytes: a zip file of 25 MiB may unpack to a thousand times as much."""
 
 
 def read_npy(body: Body, what: str = "The body") -> Any:
-    """An NPY file as an array of its own memory.
+    """Read an NPY file as an array with its own memory.
 
     Raises:
-        RequestError: 400; it is cut off, no NPY file, or holds Python objects.
+        RequestError: 400; it is truncated, not an NPY file, or holds Python objects.
     """
     import numpy as np
 
     try:
-        start = _end_of_header(body)
-        # What follows the header is not needed for it; an impossible length has no header that would be whole.
-        shape, order, dtype, wanted = _read_header(bytes(body[: min(start, _LONGEST_HEADER)]))
-    except Exception as error:  # noqa: BLE001 - whatever a broken header makes numpy say, it is the client's
-        raise RequestError(400, f"{what} is no NPY file, or is cut off in its header: {error}.") from None
+        start = _data_offset(body)
+        # Only the header is parsed; an impossible length leaves an incomplete header.
+        shape, order, dtype, size = _read_header(bytes(body[: min(start, _MAX_HEADER)]))
+    except Exception as error:  # noqa: BLE001 - numpy raises many types for a malformed header
+        raise RequestError(400, f"{what} is not an NPY file, or its header is truncated: {error}.") from None
     if dtype.hasobject:
         raise RequestError(
-            400, f"{what} holds Python objects ({dtype}); only arrays of numbers and texts are read."
+            400, f"{what} contains Python objects ({dtype}); only arrays of numbers and texts are supported."
         )
-    if wanted is None:
-        raise RequestError(400, f"{what} says an impossible shape or type: {shape} of {dtype}.")
-    if len(body) - start < wanted:
+    if size is None:
+        raise RequestError(400, f"{what} has an impossible shape or type: {shape} of {dtype}.")
+    if len(body) - start < size:
         raise RequestError(
             400,
-            f"{what} is cut off: an array {shape} of {dtype} takes {wanted} bytes, and {len(body) - start} are there.",
+            f"{what} is truncated: an array {shape} of {dtype} takes {size} bytes, but only {len(body) - start} follow.",
         )
     try:
-        # Numpy wants a byte to point at, even for an array of none.
-        return np.ndarray(shape, dtype, body if wanted else b"\0" * (start + 1), start, None, order).copy()
+        # Numpy requires a buffer with a byte after the offset, even for an empty array.
+        return np.ndarray(shape, dtype, body if size else b"\0" * (start + 1), start, None, order).copy()
     except (ValueError, OverflowError):
-        raise RequestError(400, f"{what} says an impossible shape: {shape}.") from None
+        raise RequestError(400, f"{what} has an impossible shape: {shape}.") from None
 
 
 def read_npz(body: Body) -> Any:
-    """The arrays of an NPZ file by their names; a sparse matrix where scipy wrote one.
+    """Read the arrays of an NPZ file by name, or a sparse matrix written by scipy.
 
     Raises:
-        RequestError: 400 as for `read_npy`; 413 where it would unpack to more than a gigabyte.
+        RequestError: 400 as for `read_npy`; 413 if it unpacks to more than 1 GiB.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as file:
             members = file.infolist()
-            if sum(member.file_size for member in members) > _MOST_UNPACKED:
+            if sum(member.file_size for member in members) > _MAX_UNPACKED:
                 raise RequestError(413, "The body unpacks to more than 1 GiB.")
             arrays = {
                 member.filename[:-4] if member.filename.endswith(".npy") else member.filename: read_npy(
-                    file.read(member), f"The body's member {member.filename[:60]!r}"
+                    file.read(member), f"The member {member.filename[:60]!r}"
                 )
                 for member in members
             }
     except (RequestError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - as in read_npy: zlib's, lzma's and zipfile's errors have no common class
-        raise RequestError(400, f"The body is no NPZ file, or is cut off: {error}.") from None
+    except Exception as error:  # noqa: BLE001 - errors of zlib, lzma and zipfile have no common class
+        raise RequestError(400, f"The body is not an NPZ file, or is truncated: {error}.") from None
     if {"format", "shape", "data"} <= arrays.keys():
         return _sparse(body)
     return arrays
 
 
 def write_npy(value: Any) -> bytes:
-    """An array as an NPY file."""
+    """Write an array as an NPY file. Raises TypeError if it is not an array of numbers or texts."""
     import numpy as np
 
-    array = _numbers(value)
+    array = _as_array(value)
     if array.dtype.kind in "fiubc" and array.flags.c_contiguous:
-        return _header_of(array.dtype, array.shape) + array.tobytes()
+        return _header(array.dtype, array.shape) + array.tobytes()
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     return stream.getvalue()
 
 
 def write_npz(value: Any) -> bytes:
-    """Arrays by name as an NPZ file; those of a list are called `arr_0`, `arr_1` as numpy does."""
+    """Write arrays by name as an NPZ file. Arrays of a list are named `arr_0`, `arr_1`, as in numpy."""
     import numpy as np
 
     stream = io.BytesIO()
     if isinstance(value, Mapping):
-        named = {str(name): _numbers(item) for name, item in value.items()}
+        named = {str(name): _as_array(item) for name, item in value.items()}
     elif isinstance(value, (list, tuple)) and value and all(hasattr(item, "shape") for item in value):
-        named = {f"arr_{index}": _numbers(item) for index, item in enumerate(value)}
+        named = {f"arr_{index}": _as_array(item) for index, item in enumerate(value)}
     else:
-        named = {"arr_0": _numbers(value)}
+        named = {"arr_0": _as_array(value)}
     np.savez(stream, **named)
     return stream.getvalue()
 
 
-def _numbers(value: Any) -> Any:
+def _as_array(value: Any) -> Any:
     import numpy as np
 
     try:
@@ -111,24 +113,24 @@ def _numbers(value: Any) -> Any:
     except ValueError:
         array = np.empty(0, dtype=object)
     if array.dtype.hasobject:
-        raise TypeError("a prediction that is no array of numbers or texts has no form in NPY")
+        raise TypeError("a prediction that is not an array of numbers or texts cannot be represented in NPY")
     return array
 
 
-def _end_of_header(body: Body) -> int:
-    """Where an NPY file's data begins, by its version's field for the header's length (NEP 1); 0 where it says none."""
-    # By single bytes: a slice costs more than all of them.
+def _data_offset(body: Body) -> int:
+    """Offset of an NPY file's data, from the header length, whose field depends on the version (NEP 1)."""
+    # Byte by byte: a slice costs more.
     if len(body) >= 12 and body[6] == 1:
         return 10 + body[8] + (body[9] << 8)
     start = bytes(body[:12])
     return 12 + int.from_bytes(start[8:12], "little") if len(start) == 12 else len(start)
 
 
-@remembered
+@memoized
 def _read_header(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], Any, int | None]:
-    """Shape, order and type of an NPY file, and the bytes that its array takes: `None` where it can take none.
+    """Shape, order, dtype and array size in bytes of an NPY file; the size is `None` if it is impossible.
 
-    Numpy's reader takes 20 µs for it.
+    Memoized because numpy's reader takes 20 µs.
     """
     import numpy as np
 
@@ -141,8 +143,8 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], Any
 
 
 @lru_cache(maxsize=64)
-def _header_of(dtype: Any, shape: tuple[int, ...]) -> bytes:
-    """The header that `np.save` writes before an array in row order."""
+def _header(dtype: Any, shape: tuple[int, ...]) -> bytes:
+    """The header that `np.save` writes for an array in row-major order."""
     import numpy as np
 
     stream = io.BytesIO()
@@ -152,7 +154,7 @@ def _header_of(dtype: Any, shape: tuple[int, ...]) -> bytes:
 
 
 def _read_header_3(stream: io.BytesIO) -> Any:
-    """Version 3.0 is version 2.0 in UTF-8, for field names (NEP 1); numpy has no public reader for its header."""
+    """Version 3.0 is version 2.0 with UTF-8 for field names (NEP 1); numpy has no public function for it."""
     import numpy as np
 
     return np.lib.format.read_array_header_2_0(stream)
@@ -162,8 +164,34 @@ def _sparse(body: Body) -> Any:
     try:
         import scipy.sparse
     except ImportError:
-        raise RequestError(415, "The body is a sparse matrix, and scipy is not installed here.") from None
+        raise RequestError(415, "The body is a sparse matrix, but scipy is not installed.") from None
     try:
         return scipy.sparse.load_npz(io.BytesIO(body))
     except Exception as error:  # noqa: BLE001 - as in read_npy
-        raise RequestError(400, f"The body is no sparse matrix: {error}.") from None
+        raise RequestError(400, f"The body is not a valid sparse matrix: {error}.") from None
+
+
+def _read_npy(body: Body, _dtype: Any, _plain_objects: bool) -> Any:
+    return read_npy(body)
+
+
+def _read_npz(body: Body, _dtype: Any, _plain_objects: bool) -> Any:
+    return read_npz(body)
+
+
+NPY = Codec(
+    media_types.NPY,
+    read=_read_npy,
+    write=write_npy,
+    suffixes={".npy": media_types.NPY},
+    holds_arrays=True,
+    schema=BINARY,
+)
+NPZ = Codec(
+    media_types.NPZ,
+    read=_read_npz,
+    write=write_npz,
+    suffixes={".npz": media_types.NPZ},
+    holds_arrays=True,
+    named_arrays=True,
+)

@@ -1,1 +1,1 @@
-"""What serves a model where its handler leaves something to the defaults: PyTorch, TensorFlow and Keras, and neither."""
+"""Default implementations of handler functions for PyTorch, for TensorFlow and Keras, and for other models."""

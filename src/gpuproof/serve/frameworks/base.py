@@ -1,4 +1,4 @@
-"""What a framework does for a model: the defaults of `model_fn`, `input_fn`, `predict_fn`, and arrays out of answers."""
+"""Interface of a framework: defaults of `model_fn`, `input_fn`, `predict_fn` and `output_fn`, and array conversion."""
 
 from __future__ import annotations
 
@@ -7,109 +7,110 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuproof.serve import media_types
+from gpuproof.serve.codecs import arrays as codec_arrays
 from gpuproof.serve.codecs import registry
 from gpuproof.serve.errors import RequestError
-from gpuproof.serve.model.interface import Device, Request
+from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.settings import Settings
 
 
 class Framework(ABC):
-    """One framework in one predictor."""
+    """A framework in a worker."""
 
     name: str
     batches = False
-    """Whether default predictions may be tried together (`batches.py` proves that they may)."""
+    """Whether default predictions may be batched, once a first batch has shown that the results are the same."""
 
-    takes_numbers = False
-    """Whether `read` would make an array of 32-bit floats of a JSON body of numbers, and takes one that was read already."""
+    accepts_decoded = False
+    """Whether `read` turns a JSON body of numbers into an array of 32-bit floats, and accepts a decoded one."""
 
     compiled = False
-    """Whether `adopt` has compiled the model, where that was asked for."""
+    """Whether `prepare` has compiled the model."""
 
     def __init__(self, settings: Settings, device: Device) -> None:
         self.settings = settings
         self.device = device
 
-    def set_up(self) -> None:  # noqa: B027 - most need nothing
-        """Threads and devices, before the handler is imported or a model loaded."""
+    def set_up(self) -> None:  # noqa: B027 - optional
+        """Configure threads and devices, before the handler is imported or a model loaded."""
 
     @abstractmethod
     def load(self, folder: Path) -> Any:
-        """The default `model_fn`. Raises LoadError."""
+        """Default `model_fn`. Raises LoadError."""
 
-    def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
-        """What is served of a loaded model: on the device and compiled, where that is the default's business.
+    def prepare(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
+        """Move a loaded model to the device and compile it, if the handler does not do so. Returns the model to serve.
 
         Args:
-            own_predict: the handler has its own `predict_fn`, which finds the model as `model_fn` left it.
-            own_input: it has its own `input_fn`.
+            own_predict: the handler has a `predict_fn`, which receives the model as `model_fn` returned it.
+            own_input: the handler has an `input_fn`.
         """
         del own_predict, own_input
         return model
 
     @abstractmethod
     def read(self, request: Request, model: Any, own_predict: bool) -> Any:
-        """The default `input_fn`. Raises RequestError."""
+        """Default `input_fn`. Raises RequestError."""
 
     def to_device(self, data: Any) -> Any:
-        """What `read` gave as a handler's own `predict_fn` gets it."""
+        """Convert what `read` returned to the argument of a handler's `predict_fn`."""
         return data
 
     @abstractmethod
     def predict(self, data: Any, model: Any) -> Any:
-        """The default `predict_fn`."""
+        """Default `predict_fn`."""
 
-    def watch(self) -> Any:
-        """A context manager around a handler's own `predict_fn`: mixed precision, where it is asked for."""
+    def precision(self) -> Any:
+        """Context manager for calls of a handler's `predict_fn`: mixed precision, if enabled."""
         from contextlib import nullcontext
 
         return nullcontext()
 
     def to_host(self, prediction: Any) -> Any:
-        """The same prediction in the host's memory."""
+        """Copy a prediction to host memory."""
         return prediction
 
     def to_arrays(self, prediction: Any) -> Any:
-        """The same prediction as numpy arrays, as the default `output_fn` writes them."""
+        """Convert a prediction to numpy arrays for the default `output_fn`."""
         return self.to_host(prediction)
 
     def concatenate(self, arrays: Sequence[Any]) -> Any:
-        """Arrays as one, along their first dimension."""
+        """Concatenate arrays along their first dimension."""
         import numpy as np
 
         return np.concatenate(arrays)
 
     @abstractmethod
-    def write(self, prediction: Any, kind: str) -> bytes:
-        """The default `output_fn`: a prediction in one of the forms `bodies.WRITTEN`. Raises RequestError (406)."""
+    def write(self, prediction: Any, media_type: str) -> bytes:
+        """Default `output_fn`: write a prediction in one of `registry.WRITABLE`. Raises RequestError (406)."""
 
-    def release(self) -> None:  # noqa: B027 - as above
-        """Gives memory back to the device, after a model was let go of."""
+    def release(self) -> None:  # noqa: B027 - optional
+        """Free cached device memory after a model was unloaded."""
 
 
-def unwrapped(data: Any, own_predict: bool, numbers: Any = None) -> Any:
-    """What `{"instances": …}` and `{"inputs": …}` hold; all else as it is.
+def unwrap(data: Any, own_predict: bool, dtype: Any = None) -> Any:
+    """Return the content of `{"instances": …}` or `{"inputs": …}`, and other data unchanged.
 
-    A handler's own `predict_fn` gets the second whole: those of Hugging Face's containers take it apart themselves.
+    A handler's `predict_fn` receives `{"inputs": …}` unchanged, because those for Hugging Face's containers expect it.
 
     Args:
-        numbers: the dtype of arrays, as `bodies.read_body` has it.
+        dtype: dtype of arrays, as in `registry.read_body`.
     """
     if not isinstance(data, Mapping) or len(data) != 1:
         return data
     name = next(iter(data))
     if name == "instances" or (name == "inputs" and not own_predict):
-        return registry.array_of(data[name], numbers)
+        return codec_arrays.to_array(data[name], dtype)
     return data
 
 
-def numbers_only(data: Any, content_type: str) -> RequestError:
-    """400 or 415 for a body that is no array, for a model that has no `input_fn` to make one of it."""
-    if media_types.is_json(content_type) or media_types.bare(content_type) in registry.JSON_LINES:
-        return registry.no_numbers(data)
+def requires_arrays(data: Any, content_type: str) -> RequestError:
+    """400 or 415 for a body that is not an array, for a model without an `input_fn` to convert it."""
+    codec = registry.codec_of(content_type)
+    if codec is not None and codec.read_values is not None:
+        return codec_arrays.not_numbers(data)
     return RequestError(
         415,
-        f"The model takes arrays of numbers ({', '.join(registry.READ[:4])}), not {content_type[:60] or 'this body'}: "
-        "its handler has no input_fn.",
+        f"The model requires arrays of numbers ({', '.join(registry.ARRAY_TYPES)}), not {content_type[:60] or 'this body'}, "
+        "because its handler has no input_fn.",
     )

@@ -1,4 +1,4 @@
-"""TensorFlow and Keras: SavedModels by their signatures, `.keras` and `.h5` files, TensorFlow Serving's JSON."""
+"""TensorFlow and Keras: SavedModels with signatures, `.keras` and `.h5` files, TensorFlow Serving's JSON."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.serve import media_types
-from gpuproof.serve.codecs import json, registry, tensorflow_json
+from gpuproof.serve.codecs import registry, tensorflow_json
 from gpuproof.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
 from gpuproof.serve.errors import LoadError, RequestError
 from gpuproof.serve.frameworks import tensorflow_files
-from gpuproof.serve.frameworks.base import Framework, numbers_only, unwrapped
+from gpuproof.serve.frameworks.base import Framework, requires_arrays, unwrap
 from gpuproof.serve.frameworks.tensorflow_signatures import KerasModel, SavedModel, Servable
-from gpuproof.serve.model.interface import Request
+from gpuproof.serve.interface import Request
 
 
 class TensorFlow(Framework):
-    """TensorFlow in one predictor."""
+    """TensorFlow in a worker."""
 
     name = "tensorflow"
     batches = True
@@ -33,7 +33,7 @@ class TensorFlow(Framework):
         settings = self.settings
         try:
             for gpu in tf.config.list_physical_devices("GPU"):
-                # Without it the first predictor takes the whole GPU from the others.
+                # Otherwise the first worker allocates all memory of the GPU.
                 tf.config.experimental.set_memory_growth(gpu, True)
             if settings.intra_op_threads or settings.threads:
                 tf.config.threading.set_intra_op_parallelism_threads(
@@ -42,18 +42,18 @@ class TensorFlow(Framework):
             if settings.inter_op_threads:
                 tf.config.threading.set_inter_op_parallelism_threads(settings.inter_op_threads)
         except RuntimeError:
-            pass  # another model of this process has set it: TensorFlow takes it once
+            pass  # set for another model of this process: TensorFlow can be configured only once
 
     def load(self, folder: Path) -> Any:
         path = tensorflow_files.choose_model(folder, self.settings.tfs_default_model)
         if path is None:
-            raise LoadError(f"{folder} holds neither a SavedModel nor a .keras or .h5 file.")
-        # A single file is served by a link to it: its own name is what a person knows.
+            raise LoadError(f"{folder} contains neither a SavedModel nor a .keras or .h5 file.")
+        # A single file is served through a link: show the name that the user knows.
         shown = path.resolve()
         if path.suffix == ".keras" and not zipfile.is_zipfile(path):
             raise LoadError(
-                f"{shown} is no .keras file: it is no zip archive, and may have been cut off on its way.",
-                remedy="Fetch it again, or save it again with model.save('model.keras').",
+                f"{shown} is not a valid .keras file: it is not a zip archive, and may be truncated.",
+                remedy="Download it again, or save it again with model.save('model.keras').",
             )
         try:
             if path.is_dir():
@@ -66,44 +66,44 @@ class TensorFlow(Framework):
                 f"{shown} cannot be loaded by TensorFlow {self._tf.__version__}: {error}"
             ) from error
 
-    def adopt(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
+    def prepare(self, model: Any, own_predict: bool, own_input: bool = False) -> Any:
         del own_input
         if not own_predict:
             self._servable = self.servable(model)
         return model
 
     def servable(self, model: Any) -> Servable | None:
-        """The model's inputs and how to call it; `None` for an object without any."""
+        """The model's inputs and how to call it; `None` for an object that has no inputs."""
         if getattr(model, "signatures", None) is not None and not hasattr(model, "layers"):
             return SavedModel(self._tf, model)
         return KerasModel(self._tf, model) if hasattr(model, "layers") else None
 
     def read(self, request: Request, model: Any, own_predict: bool) -> Any:
         del model
-        kind = media_types.without_charset(request.content_type)
+        content_type = media_types.without_charset(request.content_type)
         if own_predict or self._servable is None:
-            return unwrapped(registry.read_body(request.body, kind, plain_objects=own_predict), own_predict)
-        return self.read_tensors(request.body, kind)
+            return unwrap(
+                registry.read_body(request.body, content_type, plain_objects=own_predict), own_predict
+            )
+        return self.read_tensors(request.body, content_type)
 
-    def read_tensors(self, body: Any, kind: str) -> TensorRequest:
-        """A body for the model's signature. Raises RequestError."""
-        servable = self._need()
-        if media_types.bare(kind) in ("", media_types.JSON):
-            values = json.read(body)
+    def read_tensors(self, body: Any, content_type: str) -> TensorRequest:
+        """Read a body for the model's signature. Raises RequestError."""
+        servable = self._require_servable()
+        codec = registry.codec_of(content_type)
+        if codec is not None and codec.read_values is not None:
+            values = codec.read_values(body)
             return tensorflow_json.read(values, servable.specs(tensorflow_json.signature_of(values)))
-        if media_types.bare(kind) in registry.JSON_LINES:
-            return tensorflow_json.read(json.read_lines(body), servable.specs(""))
-        data = registry.read_body(body, kind)
+        data = registry.read_body(body, content_type)
         if isinstance(data, (bytes, str)):
-            raise numbers_only(data, kind)
-        if media_types.bare(kind) == media_types.CSV and data.ndim < 2:
-            # One row of CSV is one instance, and one number a line are many.
-            data = data.reshape(-1, 1) if b"," not in bytes(body) else data.reshape(1, -1)
+            raise requires_arrays(data, content_type)
+        if codec is not None and codec.to_rows is not None:
+            data = codec.to_rows(body, data)
         return tensorflow_json.from_array(data, servable.specs(""))
 
     def predict(self, data: Any, model: Any) -> Any:
         if isinstance(data, TensorRequest):
-            servable = self._need()
+            servable = self._require_servable()
             try:
                 return TensorAnswer(servable.call(data.inputs, data.signature), data.by_row)
             except (ValueError, self._tf.errors.InvalidArgumentError) as error:
@@ -130,22 +130,25 @@ class TensorFlow(Framework):
             return self._tf.concat(list(arrays), axis=0)
         return super().concatenate(arrays)
 
-    def write(self, prediction: Any, kind: str) -> bytes:
+    def write(self, prediction: Any, media_type: str) -> bytes:
         if not isinstance(prediction, TensorAnswer):
-            return registry.write_body(self.to_host(prediction), kind)
-        if kind == media_types.JSON:
-            return registry.write_body(tensorflow_json.write(prediction), kind)
+            return registry.write_body(self.to_host(prediction), media_type)
+        if media_type == media_types.JSON:
+            return registry.write_body(tensorflow_json.write(prediction), media_type)
         outputs = prediction.outputs
-        if len(outputs) > 1 and kind != media_types.NPZ:
+        if len(outputs) > 1 and media_type not in registry.NAMED_ARRAY_TYPES:
+            types = (media_types.JSON, *registry.NAMED_ARRAY_TYPES)
             raise RequestError(
                 406,
-                f"The model has several outputs ({', '.join(outputs)}): they go as {media_types.JSON} or {media_types.NPZ}.",
+                f"The model has several outputs ({', '.join(outputs)}): accept one of {', '.join(types)}.",
             )
-        return registry.write_body(outputs if kind == media_types.NPZ else next(iter(outputs.values())), kind)
+        return registry.write_body(
+            outputs if media_type in registry.NAMED_ARRAY_TYPES else next(iter(outputs.values())), media_type
+        )
 
-    def _need(self) -> Servable:
+    def _require_servable(self) -> Servable:
         if self._servable is None:
             raise LoadError(
-                "The model has no signature and is no Keras model: its handler needs a predict_fn."
+                "The model has no signature and is not a Keras model: its handler needs a predict_fn."
             )
         return self._servable

@@ -1,4 +1,4 @@
-"""Where TensorFlow's and Keras's models lie in a folder. Reads names alone."""
+"""Finds TensorFlow and Keras models in a folder. Reads only file names."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ SAVED_MODEL = "saved_model.pb"
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 _DEEPEST = 4
 _MOST_FOLDERS = 2_000
-"""A model's folder has fewer; somebody's home or `/` is not searched to its end."""
+"""Limits the search in a home folder or `/`; model folders have fewer."""
 _NO_MODELS = ("code", "assets", "variables")
 
 
 def saved_models(folder: Path) -> dict[str, Path]:
-    """SavedModels by model name, the newest version of each: `1/`, `name/1/`, `export/Servo/1/`, or the folder itself.
+    """SavedModels by model name, the latest version of each: `1/`, `name/1/`, `export/Servo/1/`, or the folder itself.
 
-    TensorFlow Serving's numbered folders: the highest number is served.
+    As in TensorFlow Serving, folders with numbers are versions, and the highest is served.
     """
     found: dict[str, tuple[int, Path]] = {}
     for path in _walk(folder, _DEEPEST):
@@ -30,25 +30,26 @@ def saved_models(folder: Path) -> dict[str, Path]:
 
 
 def choose_model(folder: Path, wanted: str = "") -> Path | None:
-    """The SavedModel folder or Keras file to serve; `None` where there is neither. A SavedModel goes first: it needs
-    none of the classes that it was made of.
+    """The SavedModel folder or Keras file to serve; `None` if there is neither.
+
+    Prefers a SavedModel, because it does not depend on the classes it was built from.
 
     Args:
         wanted: the name of one of several SavedModels.
 
     Raises:
-        LoadError: several are there and none was chosen, or the chosen one is not there.
+        LoadError: there are several and none is selected, or the selected one does not exist.
     """
     found = saved_models(folder)
     if wanted and found:
         if wanted not in found:
             raise LoadError(
-                f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME is {wanted!r}; {folder} holds {', '.join(found)}."
+                f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME is {wanted!r}, but {folder} contains {', '.join(found)}."
             )
         return found[wanted]
     if len(found) > 1 and "model" not in found:
         raise LoadError(
-            f"{folder} holds several SavedModels: {', '.join(found)}.",
+            f"{folder} contains several SavedModels: {', '.join(found)}.",
             remedy="Set SAGEMAKER_TFS_DEFAULT_MODEL_NAME to the one to serve.",
         )
     if found:
@@ -58,8 +59,8 @@ def choose_model(folder: Path, wanted: str = "") -> Path | None:
         files = [path for path in files if path.stem == "model"] or files
     if len(files) > 1 and len({path.stem for path in files}) > 1:
         raise LoadError(
-            f"{folder} holds several models: {', '.join(path.name for path in files)}.",
-            remedy="Call the one to serve model.keras, or write a model_fn.",
+            f"{folder} contains several models: {', '.join(path.name for path in files)}.",
+            remedy="Rename the one to serve to model.keras, or write a model_fn.",
         )
     return next((path for path in files if path.suffix == ".keras"), files[0]) if files else None
 
@@ -82,6 +83,6 @@ def _folders(folder: Path) -> list[Path]:
     try:
         paths = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:
-        # Not this user's to read, or gone meanwhile: no model for this server.
+        # Not readable by this user, or deleted meanwhile.
         return []
     return [path for path in paths if path.name not in _NO_MODELS and not path.name.startswith(".")]

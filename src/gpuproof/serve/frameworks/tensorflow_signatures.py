@@ -1,4 +1,4 @@
-"""How a SavedModel or a Keras model is called: its inputs by name, and a function that is traced once for all batch sizes."""
+"""Calls SavedModels and Keras models by named inputs, with functions that are traced once for all batch sizes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ DEFAULT = "serving_default"
 
 
 class Servable(ABC):
-    """A model that says what its inputs are."""
+    """A model with named inputs."""
 
     @abstractmethod
     def specs(self, signature: str) -> Sequence[Spec]:
-        """The inputs of a signature, the default one where it is empty. Raises RequestError (400)."""
+        """The inputs of a signature; an empty name stands for the default one. Raises RequestError (400)."""
 
     @abstractmethod
     def call(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:
-        """Outputs by name as numpy arrays, for numpy arrays by name."""
+        """Call a signature with numpy arrays by name; returns numpy arrays by name."""
 
     def call_plainly(self, data: Any) -> Any:
-        """The prediction for an array or arrays by name, as a handler's own `input_fn` makes them."""
+        """The prediction for an array, or arrays by name, that a handler's `input_fn` returned."""
         specs = self.specs("")
         inputs = data if isinstance(data, Mapping) else {specs[0].name: data}
         outputs = self.call(inputs, "")
@@ -32,15 +32,15 @@ class Servable(ABC):
 
 
 class SavedModel(Servable):
-    """What `tf.saved_model.load` gives, by its signatures."""
+    """A SavedModel, called by its signatures."""
 
     def __init__(self, tf: Any, model: Any) -> None:
         self._tf = tf
-        self._model = model  # its variables live as long as it does
+        self._model = model  # keeps its variables alive
         self._functions: dict[str, Any] = dict(model.signatures)
         if not self._functions:
             raise LoadError(
-                "The SavedModel has no signature, so nothing says what to call.",
+                "The SavedModel has no signature, so it is not known what to call.",
                 remedy="Save it with model.export(folder), or tf.saved_model.save(model, folder, signatures=…).",
             )
         self._default = DEFAULT if DEFAULT in self._functions else next(iter(self._functions))
@@ -64,7 +64,7 @@ class SavedModel(Servable):
 
 
 class KerasModel(Servable):
-    """A Keras model as it was built, whatever backend it computes with."""
+    """A Keras model, with any backend."""
 
     def __init__(self, tf: Any, model: Any) -> None:
         self._tf = tf
@@ -78,7 +78,7 @@ class KerasModel(Servable):
     def specs(self, signature: str) -> Sequence[Spec]:
         if signature not in ("", DEFAULT):
             raise RequestError(400, f"The model has no signature {signature[:60]!r}; it has {DEFAULT}.")
-        # A subclassed model says nothing of its inputs before its first call.
+        # The inputs of a subclassed model are unknown before its first call.
         return self._inputs or [Spec("inputs", "float32", None)]
 
     def call(self, inputs: Mapping[str, Any], signature: str) -> dict[str, Any]:

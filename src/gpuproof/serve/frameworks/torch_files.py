@@ -1,4 +1,4 @@
-"""What a `.pt`, `.pth` or `.pt2` file holds, told from the names in its zip: nothing is loaded."""
+"""Detects the kind of a `.pt`, `.pth` or `.pt2` file by the names in its zip archive, without loading it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ SCRIPT = "a TorchScript program"
 EXPORTED = "a torch.export program"
 COMPILED = "an AOTInductor package"
 PICKLED = "a pickle: a state dict, or a whole model"
-OTHER = "no file of PyTorch's"
+OTHER = "not a PyTorch file"
 
 SUFFIXES = (".pt", ".pth", ".pt2")
 
 
 def kind_of_file(path: Path) -> str:
-    """One of the words above."""
+    """The kind of a file: one of the constants above."""
     try:
         with zipfile.ZipFile(path) as file:
-            # Members are below a folder with the archive's name.
+            # Members are in a folder with the archive's name.
             names = [name.partition("/")[2] or name for name in file.namelist()]
     except (zipfile.BadZipFile, OSError):
         with path.open("rb") as stream:
-            # PyTorch before 1.6 wrote bare pickles, which begin with protocol 2.
+            # PyTorch before 1.6 wrote plain pickles, which start with the marker of protocol 2.
             return PICKLED if stream.read(2) == b"\x80\x02" else OTHER
     if any(name.startswith(("data/aotinductor/", "aotinductor/")) for name in names):
         return COMPILED
@@ -34,6 +34,6 @@ def kind_of_file(path: Path) -> str:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """The files at the top of a model's folder that PyTorch may have written, `model.*` first."""
+    """Files at the top level of a folder that PyTorch may have written, `model.*` first."""
     found = [path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()]
     return sorted(found, key=lambda path: (path.stem != "model", path.name))

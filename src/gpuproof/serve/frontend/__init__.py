@@ -1,1 +1,1 @@
-"""The process that answers clients: routing, admission, dispatch to workers, multi-model API."""
+"""The process that serves clients over HTTP: routing, admission, health, metrics and the multi-model API."""

@@ -1,4 +1,4 @@
-"""The front process: everything wired together, from the open port to the way down."""
+"""The frontend process: wires all components together and runs them from start-up to shutdown."""
 
 from __future__ import annotations
 
@@ -11,50 +11,51 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpuproof.serve.errors import LoadError
+from gpuproof.serve.frontend.gauges import gauges
 from gpuproof.serve.frontend.inference import InferenceCore
-from gpuproof.serve.frontend.multi_model import Models
-from gpuproof.serve.frontend.routes import App
+from gpuproof.serve.frontend.multi_model import ModelManager
+from gpuproof.serve.frontend.routes import Router
 from gpuproof.serve.http.parser import Head
-from gpuproof.serve.http.server import HttpServer, Limits
+from gpuproof.serve.http.server import HttpServer
+from gpuproof.serve.http.state import Limits
+from gpuproof.serve.ipc.messages import DeviceMessage, LoadedMessage
 from gpuproof.serve.ipc.shared_memory import BodyMemory
 from gpuproof.serve.observability.access_log import AccessLog, open_stream
-from gpuproof.serve.observability.gauges import gauges
-from gpuproof.serve.observability.gpu_monitor import GpuWatch
-from gpuproof.serve.observability.request_record import Record, Totals
+from gpuproof.serve.observability.gpu_monitor import GpuMonitor
+from gpuproof.serve.observability.request_record import RequestMetrics, RequestRecord
 from gpuproof.serve.observability.tracing import span_writer
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.available_memory import read_memory
-from gpuproof.serve.workers.device_assignment import Placement, placements
+from gpuproof.serve.workers.device_assignment import DeviceAssignment, assign_devices
 from gpuproof.serve.workers.slot import Slot
 from gpuproof.serve.workers.spawner import Spawner
-from gpuproof.serve.workers.supervisor import GRACE_S, Events, Supervisor
+from gpuproof.serve.workers.supervisor import GRACE_S, Supervisor, SupervisorEvents
 
 INFO = 20
-"""The level of the access log, as Python's logging counts."""
-ENDING = (signal.SIGTERM, signal.SIGINT)
-_END_S = 3.0
-_LOOK_S = 10.0
-_LAST_SPANS_S = 1.0
-"""SageMaker kills 30 s after it has asked to end; the drain has 25 of them, and the predictors' end 3."""
-_SAME_S = 0.5
-"""A signal to a whole group comes twice: by itself, and from the parent, which hands it on."""
+"""The log level of the access log, in Python's numbering."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOP_WORKERS_S = 3.0
+_GPU_BASELINE_S = 10.0
+_FLUSH_SPANS_S = 1.0
+"""SageMaker sends SIGKILL 30 s after SIGTERM: draining takes up to 25 s of them, and stopping the workers 3 s."""
+_DUPLICATE_S = 0.5
+"""A signal to a process group arrives twice: directly, and forwarded by the parent."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What no environment variable of SageMaker's says.
+    """Options of the server that have no environment variable.
 
     Args:
-        access_log: whether to write one.
-        load_once: try nothing again when the model cannot be loaded: it is loaded again when somebody has changed it.
-        leave_on_failure: as before, and end when the model cannot be loaded, rather than say so on `/ping`.
-        grace_s: how long beyond the time-out a predictor may hang, in seconds.
-        limits: how patient the HTTP server is.
-        ready_fd: a descriptor to which the port is written once the server listens.
-        with_parent: whether the kernel shall end the server with the process that started it.
+        access_log: write an access log.
+        load_once: do not retry if the model cannot be loaded; wait until its files change and it is reloaded.
+        leave_on_failure: do not retry if the model cannot be loaded; exit instead of reporting it on `/ping`.
+        grace_s: how long a worker may exceed the timeout before it is killed, in seconds.
+        limits: timeouts and memory limit of the HTTP server.
+        ready_fd: descriptor to which the port is written once the server listens.
+        with_parent: end the server when the process that started it ends.
     """
 
     access_log: bool = True
@@ -66,8 +67,8 @@ class Options:
     with_parent: bool = False
 
 
-class Front:
-    """One server: its port, its models, its log."""
+class Frontend:
+    """The server: its port, its models and its logs."""
 
     def __init__(
         self,
@@ -82,39 +83,40 @@ class Front:
         self._options = options
         self._spawner = spawner
         self._environ = environ
-        self._began = time.monotonic()
-        self._totals = Totals()
-        wanted = options.access_log and settings.log_level <= INFO
-        self._spans = span_writer(environ, say)
-        self._log = AccessLog(open_stream() if wanted else None, self._spans)
+        self._started_at = time.monotonic()
+        self._totals = RequestMetrics()
+        enabled = options.access_log and settings.log_level <= INFO
+        self._spans = span_writer(environ, log)
+        self._log = AccessLog(open_stream() if enabled else None, self._spans)
         self._core = InferenceCore(settings, self._observe)
-        self._asked = 0
-        self._asked_at = float("-inf")
+        self._stop_signals = 0
+        self._stopped_at = float("-inf")
         self._answered = 0
-        self._models: Models | None = None
-        self._gpus = GpuWatch([], lambda: 0, say, say)
-        self._over: asyncio.Event | None = None
+        self._manager: ModelManager | None = None
+        self._gpus = GpuMonitor([], lambda: 0, log, log)
+        self._stopping: asyncio.Event | None = None
         self._code = 0
         self._ready = False
-        """Everything has been loaded once."""
+        """Whether all workers have been ready once."""
 
-    async def run(self, asked: Sequence[int] = ()) -> int:
-        """Serve until it is over.
+    async def run(self, received: Sequence[int] = ()) -> int:
+        """Serve until a stop signal arrives, and return the exit code.
 
         Args:
-            asked: signals to end that have come before.
+            received: stop signals that were received before.
         """
-        self._over = asyncio.Event()
+        self._stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in ENDING:
-            loop.add_signal_handler(number, self._ask_to_end)
-        if asked:
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._on_stop_signal)
+        if received:
             self._spawner.close()
             return 0
-        memory = BodyMemory.make()
-        events = Events(say, self._model_loaded, self._model_failed, self._model_placed)
+        memory = BodyMemory.create()
+        events = SupervisorEvents(log, self._on_loaded, self._on_abandoned, self._on_device_checked)
         supervisor = Supervisor(
-            self._core,
+            self._settings,
+            self._core.models,
             self._spawner,
             own_command(),
             self._environ,
@@ -124,48 +126,51 @@ class Front:
             load_once=self._settings.multi_model or self._options.leave_on_failure or self._options.load_once,
         )
         if self._settings.multi_model:
-            self._models = Models(
-                self._core, supervisor, lambda: self._for_one_more(placed), read_memory, say
+            self._manager = ModelManager(
+                self._core, supervisor, lambda: self._assign_one_more(assignments), read_memory, log
             )
-        app = App(self._core, self._metrics, self._models)
+        router = Router(self._core, self._metrics, self._manager)
         server = HttpServer(
-            app, self._options.limits, lambda head, status: self._refused(app, head, status), memory
+            router,
+            self._options.limits,
+            lambda head, status: self._on_rejected(router, head, status),
+            memory,
         )
         self._core.starting = True
         port = await self._listen(server)
-        self._tell_port(port)
-        # In a thread: a driver may take seconds to wake up, and /ping is asked meanwhile.
-        placed = await loop.run_in_executor(None, self._placements)
-        self._look_for_gpus(placed)
+        self._announce(port)
+        # In a thread: the driver may take seconds to initialize, and /ping must respond meanwhile.
+        assignments = await loop.run_in_executor(None, self._assign_devices)
+        self._require_gpu(assignments)
         self._log.start()
         supervisor.start()
         self._core.starting = False
-        self._watch_gpus(placed, loop)
+        self._monitor_gpus(assignments, loop)
         if self._settings.require_gpu:
-            # Its verdict ends the health: it must not count from what a predictor has already taken.
-            await loop.run_in_executor(None, self._gpus.wait_for_a_look, _LOOK_S)
-        if self._models is not None:
-            self._models.relieve()
+            # Its result makes the server unhealthy: the baseline must be taken before workers use memory.
+            await loop.run_in_executor(None, self._gpus.wait_for_baseline, _GPU_BASELINE_S)
+        if self._manager is not None:
+            self._manager.watch_memory()
         else:
-            served = supervisor.serve("model", self._model_dir, str(self._model_dir), placed)
-            # For `--dev`: the model's code has changed.
-            loop.add_signal_handler(signal.SIGHUP, supervisor.reload, served)
+            model = supervisor.serve("model", self._model_dir, str(self._model_dir), assignments)
+            # Sent by `gpuproof serve --dev` when the model's files have changed.
+            loop.add_signal_handler(signal.SIGHUP, supervisor.reload, model)
         lost = loop.create_task(supervisor.spawner_lost.wait())
-        over = loop.create_task(self._over.wait())
-        await asyncio.wait([lost, over], return_when=asyncio.FIRST_COMPLETED)
+        stopping = loop.create_task(self._stopping.wait())
+        await asyncio.wait([lost, stopping], return_when=asyncio.FIRST_COMPLETED)
         if lost.done():
-            say("the spawner of the predictors was killed; nothing can be served without it")
+            log("the process that starts the workers was killed; stopping the server")
             self._code = 1
         else:
             await self._drain(server)
         for model in self._core.models.values():
-            model.pool.abandon(503, "the server is shutting down")
-        await supervisor.end(_END_S)
+            model.dispatcher.reject_all(503, "the server is shutting down")
+        await supervisor.end(_STOP_WORKERS_S)
         server.close()
         self._log.stop()
         if self._spans is not None:
-            self._spans.close(_LAST_SPANS_S if self._asked < 2 else 0.0)
-        for task in (lost, over):
+            self._spans.close(_FLUSH_SPANS_S if self._stop_signals < 2 else 0.0)
+        for task in (lost, stopping):
             task.cancel()
         return self._code
 
@@ -175,41 +180,41 @@ class Front:
             return await server.start(host, port)
         except OSError as error:
             number = error.errno or 0
-            # asyncio puts words of its own before the system's; a negative number is the resolver's.
+            # asyncio adds text to the system's message; negative numbers come from the resolver.
             why = os.strerror(number) if number > 0 else error.strerror
             raise LoadError(
-                f"Port {port} of {host} cannot be listened at: {why}.",
-                remedy="Another server has it: set SAGEMAKER_BIND_TO_PORT, or give --port."
+                f"Cannot listen on port {port} of {host}: {why}.",
+                remedy="Another server uses the port: set SAGEMAKER_BIND_TO_PORT or --port."
                 if number == errno.EADDRINUSE
-                else "--host and --port, or GPUPROOF_SERVE_HOST and SAGEMAKER_BIND_TO_PORT, say where to listen.",
+                else "Set --host and --port, or GPUPROOF_SERVE_HOST and SAGEMAKER_BIND_TO_PORT.",
             ) from error
 
     async def _drain(self, server: HttpServer) -> None:
-        """Answer what was asked, take nothing more."""
+        """Complete the requests in progress and accept no more."""
         self._core.draining = True
         server.stop_accepting()
         deadline = time.monotonic() + self._settings.drain_s
-        while time.monotonic() < deadline and self._asked < 2:
-            if not self._core.in_flight and not server.connections:
+        while time.monotonic() < deadline and self._stop_signals < 2:
+            if not self._core.busy and not server.connections:
                 return
             await asyncio.sleep(0.02)
 
-    def _ask_to_end(self) -> None:
+    def _on_stop_signal(self) -> None:
         now = time.monotonic()
-        if self._options.with_parent and now - self._asked_at < _SAME_S:
+        if self._options.with_parent and now - self._stopped_at < _DUPLICATE_S:
             return
-        self._asked_at = now
-        self._asked += 1
-        assert self._over is not None
-        self._over.set()
+        self._stopped_at = now
+        self._stop_signals += 1
+        assert self._stopping is not None
+        self._stopping.set()
 
-    def _observe(self, record: Record) -> None:
+    def _observe(self, record: RequestRecord) -> None:
         self._totals.add(record)
         self._answered += 200 <= record.status < 300
         self._log.add(record)
 
-    def _refused(self, app: App, head: Head | None, status: int) -> None:
-        """A request that never reached a model is counted and logged too; its time is none."""
+    def _on_rejected(self, router: Router, head: Head | None, status: int) -> None:
+        """Count and log a request that was rejected before it was complete, with a duration of 0."""
         known = head is not None and head.method in (
             "GET",
             "HEAD",
@@ -220,111 +225,111 @@ class Front:
             "OPTIONS",
         )
         method = head.method if head is not None and known else "other"
-        path = app.route(head.path) if head is not None else "other"
-        self._observe(Record(time.time(), method, path, status, 0.0, 0, 0))
+        path = router.metrics_path(head.path) if head is not None else "other"
+        self._observe(RequestRecord(time.time(), method, path, status, 0.0, 0, 0))
 
     def _metrics(self) -> Iterator[str]:
         yield from self._totals.lines()
         yield from gauges(self._core)
         yield from self._gpus.lines()
 
-    def _for_one_more(self, placed: list[Placement]) -> list[Placement]:
-        """One more model's placements: the models take turns on the GPUs."""
+    def _assign_one_more(self, assignments: list[DeviceAssignment]) -> list[DeviceAssignment]:
+        """The assignments for one more model: models are distributed over the GPUs in turn."""
         count = self._settings.workers or 1
         first = sum(model.health.wanted for model in self._core.models.values())
-        return [placed[(first + number) % len(placed)] for number in range(count)]
+        return [assignments[(first + number) % len(assignments)] for number in range(count)]
 
-    def _look_for_gpus(self, placed: list[Placement]) -> None:
-        """Without any GPU, the models of `--require-gpu` are on the CPU whatever they do."""
-        if self._settings.require_gpu and not any(one.device.kind == "cuda" for one in placed):
+    def _require_gpu(self, assignments: list[DeviceAssignment]) -> None:
+        """Make the server unhealthy if it requires a GPU and there is none."""
+        if self._settings.require_gpu and not any(one.device.kind == "cuda" for one in assignments):
             self._core.trouble = (
-                "a GPU is required, and there is no GPU here: nvidia-smi and CUDA_VISIBLE_DEVICES tell more"
+                "a GPU is required, but this machine has none: check nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
-            say(f"never healthy: {self._core.trouble}")
+            log(f"the server stays unhealthy: {self._core.trouble}")
 
-    def _watch_gpus(self, placed: list[Placement], loop: asyncio.AbstractEventLoop) -> None:
-        indexes = {one.device.nvml_index for one in placed if one.device.nvml_index is not None}
-        self._gpus = GpuWatch(
+    def _monitor_gpus(self, assignments: list[DeviceAssignment], loop: asyncio.AbstractEventLoop) -> None:
+        indexes = {one.device.nvml_index for one in assignments if one.device.nvml_index is not None}
+        self._gpus = GpuMonitor(
             sorted(indexes),
             lambda: self._answered,
-            lambda words: say(f"warning: {words}"),
-            lambda words: loop.call_soon_threadsafe(self._gpus_unused, words),
+            lambda text: log(f"warning: {text}"),
+            lambda text: loop.call_soon_threadsafe(self._on_gpus_unused, text),
         )
         self._gpus.start()
 
-    def _placements(self) -> list[Placement]:
-        from gpuproof.gpu.nvml import count_gpus  # after the port is open: it may take a while
+    def _assign_devices(self) -> list[DeviceAssignment]:
+        from gpuproof.gpu.nvml import count_gpus  # once the port is open: it may take seconds
 
         try:
             cpus = len(os.sched_getaffinity(0))
         except AttributeError:
             cpus = os.cpu_count() or 1
-        return placements(self._settings, self._environ, count_gpus(), cpus)
+        return assign_devices(self._settings, self._environ, count_gpus(), cpus)
 
-    def _model_loaded(self, slot: Slot, told: dict[str, Any]) -> None:
-        self._model_placed(slot, told)
-        if self._models is not None:
-            self._models.loaded(slot)
-        health = slot.served.health
+    def _on_loaded(self, slot: Slot, message: LoadedMessage) -> None:
+        self._on_device_checked(slot, message)
+        if self._manager is not None:
+            self._manager.on_loaded(slot)
+        health = slot.model.health
         if len(health.loaded) < health.wanted or self._core.unhealthy is not None:
             return
-        if self._models is not None:
-            say(f"{slot.served.name} is loaded ({health.wanted} x {slot.placement.device.name})")
+        if self._manager is not None:
+            log(f"{slot.model.name} is loaded ({health.wanted} x {slot.assignment.device.name})")
             return
         if self._ready:
-            say(f"predictor {slot.index} of {slot.served.name} has loaded it again")
+            log(f"worker {slot.index} of {slot.model.name} is ready again")
             return
         self._ready = True
-        took = time.monotonic() - self._began
-        say(f"ready after {took:.2f} s ({health.wanted} x {slot.placement.device.name})")
+        took = time.monotonic() - self._started_at
+        log(f"ready after {took:.2f} s ({health.wanted} x {slot.assignment.device.name})")
 
-    def _model_placed(self, slot: Slot, told: dict[str, Any]) -> None:
-        """Where a model is: once it is loaded, and again after its first answers where it was on the CPU."""
-        before = slot.served.health.misplaced.pop(slot.index, "")
-        words = told["placement"]
-        if not told["on_device"]:
-            slot.served.health.misplaced[slot.index] = words
-            if words != before:
-                say(f"warning: {words}")
+    def _on_device_checked(self, slot: Slot, message: DeviceMessage) -> None:
+        """Log where a model is: when it is loaded, and after its first responses if it was on the CPU."""
+        before = slot.model.health.misplaced.pop(slot.index, "")
+        text = message["placement"]
+        if not message["on_device"]:
+            slot.model.health.misplaced[slot.index] = text
+            if text != before:
+                log(f"warning: {text}")
         elif before:
-            say(f"the model is on {slot.placement.device.name} now")
-        elif words:
-            say(words)
+            log(f"the model is now on {slot.assignment.device.name}")
+        elif text:
+            log(text)
 
-    def _gpus_unused(self, words: str) -> None:
-        say(f"warning: {words}")
+    def _on_gpus_unused(self, text: str) -> None:
+        log(f"warning: {text}")
         if self._settings.require_gpu:
-            self._core.trouble = words
+            self._core.trouble = text
 
-    def _model_failed(self, slot: Slot) -> None:
-        if self._models is not None:
-            self._models.failed(slot)
-        elif self._options.leave_on_failure and not slot.served.health.loaded:
+    def _on_abandoned(self, slot: Slot) -> None:
+        if self._manager is not None:
+            self._manager.on_abandoned(slot)
+        elif self._options.leave_on_failure and not slot.model.health.loaded:
             self._code = 1
-            self._ask_to_end()
+            self._on_stop_signal()
         elif self._options.load_once:
-            say("it is loaded again when its files change")
+            log("waiting for its files to change")
 
-    def _tell_port(self, port: int) -> None:
-        say(f"listening at {self._settings.host}:{port}")
+    def _announce(self, port: int) -> None:
+        log(f"listening at {self._settings.host}:{port}")
         if self._options.ready_fd is not None:
             os.write(self._options.ready_fd, f"{port}\n".encode())
             os.close(self._options.ready_fd)
 
 
 def own_command() -> list[str]:
-    """How to start one of the server's other processes: from the agent's file, or from an installed GPUproof."""
+    """The command that starts the server's other processes, from the agent's archive or an installed GPUproof."""
     archive = Path(__file__).parents[3]
     if archive.is_file():
         return [sys.executable, str(archive)]
     return [sys.executable, "-m", "gpuproof.serve"]
 
 
-def say(words: str) -> None:
-    """A line for the log."""
+def log(text: str) -> None:
+    """Write a line to the server's log, on standard error."""
     try:
-        sys.stderr.write(f"gpuproof serve: {words.rstrip()}\n")
+        sys.stderr.write(f"gpuproof serve: {text.rstrip()}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
-        # A full disk, or nobody there to read: serving goes on.
+        # A full disk or a closed pipe must not stop the server.
         return

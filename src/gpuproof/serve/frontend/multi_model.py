@@ -1,7 +1,7 @@
-"""The multi-model API's store: each model has predictors of its own, and the least recently used make room.
+"""Model manager of the multi-model API: every model has its own workers; the least recently used model is evicted.
 
-Source: https://docs.aws.amazon.com/sagemaker/latest/dg/build-multi-model-build-container.html. A process a model costs
-memory, and buys that one model's crash, leak or library is no other model's.
+Source: https://docs.aws.amazon.com/sagemaker/latest/dg/build-multi-model-build-container.html. Separate processes cost
+memory, but isolate models: a crash, leak or library version of one model does not affect the others.
 """
 
 from __future__ import annotations
@@ -14,144 +14,147 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from gpuproof.serve.frontend.inference import InferenceCore, Served
-from gpuproof.serve.workers.device_assignment import Placement
+from gpuproof.serve.frontend.inference import InferenceCore
+from gpuproof.serve.workers.device_assignment import DeviceAssignment
+from gpuproof.serve.workers.model_state import ModelState
 from gpuproof.serve.workers.slot import Slot
 from gpuproof.serve.workers.supervisor import Supervisor
 
-Done = Callable[[int, str], None]
-_LOOK_S = 0.02
-_PRESSURE = 0.05
-"""Less than this share of the memory free is pressure."""
-_PRESSURE_EVERY_S = 1.0
-_MOST_FILES = 10_000
-_CONTEXT = 256 * 1024 * 1024
-"""What a framework needs beside the model's own bytes."""
+OnDone = Callable[[int, str], None]
+_POLL_S = 0.02
+_MIN_FREE = 0.05
+"""Share of the memory below which models are evicted."""
+_MEMORY_CHECK_S = 1.0
+_MAX_FILES = 10_000
+_FRAMEWORK_BYTES = 256 * 1024 * 1024
+"""Memory that a framework needs in addition to the model's files."""
 
 
 @dataclass
 class _Loading:
-    served: Served
-    done: Done
+    model: ModelState
+    on_done: OnDone
 
 
-class Models:
+class ModelManager:
     """Loads and unloads models.
 
     Args:
-        core: has those that are loaded.
-        supervisor: has their predictors.
-        place: placements for one more model.
-        memory: bytes available and in all.
-        say: a line for the log.
+        core: holds the loaded models.
+        supervisor: runs their workers.
+        assign: returns the device assignments for one more model.
+        memory: returns available and total memory, in bytes.
+        log: writes a line to the log.
     """
 
     def __init__(
         self,
         core: InferenceCore,
         supervisor: Supervisor,
-        place: Callable[[], Sequence[Placement]],
+        assign: Callable[[], Sequence[DeviceAssignment]],
         memory: Callable[[], tuple[int, int]],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._core = core
         self._supervisor = supervisor
-        self._place = place
+        self._assign = assign
         self._memory = memory
-        self._say = say
+        self._log = log
         self._loading: dict[str, _Loading] = {}
-        self._measured: set[str] = set()
+        self._measuring: set[str] = set()
 
-    def load(self, name: str, url: str, done: Done) -> None:
-        """Load a model: 200, 404 where there is none, 507 where it does not fit, 500 where its handler fails."""
+    def load(self, name: str, url: str, on_done: OnDone) -> None:
+        """Load a model. Reports 200, 404 if there is none, 507 if it does not fit, 500 if its handler fails."""
         folder = Path(url)
         if not folder.is_absolute() or not folder.is_dir():
-            done(404, "url is no folder's absolute path")
+            on_done(404, "url is not the absolute path of a folder")
             return
-        if name in self._measured:
-            done(409, f"{name} is being loaded already")
+        if name in self._measuring:
+            on_done(409, f"{name} is being loaded already")
             return
-        # In a thread: a folder may be large, and its disk slow.
-        self._measured.add(name)
-        measuring = asyncio.get_running_loop().run_in_executor(None, bytes_of, folder)
-        measuring.add_done_callback(lambda found: self._start(name, url, found.result() + _CONTEXT, done))
+        # In a thread: the folder may be large, and its disk slow.
+        self._measuring.add(name)
+        measuring = asyncio.get_running_loop().run_in_executor(None, folder_size, folder)
+        measuring.add_done_callback(
+            lambda size: self._start(name, url, size.result() + _FRAMEWORK_BYTES, on_done)
+        )
 
-    def _start(self, name: str, url: str, needed: int, done: Done) -> None:
-        if self._memory()[0] >= needed:
-            self._measured.discard(name)
-            served = self._supervisor.serve(name, Path(url), url, self._place())
-            self._loading[name] = _Loading(served, done)
-        elif not self._evict(lambda: self._start(name, url, needed, done)):
-            self._measured.discard(name)
-            done(507, "there is not enough memory for the model")
-
-    def unload(self, name: str, done: Done) -> None:
-        """Unload a model; what it is at is answered first."""
-        served = self._core.models.pop(name)
-        served.pool.refuse_all(503, "the model is being unloaded")
+    def unload(self, name: str, on_done: OnDone) -> None:
+        """Unload a model when it has answered the requests in progress."""
+        model = self._core.models.pop(name)
+        model.dispatcher.reject_queued(503, "the model is being unloaded")
         loading = self._loading.pop(name, None)
         if loading is not None:
-            loading.done(500, "the model was unloaded while it was loaded")
-        self._supervisor.stop(served)
-        self._when_gone(served, lambda: done(200, f"{name} is unloaded"))
+            loading.on_done(500, "the model was unloaded before it was loaded completely")
+        self._supervisor.stop(model)
+        self._when_stopped(model, lambda: on_done(200, f"{name} is unloaded"))
 
-    def loaded(self, slot: Slot) -> None:
-        """A predictor has loaded its model."""
-        served = slot.served
-        loading = self._loading.get(served.name)
-        if loading is not None and len(served.health.loaded) >= served.health.wanted:
-            del self._loading[served.name]
-            loading.done(200, f"{served.name} is loaded")
+    def on_loaded(self, slot: Slot) -> None:
+        """Report success when all workers of a model have loaded it."""
+        model = slot.model
+        loading = self._loading.get(model.name)
+        if loading is not None and len(model.health.loaded) >= model.health.wanted:
+            del self._loading[model.name]
+            loading.on_done(200, f"{model.name} is loaded")
 
-    def failed(self, slot: Slot) -> None:
-        """A predictor could not load its model, or was lost for good."""
-        served = slot.served
-        loading = self._loading.pop(served.name, None)
+    def on_abandoned(self, slot: Slot) -> None:
+        """Report that a model cannot be loaded, or evict another one and try again if memory was short."""
+        model = slot.model
+        loading = self._loading.pop(model.name, None)
         if loading is None:
             return
-        self._core.models.pop(served.name, None)
-        self._supervisor.stop(served)
+        self._core.models.pop(model.name, None)
+        self._supervisor.stop(model)
         if not slot.out_of_memory:
-            loading.done(500, "the model cannot be loaded; the server's log says why")
-        elif not self._evict(lambda: self.load(served.name, served.url, loading.done)):
-            loading.done(507, "there is not enough memory for the model")
+            loading.on_done(500, "the model cannot be loaded; see the server's log")
+        elif not self._evict(lambda: self.load(model.name, model.url, loading.on_done)):
+            loading.on_done(507, "not enough memory for the model")
 
-    def relieve(self) -> None:
-        """Unload the least recently used model while memory is short; calls itself again."""
+    def watch_memory(self) -> None:
+        """Evict the least recently used model while memory is short. Reschedules itself."""
         free, total = self._memory()
-        if free < total * _PRESSURE:
+        if free < total * _MIN_FREE:
             self._evict(lambda: None)
-        asyncio.get_running_loop().call_later(_PRESSURE_EVERY_S, self.relieve)
+        asyncio.get_running_loop().call_later(_MEMORY_CHECK_S, self.watch_memory)
+
+    def _start(self, name: str, url: str, needed: int, on_done: OnDone) -> None:
+        if self._memory()[0] >= needed:
+            self._measuring.discard(name)
+            model = self._supervisor.serve(name, Path(url), url, self._assign())
+            self._loading[name] = _Loading(model, on_done)
+        elif not self._evict(lambda: self._start(name, url, needed, on_done)):
+            self._measuring.discard(name)
+            on_done(507, "not enough memory for the model")
 
     def _evict(self, then: Callable[[], None]) -> bool:
-        """Unload the least recently used model that nobody waits for; whether there is one."""
+        """Unload the least recently used idle model, then call `then`. Returns whether there is one."""
         idle = [
             model
             for model in self._core.models.values()
-            if model.pool.idle and model.name not in self._loading
+            if model.dispatcher.idle and model.name not in self._loading
         ]
         if not idle:
             return False
-        oldest = min(idle, key=lambda model: model.pool.last_used)
-        self._say(f"memory is short: {oldest.name} was used least recently and is unloaded")
+        oldest = min(idle, key=lambda model: model.dispatcher.last_used)
+        self._log(f"memory is short: unloading {oldest.name}, the least recently used model")
         self.unload(oldest.name, lambda _status, _message: then())
         return True
 
-    def _when_gone(self, served: Served, then: Callable[[], None]) -> None:
-        if not self._supervisor.slots_of(served):
+    def _when_stopped(self, model: ModelState, then: Callable[[], None]) -> None:
+        if not self._supervisor.slots_of(model):
             then()
         else:
-            asyncio.get_running_loop().call_later(_LOOK_S, self._when_gone, served, then)
+            asyncio.get_running_loop().call_later(_POLL_S, self._when_stopped, model, then)
 
 
-def bytes_of(folder: Path) -> int:
-    """The size of a model's files, of the first few thousand that can be read."""
+def folder_size(folder: Path) -> int:
+    """Size in bytes of a folder's readable files, up to the first few thousand."""
     total = seen = 0
     for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 - thousands of them
         seen += len(names)
-        if seen > _MOST_FILES:
+        if seen > _MAX_FILES:
             break
     return total

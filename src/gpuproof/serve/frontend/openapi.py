@@ -1,4 +1,4 @@
-"""What the server takes and gives, as OpenAPI 3.0."""
+"""OpenAPI 3.0 description of the server's HTTP API."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gpuproof.serve.settings import Settings
 _ERROR = {"$ref": "#/components/schemas/Error"}
 _ERRORS = {
     "400": "the body cannot be decoded",
-    "406": "the answer cannot be given in a form that Accept names",
-    "413": "the body is too long",
-    "415": "the body's content type is not read",
-    "422": "the model refuses the data's shape or type",
-    "429": "too many requests wait already; Retry-After says when to ask again",
-    "500": "the handler failed; the server's log says where",
-    "503": "no predictor is there to answer; Retry-After says when to ask again",
-    "504": "no answer within the time-out",
+    "406": "the response cannot be encoded in any type listed in Accept",
+    "413": "the body is too large",
+    "415": "the content type of the body is not supported",
+    "422": "the model rejects the shape or type of the data",
+    "429": "too many requests are waiting; try again after Retry-After seconds",
+    "500": "the handler failed; see the server's log",
+    "503": "no worker is available; try again after Retry-After seconds",
+    "504": "no response within the timeout",
 }
 
 
@@ -25,29 +25,29 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
     paths: dict[str, Any] = {
         "/ping": {"get": _plain("Whether the server is healthy", {"503": "loading, draining or broken"})},
         "/invocations": {"post": _inference("A prediction", settings)},
-        "/metrics": {"get": _text("Counts and latencies, as Prometheus reads them")},
-        "/execution-parameters": {"get": _plain("What batch transform should do", {})},
+        "/metrics": {"get": _text("Counters and latencies in Prometheus's text format")},
+        "/execution-parameters": {"get": _plain("Parameters for batch transform", {})},
         "/openapi.json": {"get": _plain("This description", {})},
     }
     if multi_model:
         target = {"name": "X-Amzn-SageMaker-Target-Model", "in": "header", "required": True}
-        invocations = _inference("A prediction of one model", settings, {"404": "there is no such model"})
+        invocations = _inference("A prediction by one model", settings, {"404": "the model is not loaded"})
         paths["/invocations"] = {"post": invocations}
         invocations["parameters"].append({**target, "schema": {"type": "string", "minLength": 1}})
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        missing = {"404": "there is no such model"}
+        missing = {"404": "the model is not loaded"}
         paths["/models"] = {
-            "get": _plain("The loaded models", {"400": "no such page"}),
+            "get": _plain("The loaded models", {"400": "invalid next_page_token"}),
             "post": {
                 **_plain(
                     "Load a model",
                     {
-                        "400": "no model_name or url",
-                        "404": "url is no folder",
-                        "409": "it is loaded already",
-                        "500": "its handler fails",
-                        "503": "the server is starting; Retry-After says when to ask again",
-                        "507": "it does not fit",
+                        "400": "model_name or url is missing",
+                        "404": "url is not a folder",
+                        "409": "the model is loaded already",
+                        "500": "the handler fails",
+                        "503": "the server is starting; try again after Retry-After seconds",
+                        "507": "not enough memory for the model",
                     },
                 ),
                 "requestBody": {
@@ -63,7 +63,7 @@ def describe(settings: Settings, *, multi_model: bool) -> dict[str, Any]:
         }
         paths["/models/{name}/invoke"] = {
             "parameters": [name],
-            "post": _inference("A prediction of one model", settings, missing),
+            "post": _inference("A prediction by one model", settings, missing),
         }
     return {
         "openapi": "3.0.3",
@@ -97,13 +97,16 @@ def _plain(summary: str, errors: dict[str, str]) -> dict[str, Any]:
     return {
         "summary": summary,
         "responses": {
-            "200": {"description": "fine", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "200": {
+                "description": "success",
+                "content": {"application/json": {"schema": {"type": "object"}}},
+            },
             **{
                 status: {
-                    "description": words,
+                    "description": text,
                     "content": {"application/json": {"schema": {"type": "object"}}},
                 }
-                for status, words in errors.items()
+                for status, text in errors.items()
             },
         },
     }
@@ -111,40 +114,42 @@ def _plain(summary: str, errors: dict[str, str]) -> dict[str, Any]:
 
 def _text(summary: str) -> dict[str, Any]:
     content = {"text/plain": {"schema": {"type": "string"}}}
-    return {"summary": summary, "responses": {"200": {"description": "fine", "content": content}}}
+    return {"summary": summary, "responses": {"200": {"description": "success", "content": content}}}
 
 
 def _inference(summary: str, settings: Settings, errors: dict[str, str] | None = None) -> dict[str, Any]:
-    # Whatever the handler gives: JSON, text or bytes.
+    from gpuproof.serve.codecs import registry  # imports parsers, which the frontend needs for this only
+
+    # The handler decides: JSON, text or bytes.
     anything: dict[str, Any] = {"*/*": {"schema": {}}}
     headers = [
-        ("Accept", f"the form of the answer; {settings.default_accept} where it is left out"),
-        ("X-Amzn-SageMaker-Custom-Attributes", "handed to the handler"),
-        ("X-Amzn-SageMaker-Inference-Id", "handed to the handler, and given back"),
-        ("X-Gpuproof-Timeout", "seconds, to wait less than the server would"),
+        ("Accept", f"media type of the response; {settings.default_accept} if missing"),
+        ("X-Amzn-SageMaker-Custom-Attributes", "passed to the handler"),
+        ("X-Amzn-SageMaker-Inference-Id", "passed to the handler, and returned"),
+        ("X-Gpuproof-Timeout", "timeout in seconds, if lower than the server's"),
     ]
     return {
         "summary": summary,
         "parameters": [
-            {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
-            for name, words in headers
-            # OpenAPI leaves Accept to the response's media types.
+            {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
+            for name, text in headers
+            # In OpenAPI, the media types of the response define Accept.
             if name != "Accept"
         ],
         "requestBody": {
             "required": True,
-            "description": f"At most {settings.max_payload} bytes, of a content type that the handler reads.",
+            "description": f"At most {settings.max_payload} bytes, of a content type that the handler supports.",
             "content": {
-                "application/json": {"schema": {}},
-                "text/csv": {"schema": {"minLength": 1}},
-                "application/x-npy": {"schema": {"type": "string", "format": "binary"}},
+                codec.media_type: {"schema": codec.schema}
+                for codec in registry.CODECS
+                if codec.schema is not None
             },
         },
         "responses": {
             "200": {"description": "the prediction", "content": anything},
             **{
-                status: {"description": words, "content": {"application/json": {"schema": _ERROR}}}
-                for status, words in {**_ERRORS, **(errors or {})}.items()
+                status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
+                for status, text in {**_ERRORS, **(errors or {})}.items()
             },
         },
     }

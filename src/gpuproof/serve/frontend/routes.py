@@ -1,4 +1,4 @@
-"""The routes: which request goes where, what is refused before its body is read.
+"""Routing of HTTP requests, and rejection of requests before their body is read.
 
 `/ping`, `/invocations` and `/execution-parameters` are SageMaker's
 (https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html and …/your-algorithms-batch-code.html),
@@ -12,39 +12,39 @@ from collections.abc import Iterator
 from typing import Callable, Protocol
 from urllib.parse import parse_qs, unquote
 
-from gpuproof.serve.frontend.inference import InferenceCore, Served, refuse
+from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.frontend.openapi import describe
-from gpuproof.serve.frontend.pending_request import JSON
-from gpuproof.serve.http.exchange import Exchange
+from gpuproof.serve.http.exchange import JSON_HEADERS, Exchange
 from gpuproof.serve.http.parser import Head
 from gpuproof.serve.ipc.messages import TARGET_MODEL, Headers
+from gpuproof.serve.workers.model_state import ModelState
 
 _MIB = 1024 * 1024
 _SMALL = 64 * 1024
 _PAGE = 100
 
-Refusal = tuple[int, str, Headers]
+Rejection = tuple[int, str, Headers]
 
 
 class ModelStore(Protocol):
-    """Loads and unloads models under the multi-model API."""
+    """Loads and unloads models for the multi-model API."""
 
-    def load(self, name: str, url: str, done: Callable[[int, str], None]) -> None:
-        """Load a model; `done` is told status and message."""
+    def load(self, name: str, url: str, on_done: Callable[[int, str], None]) -> None:
+        """Load a model; `on_done` is called with HTTP status and message."""
         ...
 
-    def unload(self, name: str, done: Callable[[int, str], None]) -> None:
-        """Unload a model; as above."""
+    def unload(self, name: str, on_done: Callable[[int, str], None]) -> None:
+        """Unload a model; `on_done` is called with HTTP status and message."""
         ...
 
 
-class App:
-    """The front's routes.
+class Router:
+    """Routes requests to predictions, health, metrics and the multi-model API.
 
     Args:
-        core: has the models.
-        metrics: the text of `/metrics`.
-        store: the multi-model API's; `None` where one model is served.
+        core: holds the models.
+        metrics: returns the lines of `/metrics`.
+        store: loads and unloads models; `None` if a single model is served.
     """
 
     def __init__(
@@ -53,44 +53,48 @@ class App:
         self._core = core
         self._metrics = metrics
         self._store = store
-        self._plain: dict[str, tuple[str, Callable[[Exchange], None]]] = {
+        self._get_routes: dict[str, tuple[str, Callable[[Exchange], None]]] = {
             "/ping": ("GET", self._ping),
-            "/metrics": ("GET", self._tell_metrics),
+            "/metrics": ("GET", self._send_metrics),
             "/openapi.json": ("GET", self._openapi),
             "/execution-parameters": ("GET", self._execution_parameters),
         }
 
-    def admit(self, head: Head) -> Refusal | int:
-        """Before a body is read: how many bytes it may have, or why the request is refused."""
+    def admit(self, head: Head) -> Rejection | int:
+        """Return the maximum size of the body in bytes, or why the request is rejected."""
         allowed = self._methods(head.path)
         if not allowed:
-            return 404, f"there is no {head.path[:100]} here", ()
+            return 404, f"{head.path[:100]} does not exist", ()
         if head.method not in allowed:
-            return 405, f"{head.path[:100]} takes {' and '.join(allowed)}", (("allow", ", ".join(allowed)),)
+            return (
+                405,
+                f"{head.path[:100]} accepts only {' and '.join(allowed)}",
+                (("allow", ", ".join(allowed)),),
+            )
         return self._core.settings.max_payload if _is_inference(head.path) else _SMALL
 
     def handle(self, exchange: Exchange) -> None:
-        """Answer a request that was admitted."""
+        """Respond to a request that was admitted."""
         if exchange.path == "/invocations":
             self._invoke(exchange, exchange.headers.get(TARGET_MODEL, ""))
             return
-        plain = self._plain.get(exchange.path)
-        if plain is not None:
-            plain[1](exchange)
+        route = self._get_routes.get(exchange.path)
+        if route is not None:
+            route[1](exchange)
             return
         self._models(exchange)
 
-    def route(self, path: str) -> str:
-        """A path as it is counted; one that no route has is `other`, so that clients make up no counters."""
+    def metrics_path(self, path: str) -> str:
+        """The path for metrics; `other` for unknown paths, so that clients cannot create arbitrary counters."""
         allowed = self._methods(path)
-        if not allowed or path == "/invocations" or path in self._plain:
+        if not allowed or path == "/invocations" or path in self._get_routes:
             return path if allowed else "other"
         return ("/models", "/models/{name}", "/models/{name}/invoke")[path.count("/") - 1]
 
     def _methods(self, path: str) -> tuple[str, ...]:
         if path == "/invocations":
             return ("POST",)
-        if path in self._plain:
+        if path in self._get_routes:
             return ("GET", "HEAD")
         if self._store is None:
             return ()
@@ -106,39 +110,41 @@ class App:
     def _ping(self, exchange: Exchange) -> None:
         trouble = self._core.unhealthy
         if trouble is None:
-            exchange.answer(200, JSON, b'{"status": "healthy"}')
+            exchange.respond(200, JSON_HEADERS, b'{"status": "healthy"}')
         else:
-            _tell(exchange, 503, {"status": "unhealthy", "reason": trouble})
+            _send_json(exchange, 503, {"status": "unhealthy", "reason": trouble})
 
-    def _tell_metrics(self, exchange: Exchange) -> None:
+    def _send_metrics(self, exchange: Exchange) -> None:
         text = "\n".join(self._metrics()) + "\n"
-        exchange.answer(200, (("content-type", "text/plain; version=0.0.4; charset=utf-8"),), text.encode())
+        exchange.respond(200, (("content-type", "text/plain; version=0.0.4; charset=utf-8"),), text.encode())
 
     def _openapi(self, exchange: Exchange) -> None:
-        _tell(exchange, 200, describe(self._core.settings, multi_model=self._store is not None))
+        _send_json(exchange, 200, describe(self._core.settings, multi_model=self._store is not None))
 
     def _execution_parameters(self, exchange: Exchange) -> None:
         settings = self._core.settings
-        workers = [w for model in self._core.models.values() for w in model.pool.workers.values()]
-        told = {
-            "MaxConcurrentTransforms": max(1, sum(worker.most for worker in workers)),
+        workers = [w for model in self._core.models.values() for w in model.dispatcher.workers.values()]
+        parameters = {
+            "MaxConcurrentTransforms": max(1, sum(worker.batch_size for worker in workers)),
             "BatchStrategy": "MULTI_RECORD",
             "MaxPayloadInMB": min(settings.max_payload // _MIB, 100),
         }
-        _tell(exchange, 200, told)
+        _send_json(exchange, 200, parameters)
 
     def _invoke(self, exchange: Exchange, name: str) -> None:
         if self._store is None:
             name = "model"
         elif not name:
-            self._core.turn_away(exchange, 400, f"several models are served here; {TARGET_MODEL} names one")
+            self._core.reject(
+                exchange, 400, f"this server has several models: name one in the header {TARGET_MODEL}"
+            )
             return
         model = self._core.models.get(name)
         if model is None and self._store is None:
-            self._core.turn_away(exchange, 503, "the server is starting", (("retry-after", "1"),))
+            self._core.reject(exchange, 503, "the server is starting", (("retry-after", "1"),))
             return
         if model is None:
-            self._core.turn_away(exchange, 404, f"there is no model {name[:100]!r} here")
+            self._core.reject(exchange, 404, f"model {name[:100]!r} is not loaded")
             return
         self._core.infer(exchange, model)
 
@@ -156,59 +162,59 @@ class App:
             return
         model = self._core.models.get(name)
         if model is None:
-            refuse(exchange, 404, f"there is no model {name[:100]!r} here")
+            exchange.send_error(404, f"model {name[:100]!r} is not loaded")
         elif exchange.method == "DELETE":
             assert self._store is not None
-            self._store.unload(name, lambda status, message: _done(exchange, status, message))
+            self._store.unload(name, lambda status, message: _send_result(exchange, status, message))
         else:
-            _tell(exchange, 200, _described(model))
+            _send_json(exchange, 200, _description(model))
 
     def _list(self, exchange: Exchange) -> None:
         try:
             start = int(parse_qs(exchange.query).get("next_page_token", ["0"])[0])
         except ValueError:
-            refuse(exchange, 400, "next_page_token is none of this server's")
+            exchange.send_error(400, "next_page_token is invalid")
             return
         ready = [model for model in self._core.models.values() if model.health.loaded]
-        models = [_described(model) for model in ready[max(start, 0) :]]
-        told: dict[str, object] = {"models": models[:_PAGE]}
+        models = [_description(model) for model in ready[max(start, 0) :]]
+        page: dict[str, object] = {"models": models[:_PAGE]}
         if len(models) > _PAGE:
-            told["nextPageToken"] = str(max(start, 0) + _PAGE)
-        _tell(exchange, 200, told)
+            page["nextPageToken"] = str(max(start, 0) + _PAGE)
+        _send_json(exchange, 200, page)
 
     def _load(self, exchange: Exchange) -> None:
         assert self._store is not None
         if self._core.starting:
-            refuse(exchange, 503, "the server is starting", (("retry-after", "1"),))
+            exchange.send_error(503, "the server is starting", (("retry-after", "1"),))
             return
         try:
-            asked = json.loads(bytes(exchange.body))
-            name, url = asked["model_name"], asked["url"]
+            values = json.loads(bytes(exchange.body))
+            name, url = values["model_name"], values["url"]
         except (ValueError, TypeError, KeyError, RecursionError):
-            refuse(exchange, 400, "the body is no JSON object with model_name and url")
+            exchange.send_error(400, "the body must be a JSON object with model_name and url")
             return
         if not isinstance(name, str) or not isinstance(url, str) or not name or "\0" in name + url:
-            refuse(exchange, 400, "model_name and url are text")
+            exchange.send_error(400, "model_name and url must be non-empty text")
         elif name in self._core.models:
-            refuse(exchange, 409, f"model {name[:100]!r} is loaded already")
+            exchange.send_error(409, f"model {name[:100]!r} is loaded already")
         else:
-            self._store.load(name, url, lambda status, message: _done(exchange, status, message))
+            self._store.load(name, url, lambda status, message: _send_result(exchange, status, message))
 
 
 def _is_inference(path: str) -> bool:
     return path == "/invocations" or path.endswith("/invoke")
 
 
-def _described(model: Served) -> dict[str, str]:
+def _description(model: ModelState) -> dict[str, str]:
     return {"modelName": model.name, "modelUrl": model.url}
 
 
-def _done(exchange: Exchange, status: int, message: str) -> None:
+def _send_result(exchange: Exchange, status: int, message: str) -> None:
     if status == 200:
-        _tell(exchange, 200, {"status": message})
+        _send_json(exchange, 200, {"status": message})
     else:
-        refuse(exchange, status, message)
+        exchange.send_error(status, message)
 
 
-def _tell(exchange: Exchange, status: int, told: object) -> None:
-    exchange.answer(status, JSON, json.dumps(told).encode())
+def _send_json(exchange: Exchange, status: int, value: object) -> None:
+    exchange.respond(status, JSON_HEADERS, json.dumps(value).encode())

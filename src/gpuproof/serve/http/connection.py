@@ -1,4 +1,4 @@
-"""One client's connection: requests are received and answered one after another, and nobody is waited for too long."""
+"""One client's connection: receives and answers requests one after another, with a timeout for every state."""
 
 from __future__ import annotations
 
@@ -7,75 +7,88 @@ import fcntl
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, cast
+from typing import Callable, cast
 
-from gpuproof.serve.frontend.pending_request import JSON, error_body
+from gpuproof.serve.http.exchange import JSON_HEADERS, error_body
 from gpuproof.serve.http.parser import MAX_HEAD, Head, HttpError, read_head
 from gpuproof.serve.http.request_body import LARGE, IncomingBody
-from gpuproof.serve.http.response import HttpExchange, head_of_answer
+from gpuproof.serve.http.response import HttpExchange, response_head
+from gpuproof.serve.http.state import ServerState
 from gpuproof.serve.ipc.messages import Headers
 
-if TYPE_CHECKING:
-    from gpuproof.serve.http.server import HttpServer
-
 _LINGER = 1024 * 1024
-_IN_PIECES = 64 * 1024
-"""Bytes at a time of a body in chunks: chunks of one byte each take the loop 10 ms then, and the others wait no longer."""
+"""Bytes that are read and dropped after a rejection."""
+_CHUNKED_READ = 64 * 1024
+"""Bytes read at a time from a chunked body: parsing chunks of one byte each then blocks the event loop for at most 10 ms."""
 _LINE_ENDS = (b"\r", b"\n")
 _HEAD, _BODY, _ANSWERING, _LINGERING, _CLOSED = range(5)
 _NEVER = float("inf")
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One client's connection; requests are answered one after another."""
+    """One client's connection.
 
-    def __init__(self, server: HttpServer) -> None:
-        self.due = time.monotonic() + server.limits.head_s
-        self._server = server
+    Args:
+        state: what all connections of the server share.
+        on_open: called with the connection when it is established.
+        on_close: called with the connection when it is closed.
+    """
+
+    def __init__(
+        self,
+        state: ServerState,
+        on_open: Callable[[Connection], None],
+        on_close: Callable[[Connection], None],
+    ) -> None:
+        self.deadline = time.monotonic() + state.limits.head_s
+        """When the connection's present state times out."""
+        self._shared = state
+        self._on_open = on_open
+        self._on_close = on_close
         self._transport: asyncio.Transport | None = None
         self._state = _HEAD
         self._buffer = b""
         self._head: Head | None = None
         self._body: IncomingBody | None = None
-        self._body_due = 0.0
+        self._body_deadline = 0.0
         self._lingered = 0
         self._exchange: HttpExchange | None = None
         self._paused = False
         self._written = 0
         self._taken = 0
-        """Bytes of answers that the client had acknowledged when the connection was last checked."""
+        """Bytes of responses that the client had acknowledged at the last check."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
-        self._server.connections.add(self)
+        self._on_open(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._state = _CLOSED
-        self._server.connections.discard(self)
-        self._forget_body()
+        self._on_close(self)
+        self._drop_body()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.lost()
+            exchange.disconnect()
 
     def eof_received(self) -> bool:
-        # Who will send no more is taken to be gone, as most servers do: what it asked for is cancelled.
+        # A client that half-closes its connection counts as disconnected, as in most servers: its request is cancelled.
         return False
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         if self._body is None:
-            return self._server.arriving
-        place = self._body.place
-        return self._server.arriving[:_IN_PIECES] if place is None else place
+            return self._shared.receive_buffer
+        buffer = self._body.buffer
+        return self._shared.receive_buffer[:_CHUNKED_READ] if buffer is None else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._body is not None and self._body.place is not None:
-            self._body.filled(nbytes)
-            self._took(self._body, nbytes, b"")
+        if self._body is not None and self._body.buffer is not None:
+            self._body.received_in_place(nbytes)
+            self._account(self._body, nbytes, b"")
         elif nbytes < LARGE or self._state != _HEAD or self._buffer:
-            self._receive(bytes(self._server.arriving[:nbytes]))
+            self._receive(bytes(self._shared.receive_buffer[:nbytes]))
         else:
-            self._receive_much(self._server.arriving[:nbytes])
+            self._receive_large(self._shared.receive_buffer[:nbytes])
 
     def _receive(self, data: bytes) -> None:
         if self._state == _BODY:
@@ -91,10 +104,10 @@ class Connection(asyncio.BufferedProtocol):
         elif self._state == _LINGERING:
             self._lingered += len(data)
             if self._lingered > _LINGER:
-                self.cut()
+                self.abort()
 
-    def _receive_much(self, data: memoryview) -> None:
-        """The beginning of a large body is copied once, from where it was received to where it stays."""
+    def _receive_large(self, data: memoryview) -> None:
+        """Read a head followed by a large body: its beginning is copied only once, to its final location."""
         start = bytes(data[:LARGE])
         end = start.find(b"\r\n\r\n")
         if end > 0 and start[:1] not in _LINE_ENDS:
@@ -105,35 +118,35 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         if self._exchange is not None:
             self._exchange.paused = True
-        self._takes_more()
-        self.due = time.monotonic() + self._server.limits.stall_s
+        self._client_reads()
+        self.deadline = time.monotonic() + self._shared.limits.stall_s
 
     def resume_writing(self) -> None:
         if self._state == _ANSWERING:
-            self.due = _NEVER
+            self.deadline = _NEVER
         elif self._state == _HEAD:
-            self.due = time.monotonic() + self._server.limits.idle_s
+            self.deadline = time.monotonic() + self._shared.limits.idle_s
         if self._exchange is not None:
-            self._exchange.resumed()
+            self._exchange.resume()
 
-    def forgive(self, stopped: float) -> None:
-        """So many seconds were nobody's fault."""
-        self.due += stopped
-        self._body_due += stopped
+    def extend_deadlines(self, seconds: float) -> None:
+        """Extend all timeouts, after the server itself was suspended."""
+        self.deadline += seconds
+        self._body_deadline += seconds
 
-    def overdue(self) -> None:
-        """It has stayed as it is for too long."""
-        if self._takes_more():
-            self.due = time.monotonic() + self._server.limits.stall_s
+    def on_deadline(self) -> None:
+        """Reject the request or close the connection, unless the client has read more of its response."""
+        if self._client_reads():
+            self.deadline = time.monotonic() + self._shared.limits.stall_s
         elif self._state == _HEAD and self._buffer:
-            self._refuse(408, "the request's head did not come")
+            self._reject(408, "timed out while waiting for the request's head")
         elif self._state == _BODY:
-            self._refuse(408, "the request's body did not come")
+            self._reject(408, "timed out while waiting for the request's body")
         else:
-            self.cut()
+            self.abort()
 
-    def _takes_more(self) -> bool:
-        """Whether an answer is on its way of which the client has taken something since this was last asked."""
+    def _client_reads(self) -> bool:
+        """Whether the client has read more of a response since the last call."""
         unsent = self._unsent
         taken, self._taken = self._taken, self._written - unsent - self._unacknowledged
         return unsent > 0 and self._taken > taken
@@ -144,48 +157,48 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _unacknowledged(self) -> int:
-        # A kernel keeps megabytes for a client, and takes nothing more until a third of them has been acknowledged.
+        # A kernel keeps megabytes for a client, and accepts no more until a third of them has been acknowledged.
         if self._transport is None or self._state == _CLOSED:
             return 0
         try:
             queued = fcntl.ioctl(
                 self._transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4)
             )
-        except OSError:  # a system that does not count them for a socket
+        except OSError:  # not supported for sockets by this system
             return 0
         return int.from_bytes(queued, sys.byteorder)
 
     def close_if_idle(self) -> None:
-        """Close it unless a request is being received or answered."""
+        """Close the connection unless a request is being received or answered."""
         if self._state == _HEAD and not self._buffer and self._transport is not None:
             self._transport.close()
 
-    def cut(self) -> None:
-        """Close it at once."""
+    def abort(self) -> None:
+        """Close the connection immediately."""
         if self._transport is not None:
             self._transport.abort()
 
     def write(self, data: bytes) -> None:
-        """Send bytes of the answer."""
+        """Send bytes of the response."""
         if self._transport is not None and self._state != _CLOSED:
             self._written += len(data)
             self._transport.write(data)
 
-    def answered(self, *, keep: bool) -> None:
-        """The present answer is complete."""
+    def response_sent(self, *, keep_alive: bool) -> None:
+        """Continue with the next request, or close the connection."""
         self._exchange = None
         self._head = None
         if self._state == _CLOSED or self._transport is None:
             return
-        if not keep or self._server.closing:
+        if not keep_alive or self._shared.closing:
             self._state = _LINGERING
-            # For a client that reads slowly; the rest is sent meanwhile.
-            self.due = time.monotonic() + self._server.limits.idle_s
+            # Time for a slow client to read the rest of the response.
+            self.deadline = time.monotonic() + self._shared.limits.idle_s
             self._transport.close()
             return
         self._state = _HEAD
-        limits = self._server.limits
-        self.due = time.monotonic() + (limits.stall_s if self._unsent else limits.idle_s)
+        limits = self._shared.limits
+        self.deadline = time.monotonic() + (limits.stall_s if self._unsent else limits.idle_s)
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
@@ -196,14 +209,14 @@ class Connection(asyncio.BufferedProtocol):
         if self._state != _HEAD:
             return
         if self._buffer[:1] in _LINE_ENDS:
-            # An empty line before the request line is passed over (RFC 9112, 2.2).
+            # Empty lines before the request line are ignored (RFC 9112, 2.2).
             self._buffer = self._buffer.lstrip(b"\r\n")
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEAD + 4)
         if end < 0:
             if len(self._buffer) > MAX_HEAD:
-                self._refuse(431, "the request's head is too long")
-            elif self._buffer and self.due > (limit := time.monotonic() + self._server.limits.head_s):
-                self.due = limit
+                self._reject(431, "the request's head is too long")
+            elif self._buffer and self.deadline > (limit := time.monotonic() + self._shared.limits.head_s):
+                self.deadline = limit
             return
         block, rest = self._buffer[:end], self._buffer[end + 4 :]
         self._buffer = b""
@@ -213,26 +226,26 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._begin(read_head(block), rest)
         except HttpError as error:
-            self._refuse(error.status, error.message)
+            self._reject(error.status, error.message)
 
     def _begin(self, head: Head, rest: bytes | memoryview) -> None:
         self._head = head
-        admitted = self._server.front.admit(head)
+        admitted = self._shared.application.admit(head)
         if not isinstance(admitted, int):
-            self._refuse_politely(head, rest, *admitted)
+            self._reject_without_body(head, rest, *admitted)
             return
         if head.length is not None and head.length > admitted:
-            self._refuse(413, f"the body has {head.length} bytes, and {admitted} are allowed")
+            self._reject(413, f"the body has {head.length} bytes; the limit is {admitted}")
             return
         if head.length is not None and len(rest) >= head.length:
             self._buffer = bytes(rest[head.length :])
             self._handle(bytes(rest[: head.length]))
             return
         self._state = _BODY
-        self._body = IncomingBody(head.length, admitted, self._server.memory)
+        self._body = IncomingBody(head.length, admitted, self._shared.memory)
         now = time.monotonic()
-        self._body_due = now + self._server.limits.body_s
-        self.due = now + self._server.limits.stall_s
+        self._body_deadline = now + self._shared.limits.body_s
+        self.deadline = now + self._shared.limits.stall_s
         if head.headers.get("expect", "").lower() == "100-continue" and head.minor_version:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if len(rest):
@@ -245,64 +258,64 @@ class Connection(asyncio.BufferedProtocol):
         try:
             rest = body.feed(data)
         except HttpError as error:
-            self._refuse(error.status, error.message)
+            self._reject(error.status, error.message)
             return
-        self._took(body, body.received - before, rest)
+        self._account(body, body.received - before, rest)
 
-    def _took(self, body: IncomingBody, count: int, rest: bytes) -> None:
-        """So many more bytes of the body are there; the rest is the next request's."""
-        self.due = min(time.monotonic() + self._server.limits.stall_s, self._body_due)
-        self._server.buffered += count
-        if self._server.buffered > self._server.limits.buffered:
-            self._refuse(503, "too many bodies are being received")
+    def _account(self, body: IncomingBody, count: int, rest: bytes) -> None:
+        """Account for `count` received bytes of the body; `rest` belongs to the next request."""
+        self.deadline = min(time.monotonic() + self._shared.limits.stall_s, self._body_deadline)
+        self._shared.buffered += count
+        if self._shared.buffered > self._shared.limits.buffered:
+            self._reject(503, "the server is receiving too many request bodies")
         elif body.done:
             self._buffer = rest
-            self._forget_body()
+            self._drop_body()
             self._handle(body.content())
 
-    def _forget_body(self) -> None:
+    def _drop_body(self) -> None:
         if self._body is not None:
-            self._server.buffered -= self._body.received
+            self._shared.buffered -= self._body.received
             self._body = None
 
     def _handle(self, body: bytes | memoryview) -> None:
         head = self._head
         assert head is not None
         self._state = _ANSWERING
-        self.due = _NEVER
-        self._exchange = HttpExchange(self, self._server, head, body)
+        self.deadline = _NEVER
+        self._exchange = HttpExchange(self, self._shared, head, body)
         try:
-            self._server.front.handle(self._exchange)
+            self._shared.application.handle(self._exchange)
         except Exception:
-            self.cut()
+            self.abort()
             raise
 
-    def _refuse_politely(
+    def _reject_without_body(
         self, head: Head, rest: bytes | memoryview, status: int, message: str, headers: Headers
     ) -> None:
-        """Refuse what needs no body; the connection stays where there is none to read."""
+        """Reject a request by its head; the connection stays open if its body is already here."""
         if head.length is None or head.length > len(rest):
-            self._refuse(status, message, headers)
+            self._reject(status, message, headers)
             return
         self._buffer = bytes(rest[head.length :])
         self._state = _ANSWERING
-        self.due = _NEVER
-        self._exchange = HttpExchange(self, self._server, head, b"")
-        self._server.refused(head, status)
-        self._exchange.answer(status, (*JSON, *headers), error_body(message))
+        self.deadline = _NEVER
+        self._exchange = HttpExchange(self, self._shared, head, b"")
+        self._shared.on_rejected(head, status)
+        self._exchange.send_error(status, message, headers)
 
-    def _refuse(self, status: int, message: str, headers: Headers = ()) -> None:
-        """Answer, and read on for a moment: a reset would keep the answer from a client that still sends."""
+    def _reject(self, status: int, message: str, headers: Headers = ()) -> None:
+        """Send an error and drop what still arrives: a reset would hide the response from a client that is still sending."""
         if self._transport is None:
             return
-        self._server.refused(self._head, status)
-        self._forget_body()
+        self._shared.on_rejected(self._head, status)
+        self._drop_body()
         self._buffer = b""
         body = error_body(message)
-        fields = (*JSON, *headers, ("content-length", str(len(body))), ("connection", "close"))
-        self._transport.write(head_of_answer(status, fields, self._server.date) + body)
+        fields = (*JSON_HEADERS, *headers, ("content-length", str(len(body))), ("connection", "close"))
+        self._transport.write(response_head(status, fields, self._shared.date) + body)
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._state = _LINGERING
         self._lingered = 0
-        self.due = time.monotonic() + self._server.limits.linger_s
+        self.deadline = time.monotonic() + self._shared.limits.linger_s

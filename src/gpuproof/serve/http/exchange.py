@@ -1,22 +1,25 @@
-"""One HTTP request and the way back to its client: what every HTTP server gives to the front."""
+"""One HTTP request and its response: the interface between an HTTP server and the application."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from typing import Callable
 
 from gpuproof.serve.ipc.messages import Headers, RequestHeaders
 
+JSON_HEADERS: Headers = (("content-type", "application/json"),)
+
 
 class Exchange(ABC):
-    """A request that was received whole. Everything here is called on the event loop and returns at once.
+    """A completely received request. All methods are called on the event loop and return immediately.
 
     Args:
         method: `GET`, `POST` …
-        path: without the query, as it was sent.
-        query: what followed the `?`.
-        headers: names in lower case; several of one name joined by `, `.
-        body: the payload, whole.
+        path: the path as sent, without the query.
+        query: the part after the `?`.
+        headers: names in lower case; repeated headers are joined by `, `.
+        body: the complete payload.
     """
 
     def __init__(
@@ -29,27 +32,36 @@ class Exchange(ABC):
         self.body = body
         self.status = 0
         self.sent = 0
-        self.on_gone: Callable[[], None] | None = None
-        """Called once when the client has gone before its answer was complete."""
-        self.on_read: Callable[[int], None] | None = None
-        """Called when the client has taken pieces of a streamed answer: how many."""
+        self.on_disconnect: Callable[[], None] | None = None
+        """Called once if the client disconnects before its response is complete."""
+        self.on_pieces_read: Callable[[int], None] | None = None
+        """Called with the number of pieces of a streamed response that the client has read."""
 
     @abstractmethod
-    def answer(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
-        """Send the whole answer; `Content-Length` is added. Ignored when the client has gone."""
+    def respond(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
+        """Send a complete response; adds `Content-Length`. Does nothing if the client has disconnected."""
 
     @abstractmethod
-    def begin(self, status: int, headers: Headers) -> None:
-        """Send the head of a streamed answer."""
+    def start_stream(self, status: int, headers: Headers) -> None:
+        """Send the head of a streamed response."""
 
     @abstractmethod
-    def piece(self, piece: bytes | memoryview) -> None:
-        """Send a piece; `on_read` tells when the client has taken it."""
+    def send_piece(self, piece: bytes | memoryview) -> None:
+        """Send a piece of a streamed response; `on_pieces_read` is called when the client has read it."""
 
     @abstractmethod
-    def end(self) -> None:
-        """The streamed answer is complete."""
+    def end_stream(self) -> None:
+        """Complete the streamed response."""
 
     @abstractmethod
     def abort(self) -> None:
-        """The streamed answer cannot be completed: the client must see that it is cut short."""
+        """Abort the streamed response in a way that the client sees it as truncated."""
+
+    def send_error(self, status: int, message: str, headers: Headers = ()) -> None:
+        """Send an error response with the body `{"error": message}`."""
+        self.respond(status, (*JSON_HEADERS, *headers), error_body(message))
+
+
+def error_body(message: str) -> bytes:
+    """The JSON body of an error response: `{"error": "…"}`."""
+    return json.dumps({"error": message}).encode()

@@ -1,6 +1,6 @@
-"""Reading HTTP/1.1 strictly (RFC 9112): the head of a request, and chunked bodies. Pure; what is wrong is a `HttpError`.
+"""Strict parser for HTTP/1.1 (RFC 9112): request heads and chunked bodies. Pure; errors are `HttpError`s.
 
-What two readers could understand differently is refused: that is how requests are smuggled past proxies.
+Rejects everything that two parsers could interpret differently, because that allows request smuggling past proxies.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuproof.serve.ipc.memo import remembered
+from gpuproof.serve.ipc.memo import memoized
 from gpuproof.serve.ipc.messages import RequestHeaders
 
 MAX_HEAD = 64 * 1024
-"""Bytes of a request line with all its headers."""
+"""Maximum size in bytes of a request line with all its headers."""
 _MAX_HEADERS = 200
 _MAX_CHUNK_LINE = 1024
 _REQUEST = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~]+) HTTP/1\.([01])")
@@ -22,10 +22,10 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 
 
 class HttpError(Exception):
-    """What was sent is no HTTP that this server reads.
+    """A request that is malformed, too large, or not supported.
 
     Args:
-        status: the answer's status; the connection is closed after it.
+        status: the status of the response, after which the connection is closed.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -35,10 +35,10 @@ class HttpError(Exception):
 
 
 class Head(NamedTuple):
-    """A request's head. Requests with the same bytes share one: nobody changes it.
+    """A request's head. Must not be modified: requests with identical bytes share one.
 
     Args:
-        length: the announced length of the body; `None` where it comes in chunks.
+        length: the announced length of the body in bytes; `None` for a chunked body.
         keep_alive: whether the client will send another request on this connection.
     """
 
@@ -51,9 +51,9 @@ class Head(NamedTuple):
     minor_version: int
 
 
-@remembered
+@memoized
 def read_head(block: bytes) -> Head:
-    """The head in a block of bytes, without the empty line that ends it.
+    """Parse a request's head, given without the empty line that ends it.
 
     Raises:
         HttpError: 400, 431 or 501.
@@ -61,7 +61,7 @@ def read_head(block: bytes) -> Head:
     first, *lines = block.split(b"\r\n")
     request = _REQUEST.fullmatch(first.decode("latin-1"))
     if request is None:
-        raise HttpError(400, "the request line is no HTTP/1.1")
+        raise HttpError(400, "the request line is not valid HTTP/1.1")
     if len(lines) > _MAX_HEADERS:
         raise HttpError(431, f"more than {_MAX_HEADERS} headers")
     headers = _headers(lines)
@@ -75,23 +75,23 @@ def read_head(block: bytes) -> Head:
 
 
 class ChunkedBody:
-    """Reads a body that comes in chunks."""
+    """Incremental parser for a chunked body."""
 
     def __init__(self) -> None:
         self.received = 0
-        """Bytes of the body so far."""
+        """Bytes of the body received so far."""
         self.done = False
         self._missing = 0
         self._in_trailer = False
 
     def feed(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """The pieces of the body in `data`, and what is left of `data` for the next time.
+        """Return the pieces of the body in `data`, and the rest of `data` that is not parsed yet.
 
         Raises:
             HttpError: 400.
         """
         pieces: list[bytes] = []
-        # By index: to cut each chunk off the rest would copy the rest for each of them.
+        # By index: slicing off each chunk would copy the rest every time.
         at, size = 0, len(data)
         while at < size and not self.done:
             if self._missing > 2:
@@ -105,7 +105,7 @@ class ChunkedBody:
                 if size - at < 2:
                     break
                 if data[at : at + 2] != b"\r\n":
-                    raise HttpError(400, "a chunk is longer than it says")
+                    raise HttpError(400, "a chunk is longer than its size")
                 self._missing = 0
                 at += 2
                 continue
@@ -120,12 +120,12 @@ class ChunkedBody:
 
     def _line(self, line: bytes) -> None:
         if self._in_trailer:
-            # Trailers are read and dropped.
+            # Trailers are ignored.
             self.done = not line
             return
         size = _CHUNK.fullmatch(line)
         if size is None:
-            raise HttpError(400, "a chunk does not begin with its size")
+            raise HttpError(400, "a chunk does not start with its size")
         length = int(size.group(1), 16)
         if length == 0:
             self._in_trailer = True
@@ -140,19 +140,19 @@ def _headers(lines: list[bytes]) -> RequestHeaders:
         if name not in headers:
             headers[name] = value
         elif name in ("host", "content-length", "transfer-encoding", "content-type"):
-            raise HttpError(400, f"{name} is there twice")
+            raise HttpError(400, f"duplicate {name} header")
         else:
             headers[name] = f"{headers[name]}, {value}"
     return headers
 
 
-@remembered
+@memoized
 def _read_line(line: bytes) -> tuple[str, str]:
     name, colon, value = line.decode("latin-1").partition(":")
     if not _NAME.fullmatch(name):
-        raise HttpError(400, "a header's name is malformed")
+        raise HttpError(400, "malformed header name")
     if not colon or _CONTROL.search(value):
-        raise HttpError(400, "a header line is malformed")
+        raise HttpError(400, "malformed header line")
     return name.lower(), value.strip(" \t")
 
 
@@ -163,7 +163,7 @@ def _path(target: str) -> str:
         return "/" + target.partition("//")[2].partition("/")[2]
     if target == "*":
         return target
-    raise HttpError(400, "the request's target is no path")
+    raise HttpError(400, "the request target is not a path")
 
 
 def _length(headers: RequestHeaders, minor: int) -> int | None:
@@ -171,12 +171,12 @@ def _length(headers: RequestHeaders, minor: int) -> int | None:
     length = headers.get("content-length")
     if coding is not None:
         if length is not None or minor == 0:
-            raise HttpError(400, "the body's length is given twice")
+            raise HttpError(400, "the length of the body is given twice")
         if coding.lower() != "chunked":
-            raise HttpError(501, "transfer codings other than chunked are not read")
+            raise HttpError(501, "only the transfer coding chunked is supported")
         return None
     if length is None:
         return 0
     if not length.isascii() or not length.isdigit() or len(length) > 18:
-        raise HttpError(400, "Content-Length is no number")
+        raise HttpError(400, "Content-Length is not a number")
     return int(length)

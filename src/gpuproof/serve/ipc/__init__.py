@@ -1,1 +1,1 @@
-"""Messages, frames and shared memory between the frontend and its workers."""
+"""Inter-process communication: messages, frames and shared memory between the frontend and its workers."""

@@ -1,6 +1,6 @@
-"""Frames between the front and a predictor: length-prefixed, raw bytes, many to one write; nothing is pickled.
+"""Frames between the frontend and its workers: length-prefixed raw bytes, several per write, no pickles.
 
-A frame is a header (`HEADER`), its fields and a body; what fields say is the matter of `wire`.
+A frame consists of a header (`HEADER`), fields and a body. Module `messages` defines the contents of the fields.
 """
 
 from __future__ import annotations
@@ -9,48 +9,47 @@ import struct
 from typing import NamedTuple, Union
 
 HEADER = struct.Struct("<QIBQ")
-"""Bytes of the body, bytes of the fields, kind, id of the request."""
+"""Length of the body, length of the fields, kind, id of the request."""
 _LARGE = 256 * 1024
 
-# Front to predictor.
-CALL = 1
-"""A request. Fields: see `gpuproof.serve.ipc.messages`."""
+# Frontend to worker.
+REQUEST = 1
+"""A request. Fields: `messages.request_fields`."""
 CANCEL = 2
-"""Nobody waits for this answer any more."""
+"""The response is no longer needed."""
 CREDIT = 3
-"""The client has read pieces of a streamed answer; fields: how many, in decimal."""
+"""The client has read pieces of a streamed response. Fields: their number, in decimal."""
 STOP = 4
-"""Finish what has been taken, let go of the model, and end."""
+"""Complete the requests in progress, unload the model, and exit."""
+SHARED_REQUEST = 5
+"""A request with a body in shared memory. Fields: as for REQUEST; body: `messages.SharedBody`."""
+DECODE = 6
+"""To the decoder: decode a body in shared memory. Body: `messages.pack_sizes` of the body's offset and length, and of
+the offset and capacity for its array."""
 
-SHARED = 5
-"""A request whose body lies in the shared memory. Fields: as a CALL's; body: where, see `gpuproof.serve.ipc.messages`."""
-READ = 6
-"""To a reader: read the numbers of a body in the shared memory. Body: sizes, as `gpuproof.serve.ipc.messages` packs them: the body's offset and
-length, and those of the room for its array."""
-
-# Predictor to front.
+# Worker to frontend.
 LOADED = 16
-"""The model is loaded; fields: JSON."""
-FAILED = 17
-"""The model cannot be loaded; fields: JSON. The predictor ends."""
-ANSWER = 18
-"""A whole answer."""
-BEGIN = 19
-"""A streamed answer begins; pieces follow."""
-PIECE = 20
-END = 21
-BROKEN = 22
-"""A streamed answer ends early: the handler failed."""
-PLACED = 23
-"""Where the model is after the first answers; fields: JSON."""
-NUMBERS = 24
-"""From a reader: what it has read. Fields: the array's shape, see `gpuproof.serve.ipc.messages`; none where there is no array."""
+"""The model is loaded. Fields: `messages.LoadedMessage` as JSON."""
+LOAD_FAILED = 17
+"""The model cannot be loaded; the worker exits. Fields: `messages.LoadFailedMessage` as JSON."""
+RESPONSE = 18
+"""A complete response. Fields: `messages.response_fields`."""
+STREAM_START = 19
+"""A streamed response starts. Fields: as for RESPONSE."""
+STREAM_PIECE = 20
+STREAM_END = 21
+STREAM_BROKEN = 22
+"""A streamed response ends early because the handler failed."""
+DEVICE_CHECKED = 23
+"""The device of the model after the first responses. Fields: `messages.DeviceMessage` as JSON."""
+DECODED = 24
+"""From the decoder: a body is decoded. Fields: `messages.pack_sizes` of the array's shape; empty if there is no array."""
 
 Buffer = Union[bytes, bytearray, memoryview]
 
 
 class Frame(NamedTuple):
-    """One frame as it was read; the body is a view into what was received."""
+    """A received frame. The body is a view into the receive buffer."""
 
     kind: int
     id: int
@@ -59,12 +58,12 @@ class Frame(NamedTuple):
 
 
 def pack(kind: int, number: int, fields: bytes = b"", body_length: int = 0) -> bytes:
-    """The beginning of a frame; its body follows as it is."""
+    """Pack the header and fields of a frame; the body must be sent after it."""
     return HEADER.pack(body_length, len(fields), kind, number) + fields
 
 
 class FrameReader:
-    """Gives the frames of a stream of bytes, whatever pieces it comes in."""
+    """Incremental parser for a stream of frames."""
 
     def __init__(self) -> None:
         self._rest: bytes = b""
@@ -72,15 +71,15 @@ class FrameReader:
         self._filled = 0
 
     def buffer(self, usual: memoryview) -> memoryview:
-        """Where the next bytes are to be received: a large frame's own memory, or the usual one."""
+        """The buffer for the next bytes: the memory of a large frame, or else the usual buffer."""
         return usual if self._large is None else memoryview(self._large)[self._filled :]
 
     def received(self, usual: memoryview, count: int) -> list[Frame]:
-        """The frames that so many bytes complete, which were received where `buffer` said."""
+        """Return the frames completed by `count` bytes that were received into `buffer`."""
         return self.feed(bytes(usual[:count])) if self._large is None else self._fill(self._large, count)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete; no large one may be on its way."""
+        """Return the frames completed by these bytes. Must not be called while a large frame is being received."""
         frames: list[Frame] = []
         if self._rest:
             data = self._rest + data
@@ -102,7 +101,7 @@ class FrameReader:
             whole = HEADER.size + header[0] + header[1]
             if at + whole > size:
                 if whole > _LARGE:
-                    # Filled in place: adding each piece to the last would copy a large body many times.
+                    # Filled in place: concatenating the pieces would copy a large body many times.
                     self._large = bytearray(whole)
                     self._filled = size - at
                     self._large[: self._filled] = view[at:]

@@ -1,13 +1,13 @@
-"""What the frames between front and predictor say: a request's fields, an answer's fields."""
+"""Contents of the frames between the frontend and its workers: fields of requests and responses, JSON messages."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
-from gpuproof.serve.ipc.memo import remembered
+from gpuproof.serve.ipc.memo import memoized
 
 CUSTOM_ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 INFERENCE_ID = "x-amzn-sagemaker-inference-id"
@@ -17,16 +17,58 @@ TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 Headers = Sequence[tuple[str, str]]
 
 
+class WorkerConfig(TypedDict):
+    """Command-line argument of a worker process, as JSON. The spawner adds the descriptors, by name."""
+
+    folder: str
+    """The model's folder."""
+    name: str
+    """The model's name."""
+    device: dict[str, Any]
+    """Fields of `gpuproof.serve.interface.Device`."""
+    settings: dict[str, Any]
+    """Fields of `gpuproof.serve.settings.Settings`."""
+
+
+class DeviceMessage(TypedDict):
+    """Where a worker's model is."""
+
+    on_device: bool
+    """False if there is a GPU and the model is not on it."""
+    placement: str
+    """What was found and what to do about it; empty if there is nothing to report."""
+
+
+class LoadedMessage(DeviceMessage):
+    """A worker has loaded its model."""
+
+    batching: bool
+    max_batch_size: int
+    accepts_decoded: bool
+    """Whether the decoder may decode JSON bodies of numbers for this model."""
+    load_s: float
+
+
+class LoadFailedMessage(TypedDict):
+    """A worker cannot load its model."""
+
+    message: str
+    remedy: str | None
+    details: str
+    """The handler's traceback."""
+    out_of_memory: bool
+
+
 class Phases(NamedTuple):
-    """Where the time of one request went, in seconds.
+    """Durations of the phases of one request, in seconds.
 
     Args:
-        taken: when the predictor took it up, on the clock of `time.monotonic`, which all processes share.
+        taken: when the worker took it from its socket, on the clock of `time.monotonic`, which all processes share.
         decode: in the handler's `input_fn`.
-        batch: waiting for the requests that were computed with it.
+        batch: waiting for the other requests of its batch.
         predict: in `predict_fn`, for the whole batch.
         encode: in `output_fn`.
-        batch_size: how many were computed together; 0 where it did not come to that.
+        batch_size: how many requests were computed together; 0 if none was computed.
     """
 
     taken: float = 0.0
@@ -37,37 +79,25 @@ class Phases(NamedTuple):
     batch_size: int = 0
 
 
-_CALL = struct.Struct("<d")
+_REQUEST = struct.Struct("<d")
 """A request's deadline on `time.monotonic`'s clock."""
-_ANSWER = struct.Struct("<i5dI")
-"""An answer's status and its `Phases`."""
+_RESPONSE = struct.Struct("<i5dI")
+"""A response's status and its `Phases`."""
 
 
-class Numbers(NamedTuple):
-    """A regular array of 32-bit floats in the shared memory, that a reader has read.
-
-    Args:
-        data: its bytes; another request's once this one has been answered.
-        shape: of the array.
-    """
-
-    data: memoryview
-    shape: tuple[int, ...]
-
-
-class Place(NamedTuple):
-    """Where a large body lies in the shared memory, and what was read of it.
+class SharedBody(NamedTuple):
+    """Location of a large body in shared memory, and of the array that was decoded from it.
 
     Args:
         offset: of the body.
-        length: its bytes.
-        numbers: the offset of the array of 32-bit floats that its JSON holds, where a reader has read it.
-        shape: of that array.
+        length: of the body, in bytes.
+        array: offset of the array of 32-bit floats that the decoder has read from the body.
+        shape: shape of that array; empty if there is none.
     """
 
     offset: int
     length: int
-    numbers: int = 0
+    array: int = 0
     shape: tuple[int, ...] = ()
 
 
@@ -78,62 +108,62 @@ class RequestHeaders(dict[str, str]):
 
     @property
     def packed(self) -> bytes:
-        """As `pack_headers` gives them; nobody changes them once that was asked for."""
+        """The headers as packed by `pack_headers`. Must not be modified afterwards."""
         if self._packed is None:
             self._packed = pack_headers(self.items())
         return self._packed
 
 
-def call_fields(deadline: float, headers: RequestHeaders) -> bytes:
-    """A request's fields: its deadline, then its headers."""
-    return _CALL.pack(deadline) + headers.packed
+def request_fields(deadline: float, headers: RequestHeaders) -> bytes:
+    """The fields of a request: its deadline, then its headers."""
+    return _REQUEST.pack(deadline) + headers.packed
 
 
-def read_call(fields: bytes) -> tuple[float, bytes]:
-    """What `call_fields` wrote: the deadline, and the headers for `read_headers`."""
-    return _CALL.unpack_from(fields)[0], fields[_CALL.size :]
+def read_request(fields: bytes) -> tuple[float, bytes]:
+    """Unpack `request_fields`: the deadline, and the headers for `read_headers`."""
+    return _REQUEST.unpack_from(fields)[0], fields[_REQUEST.size :]
 
 
-def pack_place(place: Place) -> bytes:
-    """A place as bytes."""
-    return pack_sizes((*place[:3], *place.shape))
+def pack_shared_body(shared: SharedBody) -> bytes:
+    """Pack the location of a body."""
+    return pack_sizes((*shared[:3], *shared.shape))
 
 
-def read_place(packed: bytes | memoryview) -> Place:
-    """What `pack_place` wrote."""
-    offset, length, numbers, *shape = read_sizes(packed)
-    return Place(offset, length, numbers, tuple(shape))
+def read_shared_body(packed: bytes | memoryview) -> SharedBody:
+    """Unpack `pack_shared_body`."""
+    offset, length, array, *shape = read_sizes(packed)
+    return SharedBody(offset, length, array, tuple(shape))
 
 
 def pack_sizes(sizes: Sequence[int]) -> bytes:
-    """Sizes, of an array's shape say, as bytes."""
+    """Pack sizes, such as the shape of an array."""
     return struct.pack(f"<{len(sizes)}Q", *sizes)
 
 
 def read_sizes(packed: bytes | memoryview) -> tuple[int, ...]:
-    """What `pack_sizes` wrote."""
+    """Unpack `pack_sizes`."""
     return struct.unpack(f"<{len(packed) // 8}Q", packed)
 
 
-def answer_fields(status: int, phases: Phases, headers: bytes = b"") -> bytes:
-    """An answer's fields; its headers as `pack_headers` gives them."""
-    return _ANSWER.pack(status, *phases) + headers
+def response_fields(status: int, phases: Phases, headers: bytes = b"") -> bytes:
+    """The fields of a response; its headers as packed by `pack_headers`."""
+    return _RESPONSE.pack(status, *phases) + headers
 
 
-def read_answer(fields: bytes) -> tuple[int, Phases, Headers]:
-    """What `answer_fields` wrote: status, phases, headers."""
-    said = _ANSWER.unpack_from(fields)
-    return said[0], Phases._make(said[1:]), read_headers(fields[_ANSWER.size :])
+def read_response(fields: bytes) -> tuple[int, Phases, Headers]:
+    """Unpack `response_fields`: status, phases, headers."""
+    values = _RESPONSE.unpack_from(fields)
+    return values[0], Phases._make(values[1:]), read_headers(fields[_RESPONSE.size :])
 
 
 def pack_headers(headers: Iterable[tuple[str, str]]) -> bytes:
-    """Names and values as bytes."""
-    # NUL may stand in no HTTP header; and a client's header is any bytes at all: surrogateescape.
+    """Pack names and values."""
+    # No HTTP header contains NUL, but a client's header may contain any other bytes: surrogateescape.
     return "\0".join(chain.from_iterable(headers)).encode("utf-8", "surrogateescape")
 
 
-@remembered
+@memoized
 def read_headers(packed: bytes) -> tuple[tuple[str, str], ...]:
-    """What `pack_headers` wrote."""
+    """Unpack `pack_headers`."""
     words = packed.decode("utf-8", "surrogateescape").split("\0")
     return tuple(zip(words[::2], words[1::2]))

@@ -1,4 +1,4 @@
-"""Requests and responses, as a model knows them, from and to what frames say."""
+"""Converts between frame contents and the requests and responses that a model handles."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from gpuproof.serve.ipc.memo import remembered
+from gpuproof.serve.interface import DecodedArray, Request, Response
+from gpuproof.serve.ipc.memo import memoized
 from gpuproof.serve.ipc.messages import (
     CUSTOM_ATTRIBUTES,
     INFERENCE_ID,
     TARGET_MODEL,
     TARGET_VARIANT,
-    Numbers,
-    Place,
     RequestHeaders,
+    SharedBody,
     pack_headers,
     read_headers,
 )
 from gpuproof.serve.ipc.shared_memory import OpenedMemory
-from gpuproof.serve.model.interface import Request, Response
 
 
-def request_of(packed: bytes, body: memoryview) -> Request:
-    """A request, of its packed headers and its body."""
-    return Request(body, *_words(packed))
+def request_from(packed: bytes, body: memoryview) -> Request:
+    """The request with the given packed headers and body."""
+    return Request(body, *_properties(packed))
 
 
-def request_at(packed: bytes, place: Place, memory: OpenedMemory) -> Request:
-    """The same, with a body that lies in the shared memory."""
-    request = request_of(packed, memory.part(place.offset, place.length))
-    if place.shape:
-        numbers = memory.part(place.numbers, 4 * math.prod(place.shape))
-        request.numbers = Numbers(numbers, place.shape)
+def shared_request(packed: bytes, shared: SharedBody, memory: OpenedMemory) -> Request:
+    """The request with the given packed headers and a body in shared memory."""
+    request = request_from(packed, memory.part(shared.offset, shared.length))
+    if shared.shape:
+        data = memory.part(shared.array, 4 * math.prod(shared.shape))
+        request.decoded = DecodedArray(data, shared.shape)
     return request
 
 
-@remembered
-def _words(packed: bytes) -> tuple[Any, ...]:
-    """What a `Request` says beside its body."""
+@memoized
+def _properties(packed: bytes) -> tuple[Any, ...]:
+    """The fields of `Request` that follow the body."""
     headers = RequestHeaders(read_headers(packed))
     get = headers.get
     return (
@@ -52,10 +51,10 @@ def _words(packed: bytes) -> tuple[Any, ...]:
     )
 
 
-def headers_of(response: Response) -> bytes:
+def packed_headers(response: Response) -> bytes:
     """A response's headers, packed."""
     if response.custom_attributes is None and not response.headers:
-        return _only(response.content_type)
+        return _packed_content_type(response.content_type)
     headers = [("content-type", response.content_type)]
     if response.custom_attributes is not None:
         headers.append((CUSTOM_ATTRIBUTES, response.custom_attributes))
@@ -64,5 +63,5 @@ def headers_of(response: Response) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _only(content_type: str) -> bytes:
+def _packed_content_type(content_type: str) -> bytes:
     return pack_headers([("content-type", content_type)])

@@ -1,1 +1,1 @@
-"""From a model's folder to a model that answers: finding the handler, importing it, its functions and their context."""
+"""Loads and runs models: finds and imports the handler, calls its functions with their context, packs model archives."""

@@ -1,4 +1,4 @@
-"""What a MODEL argument may be, and the model folder that it becomes. Nothing of a model is loaded or executed here."""
+"""Turns a MODEL argument into a model folder. Does not load or execute anything of the model."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from gpuproof.serve.settings import read_settings
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 ARCHIVE = "model.tar.gz"
-_FORMS = (
+_FORMATS = (
     "a folder with code/inference.py, a model.tar.gz, a SavedModel, a .keras or .h5 file, a TorchScript or torch.export "
     "program, or a state dict together with the code that loads it"
 )
 
 
 def prepare(model: Path, scratch: Path, code: Path | None = None, requirements: Path | None = None) -> Path:
-    """The folder to serve, as `/opt/ml/model` would hold it.
+    """Prepare the folder to serve, with the content of `/opt/ml/model`.
 
     Args:
-        model: a folder, an archive or a model's file.
-        scratch: an empty folder, where archives are unpacked and files are linked to; what it holds must outlive the
-            server.
-        code: a handler: its file, or the folder that becomes `code/`. It goes before a `code/` of the model's.
-        requirements: a `requirements.txt` for `code/`, before the code's own.
+        model: a folder, an archive or a model file.
+        scratch: an empty folder for unpacked archives and links; must exist as long as the server runs.
+        code: a handler: its file, or the folder that becomes `code/`. Takes precedence over the model's `code/`.
+        requirements: a `requirements.txt` for `code/`. Takes precedence over the one in the code.
 
     Raises:
-        LoadError: it is none of these; the message says what was looked for where.
+        LoadError: it is none of these; the message lists what was searched for.
     """
     try:
         return _prepared(model, scratch, code, requirements)
@@ -40,24 +39,24 @@ def prepare(model: Path, scratch: Path, code: Path | None = None, requirements: 
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether a folder holds anything that can be served."""
+    """Whether a folder contains a model that can be served."""
     return _archive_in(folder) is not None or _is_model(folder)
 
 
 def _prepared(model: Path, scratch: Path, code: Path | None, requirements: Path | None) -> Path:
     if not model.exists():
-        raise LoadError(f"{model} is not there.", remedy=f"MODEL is {_FORMS}.")
+        raise LoadError(f"{model} does not exist.", remedy=f"MODEL can be {_FORMATS}.")
     if model.is_file():
-        folder = _unpacked(model, scratch) if _is_archive(model) else _around(model, scratch, code)
+        folder = _unpacked(model, scratch) if _is_archive(model) else _folder_for_file(model, scratch, code)
     else:
-        folder = _servable(model, scratch, code)
+        folder = _model_folder(model, scratch, code)
     if code is None and requirements is None:
         return folder
     return _with_code(folder, scratch / "with-code", code, requirements)
 
 
-def about(folder: Path) -> str:
-    """What a model folder holds, in a few words: `handler code/inference.py`, `SavedModel 1`, `model.keras`."""
+def describe(folder: Path) -> str:
+    """Short description of a model folder: `handler code/inference.py`, `SavedModel 1`, `model.keras`."""
     handler = next(
         (path for path in (folder / CODE / "inference.py", folder / "inference.py") if path.is_file()), None
     )
@@ -69,7 +68,7 @@ def about(folder: Path) -> str:
             return f"{path.name}, {kind}"
     path = tensorflow_files.choose_model(folder)
     if path is None:
-        return "nothing that is known"
+        return "no known model"
     return f"SavedModel {path.relative_to(folder)}" if path.is_dir() else path.name
 
 
@@ -85,25 +84,25 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
         raise LoadError(str(error)) from error
     inner = [path for path in folder.iterdir() if not path.name.startswith(".")]
     if not inner:
-        raise LoadError(f"{archive} is empty: there is no model in it.")
-    # `tar czf model.tar.gz model/` puts all of it one folder deeper than SageMaker expects it.
+        raise LoadError(f"{archive} is empty.")
+    # `tar czf model.tar.gz model/` puts everything one folder deeper than SageMaker expects.
     if len(inner) != 1 or not inner[0].is_dir() or inner[0].name == CODE:
         return folder
     deeper = (inner[0] / CODE).is_dir() or (not _is_model(folder) and _is_model(inner[0]))
     return inner[0] if deeper else folder
 
 
-def _servable(folder: Path, scratch: Path, code: Path | None) -> Path:
+def _model_folder(folder: Path, scratch: Path, code: Path | None) -> Path:
     if code is not None or _is_model(folder):
         return folder
     archive = _archive_in(folder)
     if archive is not None:
         return _unpacked(archive, scratch)
-    there = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
+    names = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
     raise LoadError(
-        f"{folder} holds no model: neither {CODE}/inference.py nor inference.py, no {tensorflow_files.SAVED_MODEL}, "
-        f".keras, .h5, .pt, .pth or .pt2, and no {ARCHIVE}. It holds {there}.",
-        remedy=f"MODEL is {_FORMS}.",
+        f"{folder} contains no model: no {CODE}/inference.py or inference.py, no {tensorflow_files.SAVED_MODEL}, "
+        f".keras, .h5, .pt, .pth or .pt2, and no {ARCHIVE}. It contains {names}.",
+        remedy=f"MODEL can be {_FORMATS}.",
     )
 
 
@@ -121,7 +120,7 @@ def _is_model(folder: Path) -> bool:
 
 
 def _has_handler(folder: Path) -> bool:
-    """By its name alone beside the model: a folder of scripts is none. In `code/`, whatever Python is there counts."""
+    """Whether there is a handler: any Python file in `code/`, but in the model folder only one with the handler's name."""
     if any((folder / CODE).glob("*.py")):
         return True
     try:
@@ -130,22 +129,24 @@ def _has_handler(folder: Path) -> bool:
         return False
 
 
-def _around(file: Path, scratch: Path, code: Path | None) -> Path:
-    """A folder with one model file."""
+def _folder_for_file(file: Path, scratch: Path, code: Path | None) -> Path:
+    """A folder with a link to a single model file."""
     if file.suffix not in (*torch_files.SUFFIXES, *tensorflow_files.KERAS_SUFFIXES) and code is None:
-        beside = (
-            " It lies in a SavedModel: give that folder." if file.name == tensorflow_files.SAVED_MODEL else ""
+        hint = (
+            " It is part of a SavedModel: pass that folder."
+            if file.name == tensorflow_files.SAVED_MODEL
+            else ""
         )
-        raise LoadError(f"{file} is no model that is known.{beside}", remedy=f"MODEL is {_FORMS}.")
+        raise LoadError(f"{file} is not a known model file.{hint}", remedy=f"MODEL can be {_FORMATS}.")
     if (
         code is None
         and torch_files.kind_of_file(file) == torch_files.PICKLED
         and file.suffix in torch_files.SUFFIXES
     ):
         raise LoadError(
-            f"{file} is {torch_files.PICKLED}. Weights alone do not say which network they belong to, and pickles of "
-            "strangers are not executed.",
-            remedy="Give the code that loads it, with a model_fn: --code inference.py",
+            f"{file} is {torch_files.PICKLED}. It does not contain the network of its weights, and GPUproof does not "
+            "execute pickles.",
+            remedy="Pass code with a model_fn that loads it: --code inference.py",
         )
     folder = scratch / "model"
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,16 +155,14 @@ def _around(file: Path, scratch: Path, code: Path | None) -> Path:
 
 
 def _with_code(folder: Path, target: Path, code: Path | None, requirements: Path | None) -> Path:
-    """The same model with other code, without a change to either."""
+    """Combine a model with other code by links, without changing either."""
     target.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name != CODE:
             _link(path, target / path.name)
     source = code if code is not None else folder / CODE
     if not source.exists() and code is not None:
-        raise LoadError(
-            f"{code} is not there: no handler.", remedy="--code takes inference.py or its folder."
-        )
+        raise LoadError(f"{code} does not exist.", remedy="--code takes inference.py or its folder.")
     inside = target / CODE
     inside.mkdir(exist_ok=True)
     if source.is_file():
@@ -174,11 +173,11 @@ def _with_code(folder: Path, target: Path, code: Path | None, requirements: Path
                 _link(path, inside / path.name)
     if requirements is not None:
         if not requirements.is_file():
-            raise LoadError(f"{requirements} is not there: no requirements.")
+            raise LoadError(f"{requirements} does not exist.")
         (inside / REQUIREMENTS).unlink(missing_ok=True)
         _link(requirements, inside / REQUIREMENTS)
     return target
 
 
 def _link(source: Path, link: Path) -> None:
-    link.symlink_to(os.path.abspath(source))  # noqa: PTH100 - a link stays a link
+    link.symlink_to(os.path.abspath(source))  # noqa: PTH100 - does not resolve links

@@ -1,4 +1,4 @@
-"""Requests computed together: which go together, how they become one and how the answer is taken apart. Pure."""
+"""Collates requests into batches: which requests fit together, joining their data, splitting the prediction. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpuproof.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
 Concatenate = Callable[[Sequence[Any]], Any]
 
 
-class Inseparable(Exception):
-    """An answer to several requests that does not have one row for each of their rows."""
+class NotSplittable(Exception):
+    """A batch prediction that does not have one row per input row."""
 
 
-def key_of(data: Any) -> Hashable | None:
-    """What data of equal shape but for its first dimension has in common; `None` where it must go alone."""
+def batch_key_of(data: Any) -> Hashable | None:
+    """A key that data of equal shape, except for the first dimension, shares; `None` if it must be computed alone."""
     if isinstance(data, TensorRequest):
-        key = key_of(data.inputs)
+        key = batch_key_of(data.inputs)
         return None if key is None else (data.signature, data.by_row, key)
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         shape = tuple(data.shape)
@@ -32,7 +32,7 @@ def key_of(data: Any) -> Hashable | None:
 
 
 def length_of(data: Any) -> int:
-    """Its rows."""
+    """Number of rows."""
     if isinstance(data, TensorRequest):
         return length_of(data.inputs)
     if hasattr(data, "shape"):
@@ -43,7 +43,7 @@ def length_of(data: Any) -> int:
 
 
 def join(items: Sequence[Any], concatenate: Concatenate) -> Any:
-    """Data of one key, along its first dimension."""
+    """Join data with the same key along the first dimension."""
     first = items[0]
     if isinstance(first, TensorRequest):
         return TensorRequest(
@@ -60,17 +60,17 @@ def join(items: Sequence[Any], concatenate: Concatenate) -> Any:
 
 
 def split(prediction: Any, lengths: Sequence[int]) -> list[Any]:
-    """The rows of a joined prediction, for each request its own.
+    """Split the prediction of a batch into the rows of each request.
 
     Raises:
-        Inseparable: it has more or fewer rows than the requests together.
+        Inseparable: its number of rows is not that of all requests.
     """
     total = sum(lengths)
     if isinstance(prediction, TensorAnswer):
         return [TensorAnswer(outputs, prediction.by_row) for outputs in split(prediction.outputs, lengths)]
     if hasattr(prediction, "shape"):
         if not prediction.shape or prediction.shape[0] != total:
-            raise Inseparable(f"a prediction of shape {tuple(prediction.shape)} for {total} rows")
+            raise NotSplittable(f"a prediction of shape {tuple(prediction.shape)} for {total} rows")
         return _slices(prediction, lengths)
     if isinstance(prediction, Mapping):
         columns = [split(part, lengths) for part in prediction.values()]
@@ -81,34 +81,36 @@ def split(prediction: Any, lengths: Sequence[int]) -> list[Any]:
             return [row if isinstance(prediction, tuple) else list(row) for row in zip(*columns)]
         if len(prediction) == total:
             return _slices(prediction, lengths)
-    raise Inseparable(f"a {type(prediction).__name__} for {total} rows")
+    raise NotSplittable(f"a {type(prediction).__name__} for {total} rows")
 
 
-def different(items: Sequence[Any]) -> Sequence[Any] | None:
-    """The same items where they differ, else each with its values shifted by another step, so that a mix-up of rows
-    would show; `None` where that makes no difference either (all zeros).
+def probes_for(items: Sequence[Any]) -> Sequence[Any] | None:
+    """Return items that differ from each other, so that mixed-up rows would be noticed.
+
+    If the given items are all equal, shifts the values of each by another step. Returns `None` if they are still equal,
+    for example all zeros.
     """
-    if any(not alike(items[0], item) for item in items[1:]):
+    if any(not almost_equal(items[0], item) for item in items[1:]):
         return items
     shifted = [_shifted(item, step) for step, item in enumerate(items)]
-    return None if alike(shifted[0], shifted[1]) else shifted
+    return None if almost_equal(shifted[0], shifted[1]) else shifted
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Whether two predictions, or two inputs, on the host say the same, within what the order of a sum may change."""
+def almost_equal(one: Any, other: Any) -> bool:
+    """Whether two predictions, or two inputs, in host memory are equal, except for rounding errors."""
     import numpy as np
 
     if isinstance(one, TensorAnswer):
-        return alike(one.outputs, other.outputs)
+        return almost_equal(one.outputs, other.outputs)
     if isinstance(one, TensorRequest):
-        return alike(one.inputs, other.inputs)
+        return almost_equal(one.inputs, other.inputs)
     if isinstance(one, Mapping):
-        return all(alike(value, other[name]) for name, value in one.items())
+        return all(almost_equal(value, other[name]) for name, value in one.items())
     if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(alike(a, b) for a, b in zip(one, other))
+        return len(one) == len(other) and all(almost_equal(a, b) for a, b in zip(one, other))
     if not hasattr(one, "shape"):
         return bool(one == other)
-    a, b = _plain(one), _plain(other)
+    a, b = _to_numpy(one), _to_numpy(other)
     if a.shape != b.shape:
         return False
     if a.dtype.kind not in "fc":
@@ -118,7 +120,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _key_of_parts(names: Hashable, parts: list[Any]) -> Hashable | None:
-    keys = [key_of(part) for part in parts]
+    keys = [batch_key_of(part) for part in parts]
     if not keys or any(key is None for key in keys) or len({length_of(part) for part in parts}) != 1:
         return None
     return (names, *keys)
@@ -136,7 +138,7 @@ def _shifted(data: Any, step: int) -> Any:
         return data
     import numpy as np
 
-    # The values stay such as the model knows: rolled along the last dimension, no number is new.
+    # Rolled along the last dimension, so that all values are ones that the model accepts.
     return data.roll(step, -1) if hasattr(data, "roll") else np.roll(data, step, axis=-1)
 
 
@@ -153,7 +155,7 @@ def _rows(value: Any) -> int | None:
     return int(value.shape[0]) if hasattr(value, "shape") and value.shape else None
 
 
-def _plain(array: Any) -> Any:
+def _to_numpy(array: Any) -> Any:
     import numpy as np
 
     if hasattr(array, "detach"):

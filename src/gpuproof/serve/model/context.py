@@ -1,4 +1,4 @@
-"""The `context` that handlers take, as AWS's toolkits and the TensorFlow Serving container give it."""
+"""The `context` argument of handlers, as in AWS's toolkits and the TensorFlow Serving container."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.ipc.messages import CUSTOM_ATTRIBUTES
-from gpuproof.serve.model.interface import Device, Request
 from gpuproof.version import __version__
 
 SERVER = "gpuproof"
@@ -17,7 +17,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 class Headers(dict):  # type: ignore[type-arg]
-    """A request's headers; asked for in any case of letters."""
+    """A request's headers with case-insensitive lookup."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         value = super().get(key)
@@ -31,7 +31,7 @@ class Headers(dict):  # type: ignore[type-arg]
 
 
 class RequestProcessor:
-    """A request's properties and what is said back, beside the body."""
+    """A request's properties, and the status and headers of its response."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = Headers(headers)
@@ -49,7 +49,7 @@ class RequestProcessor:
     def report_status(self, code: int, reason_phrase: str | None = None) -> None:
         status = int(code)
         if not 200 <= status <= 599:
-            raise ValueError(f"{code} is no status of an answer: 200 to 599 are")
+            raise ValueError(f"{code} is not a valid status: use 200 to 599")
         self.status, self.phrase = status, reason_phrase or ""
 
     def get_response_status_code(self) -> int:
@@ -60,8 +60,8 @@ class RequestProcessor:
 
     def add_response_property(self, key: str, value: str) -> None:
         if not _HEADER_NAME.fullmatch(str(key)):
-            raise ValueError(f"{key!r} is no name of an HTTP header")
-        # NUL parts the fields on the way to the front.
+            raise ValueError(f"{key!r} is not a valid HTTP header name")
+        # NUL is the separator in messages to the frontend.
         self.answer[str(key)] = str(value).replace("\0", " ")
 
     def get_response_headers(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class RequestProcessor:
 
 
 class Metrics:
-    """Takes the measurements of handlers written for TorchServe and multi-model-server; keeps the newest of each."""
+    """Metrics API for handlers written for TorchServe and multi-model-server. Keeps the latest value of each metric."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -87,9 +87,9 @@ class Metrics:
 
 
 class Context:
-    """What TorchServe's and multi-model-server's `Context` offers a handler.
+    """The `Context` of TorchServe and multi-model-server.
 
-    Sources: mms/context.py of multi-model-server 1.1.11; the names that TorchServe adds are in its docs, "Custom service".
+    Sources: mms/context.py of multi-model-server 1.1.11; for TorchServe's additions its docs, "Custom service".
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Context:
         self.model_yaml_config: dict[str, Any] = {}
         headers = dict(request.headers) if request is not None else {}
         if request is not None:
-            _complete(headers, request)
+            _add_missing_headers(headers, request)
         self.request_ids: dict[int, str] = {0: request.inference_id if request is not None else ""}
         self.request_processor = [RequestProcessor(headers)]
 
@@ -144,18 +144,18 @@ class Context:
 
     @property
     def answer(self) -> RequestProcessor:
-        """What the handler said beside the body."""
+        """The status, content type and headers that the handler has set."""
         return self.request_processor[0]
 
     def _of(self, idx: int) -> RequestProcessor:
-        """Requests reach a handler one by one, whatever index it names."""
+        """Ignore the index: handlers receive requests one by one."""
         del idx
         return self.request_processor[0]
 
 
 @dataclass
 class ServingContext:
-    """The context of the TensorFlow Serving container: a named tuple of these fields in its `python_service.py`."""
+    """The context of the TensorFlow Serving container, with the fields of the named tuple in its `python_service.py`."""
 
     model_name: str
     model_version: str | None
@@ -170,15 +170,16 @@ class ServingContext:
 
 
 def serving_context(name: str, request: Request, rest: str, default_accept: str) -> ServingContext:
-    """The context of one request, with what its custom attributes say: `tfs-model-name`, `tfs-model-version`,
-    `tfs-method`.
+    """The context of one request. Its custom attributes may set `tfs-model-name`, `tfs-model-version` and `tfs-method`.
 
     Args:
-        rest: where TensorFlow Serving's REST API is to be found, up to the port.
+        rest: URL of TensorFlow Serving's REST API, up to the port.
     """
-    said = dict(re.findall(r"tfs-(model-name|model-version|method)=([^,;\s]+)", request.custom_attributes))
-    model, version = said.get("model-name", name), said.get("model-version")
-    method = said.get("method", "predict")
+    attributes = dict(
+        re.findall(r"tfs-(model-name|model-version|method)=([^,;\s]+)", request.custom_attributes)
+    )
+    model, version = attributes.get("model-name", name), attributes.get("model-version")
+    method = attributes.get("method", "predict")
     at = f"/versions/{version}" if version else ""
     return ServingContext(
         model_name=model,
@@ -194,8 +195,8 @@ def serving_context(name: str, request: Request, rest: str, default_accept: str)
     )
 
 
-def _complete(headers: dict[str, str], request: Request) -> None:
-    """A request that was made without headers (a warm-up, a test) still says what it is."""
+def _add_missing_headers(headers: dict[str, str], request: Request) -> None:
+    """Add headers to a request without any, such as a warm-up request."""
     for name, value in (
         ("content-type", request.content_type),
         ("accept", request.accept),

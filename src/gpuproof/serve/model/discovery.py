@@ -1,4 +1,4 @@
-"""Which file of a model's folder is the handler, and what else lies there. Reads names, imports nothing."""
+"""Finds the handler and its requirements in a model folder. Reads only file names, imports nothing."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ REQUIREMENTS = "requirements.txt"
 
 
 @dataclass(frozen=True)
-class Found:
-    """Where the handler is.
+class HandlerLocation:
+    """Location of the handler.
 
     Args:
-        file: its file; `None` where there is none and the defaults serve.
+        file: its file; `None` if there is none and the defaults apply.
         module: the name to import it by.
-        paths: what goes to the front of `sys.path`, in this order.
-        requirements: the handler's `requirements.txt`, where there is one.
-        looked: the places that were looked at.
+        paths: folders to prepend to `sys.path`, in this order.
+        requirements: the handler's `requirements.txt`, if there is one.
+        searched: the paths that were searched.
     """
 
     file: Path | None
     module: str
     paths: tuple[Path, ...]
     requirements: Path | None
-    looked: tuple[Path, ...]
+    searched: tuple[Path, ...]
 
 
-def find_handler(folder: Path, settings: Settings) -> Found:
-    """Looks where AWS's toolkits look: the submitted folder, `code/`, and beside the model.
+def find_handler(folder: Path, settings: Settings) -> HandlerLocation:
+    """Search where AWS's toolkits search: the submitted folder, `code/`, and the model folder.
 
     Sources: sagemaker_inference/environment.py and model_server.py (`PYTHONPATH` begins with `code/`), TorchServe's
     model_service (the model's folder is on `sys.path`).
 
     Raises:
-        LoadError: `SAGEMAKER_PROGRAM` names a file that is in none of these places.
+        LoadError: `SAGEMAKER_PROGRAM` names a file that is in none of these folders.
     """
     program = settings.program
     program = program[: -len(".py")] if program.endswith(".py") else program.replace(".", "/")
     folders = _folders(folder, settings)
-    looked = tuple(place / f"{program}.py" for place in folders)
-    file = next((path for path in looked if path.is_file()), None)
+    searched = tuple(path / f"{program}.py" for path in folders)
+    file = next((path for path in searched if path.is_file()), None)
     if file is None and settings.program not in ("inference.py", "inference"):
         raise LoadError(
-            f"SAGEMAKER_PROGRAM is {settings.program!r}, and it is not there: looked for "
-            f"{', '.join(map(str, looked))}.",
-            remedy="Put it into the model's code/ folder, or name the file that is there.",
+            f"SAGEMAKER_PROGRAM is {settings.program!r}, which does not exist; searched for "
+            f"{', '.join(map(str, searched))}.",
+            remedy="Add it to the model's code/ folder, or set SAGEMAKER_PROGRAM to an existing file.",
         )
-    paths = tuple(place for place in folders if place.is_dir())
-    requirements = next((place / REQUIREMENTS for place in paths if (place / REQUIREMENTS).is_file()), None)
-    return Found(file, Path(program).name, _first(file, paths), requirements, looked)
+    paths = tuple(path for path in folders if path.is_dir())
+    requirements = next((path / REQUIREMENTS for path in paths if (path / REQUIREMENTS).is_file()), None)
+    return HandlerLocation(file, Path(program).name, _own_folder_first(file, paths), requirements, searched)
 
 
 def _folders(folder: Path, settings: Settings) -> list[Path]:
     folders = [folder / CODE, folder]
     submitted = settings.submit_directory
-    # On SageMaker it often names an archive on S3, which the platform has laid into code/.
+    # On SageMaker it is often an archive on S3, which the platform extracts to code/.
     if submitted and "://" not in submitted and Path(submitted).is_dir():
         folders.insert(0, Path(submitted))
     program = Path(settings.program)
     if program.is_absolute():
         folders.insert(0, program.parent)
-    return list(dict.fromkeys(Path(os.path.abspath(place)) for place in folders))  # noqa: PTH100 - links stay
+    return list(dict.fromkeys(Path(os.path.abspath(path)) for path in folders))  # noqa: PTH100 - links stay
 
 
-def _first(file: Path | None, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The handler's own folder goes first: it imports its neighbours."""
+def _own_folder_first(file: Path | None, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Put the handler's own folder first, because it imports modules from there."""
     return paths if file is None else tuple(dict.fromkeys((file.parent, *paths)))

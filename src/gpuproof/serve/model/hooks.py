@@ -1,4 +1,4 @@
-"""A handler's functions, and how SageMaker calls them: by position, with the context where they take one."""
+"""A handler's functions, called as SageMaker calls them: by position, with the context if they take one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ARGUMENTS = {
     "output_handler": ("response",),
     "handler": ("data",),
 }
-"""What each function gets before the context. Sources: sagemaker_inference/transformer.py; the README of
-sagemaker-tensorflow-serving-container for the last three, which always take the context. `batch_fn` is GPUproof's."""
+"""Arguments of each function before the context. Sources: sagemaker_inference/transformer.py; for the last three, which
+always take the context, the README of sagemaker-tensorflow-serving-container. `batch_fn` is an extension of GPUproof."""
 
 TENSORFLOW_SERVING = ("input_handler", "output_handler", "handler")
 _CONTEXT_NAMES = ("context", "ctx")
@@ -33,7 +33,7 @@ _CONTEXT_NAMES = ("context", "ctx")
 
 @dataclass(frozen=True)
 class Hook:
-    """One function of a handler."""
+    """A function of a handler."""
 
     function: Callable[..., Any]
     takes_context: bool
@@ -49,11 +49,11 @@ class Hook:
 
 @dataclass(frozen=True)
 class Hooks:
-    """The functions that a handler has."""
+    """The functions of a handler."""
 
     found: dict[str, Hook]
     batch: bool = False
-    """It opted into batches: `batch = True` on the module or on `predict_fn`."""
+    """Whether it opted into batches: `batch = True` in the module or on `predict_fn`."""
     max_batch_size: int | None = None
     """The module's `max_batch_size`."""
 
@@ -65,15 +65,15 @@ class Hooks:
 
     @property
     def takes_context(self) -> bool:
-        """Whether any function of a request takes the context."""
+        """Whether any function takes the context."""
         return any(hook.takes_context for hook in self.found.values())
 
 
 def read_hooks(module: ModuleType | None) -> Hooks:
-    """The functions of a handler.
+    """Read the functions of a handler.
 
     Raises:
-        LoadError: one takes other arguments than SageMaker gives, or functions exclude one another.
+        LoadError: a function does not take the arguments that SageMaker passes, or functions exclude each other.
     """
     if module is None:
         return Hooks({})
@@ -81,18 +81,18 @@ def read_hooks(module: ModuleType | None) -> Hooks:
     for name, arguments in ARGUMENTS.items():
         function = getattr(module, name, None)
         if callable(function):
-            found[name] = _hook(name, function, arguments, _place(module))
+            found[name] = _hook(name, function, arguments, _location(module))
     parts = [name for name in ("input_fn", "predict_fn", "output_fn") if name in found]
     if "transform_fn" in found and parts:
         raise LoadError(
-            f"{_place(module)} has transform_fn and {', '.join(parts)}: transform_fn does all of it, so the others "
+            f"{_location(module)} has transform_fn and {', '.join(parts)}: transform_fn replaces them, so they "
             "would never be called.",
-            remedy="Keep transform_fn alone, or the other functions.",
+            remedy="Keep either transform_fn or the other functions.",
         )
     if ("input_handler" in found) != ("output_handler" in found):
         missing = "output_handler" if "input_handler" in found else "input_handler"
         raise LoadError(
-            f"{_place(module)} has no {missing}: TensorFlow Serving's container wants both functions, or handler alone."
+            f"{_location(module)} has no {missing}: AWS's TensorFlow Serving container requires both functions, or only handler."
         )
     predict = getattr(module, "predict_fn", None)
     batch = getattr(module, "batch", None) is True or getattr(predict, "batch", None) is True
@@ -101,7 +101,7 @@ def read_hooks(module: ModuleType | None) -> Hooks:
 
 
 def has_tensorflow_handlers(hooks: Hooks) -> bool:
-    """Whether it is written for AWS's TensorFlow Serving container. A `model_fn` beside them decides against it."""
+    """Whether the handler is written for AWS's TensorFlow Serving container, and has no `model_fn`."""
     return any(name in hooks for name in TENSORFLOW_SERVING) and "model_fn" not in hooks
 
 
@@ -115,19 +115,19 @@ def _hook(name: str, function: Callable[..., Any], arguments: tuple[str, ...], p
     required = [p for p in positional if p.default is p.empty]
     count = len(arguments)
     if len(required) > count + 1 or (len(positional) < count and not any_number):
-        said = ", ".join(p.name for p in positional)
+        signature = ", ".join(p.name for p in positional)
         raise LoadError(
-            f"{place}: {name}({said}) cannot be called as SageMaker calls it: "
+            f"{place}: {name}({signature}) cannot be called as SageMaker calls it: "
             f"{name}({', '.join(arguments)}) or {name}({', '.join((*arguments, 'context'))}).",
             remedy=f"Give {name} these parameters.",
         )
     further = positional[count : count + 1]
-    # A further parameter with a default is the context only if it is called so: `model_fn(model_dir, device=None)`.
+    # An additional parameter with a default is the context only if named so, unlike `model_fn(model_dir, device=None)`.
     takes = any(p.default is p.empty or p.name.strip("_").lower() in _CONTEXT_NAMES for p in further)
     return Hook(function, takes or (any_number and name in TENSORFLOW_SERVING))
 
 
-def _place(module: ModuleType) -> str:
+def _location(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or module.__name__
 
 
@@ -135,7 +135,7 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """One loop for all of a predictor's `async` functions, so that clients they keep open stay of use."""
+    """The event loop of all `async` functions in a worker, so that they can keep clients open between calls."""
     global _loop
     if _loop is None or _loop.is_closed():
         _loop = asyncio.new_event_loop()

@@ -1,4 +1,4 @@
-"""Loading a model: the handler is found and imported, its `model_fn` called, the device checked."""
+"""Loads a model: finds and imports the handler, calls its `model_fn` and checks the device."""
 
 from __future__ import annotations
 
@@ -12,121 +12,146 @@ from typing import Any
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.frameworks import tensorflow_files, torch_files
 from gpuproof.serve.frameworks.base import Framework
-from gpuproof.serve.frameworks.numpy_arrays import Plain
+from gpuproof.serve.frameworks.device_check import (
+    DEFAULT,
+    check_device,
+    describe_location,
+    find_model_parts,
+    is_tensorflow,
+    memory_used,
+)
+from gpuproof.serve.frameworks.numpy_arrays import NumPy
+from gpuproof.serve.interface import Device, Model
 from gpuproof.serve.model import user_errors
 from gpuproof.serve.model.context import Context
-from gpuproof.serve.model.discovery import CODE, Found, find_handler
+from gpuproof.serve.model.discovery import CODE, HandlerLocation, find_handler
 from gpuproof.serve.model.hooks import Hook, Hooks, has_tensorflow_handlers, read_hooks
-from gpuproof.serve.model.importer import Home, import_handler
-from gpuproof.serve.model.interface import Device, Model
-from gpuproof.serve.model.requirements import provide
+from gpuproof.serve.model.importer import HandlerModules, import_handler
+from gpuproof.serve.model.requirements import install_missing
 from gpuproof.serve.model.served_model import ServedModel
-from gpuproof.serve.model.tracebacks import of_handler
+from gpuproof.serve.model.tracebacks import format_handler_traceback
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.device_check import DEFAULT, is_of_keras, look, memory_used, parts_of, place_of
 
 _LOG = logging.getLogger("gpuproof.serve")
 
 
-def load(folder: Path, settings: Settings, device: Device, name: str) -> Model:
-    """See `gpuproof.serve.model.interface.load_model`."""
+def load_model(folder: Path, settings: Settings, device: Device, name: str = "model") -> Model:
+    """Find the handler of a model folder, import it and call its `model_fn`.
+
+    Args:
+        folder: the model's folder, `/opt/ml/model` in a container.
+        settings: the server's settings.
+        device: the device to use; `CUDA_VISIBLE_DEVICES` must be set before.
+        name: the model's name in the multi-model API.
+
+    Raises:
+        LoadError: there is nothing to serve, or the handler failed; includes its traceback.
+    """
     folder = folder.absolute()
-    with _readable():
+    with _readable_files():
         if not folder.is_dir():
-            raise LoadError(f"{folder} is no folder: there is no model.")
+            raise LoadError(f"{folder} is not a folder.")
         found = find_handler(folder, settings)
     if found.file is None:
-        _say_passed_over(found)
-    packages = provide(found.requirements) if found.requirements is not None and settings.install else None
-    home = Home(found.paths if packages is None else (*found.paths, packages))
+        _warn_unused_code(found)
+    packages = (
+        install_missing(found.requirements) if found.requirements is not None and settings.install else None
+    )
+    modules = HandlerModules(found.paths if packages is None else (*found.paths, packages))
     try:
-        module = import_handler(found, home)
+        module = import_handler(found, modules)
         hooks = read_hooks(module)
-        return _load(folder, found, hooks, home, settings, device, name)
+        return _load_with(folder, found, hooks, modules, settings, device, name)
     except BaseException:
-        home.leave()
+        modules.deactivate()
         raise
 
 
-def _load(
-    folder: Path, found: Found, hooks: Hooks, home: Home, settings: Settings, device: Device, name: str
+def _load_with(
+    folder: Path,
+    found: HandlerLocation,
+    hooks: Hooks,
+    modules: HandlerModules,
+    settings: Settings,
+    device: Device,
+    name: str,
 ) -> Model:
     model_fn = hooks.get("model_fn")
     context = Context(name, str(folder), device, settings.max_batch_size)
     framework: Framework | None = None
     if model_fn is None:
-        with _readable():
-            kind = _kind_in(folder, found, hooks)
-        framework = _framework(kind, settings, device)
-    elif home.uses("torch"):
-        # The handler has imported it: threads must be set before its first computation.
-        framework = _framework("torch", settings, device)
+        with _readable_files():
+            kind = _framework_of_folder(folder, found, hooks)
+        framework = _set_up_framework(kind, settings, device)
+    elif modules.uses("torch"):
+        # The handler has imported it: the number of threads must be set before the first computation.
+        framework = _set_up_framework("torch", settings, device)
     before = memory_used(device)
-    _call(hooks.get("pre_model_fn"), found, "pre_model_fn", str(folder), context=context)
+    _call_hook(hooks.get("pre_model_fn"), found, "pre_model_fn", str(folder), context=context)
     if model_fn is None:
         assert framework is not None
-        model = _by_default(framework, folder)
+        model = _default_model(framework, folder)
         loaded_by = DEFAULT
     else:
-        model = _call(model_fn, found, "model_fn", str(folder), context=context)
-        loaded_by = place_of(model_fn.function)
+        model = _call_hook(model_fn, found, "model_fn", str(folder), context=context)
+        loaded_by = describe_location(model_fn.function)
         if model is None:
-            raise LoadError(f"{loaded_by} returned None.", remedy="End it with `return model`.")
-        kind = _kind_of_model(model, home)
+            raise LoadError(f"{loaded_by} returned None.", remedy="Return the model at the end of model_fn.")
+        kind = _framework_of_model(model, modules)
         if framework is None or framework.name != kind:
-            framework = _framework(kind, settings, device)
+            framework = _set_up_framework(kind, settings, device)
     own_predict = "predict_fn" in hooks or "transform_fn" in hooks or "batch_fn" in hooks
-    model = framework.adopt(model, own_predict, "input_fn" in hooks)
-    _say_unheeded(settings, framework)
-    placement = look(model, device, loaded_by, before, memory_used(device))
-    _call(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
-    kind_of_model = ServedModel
+    model = framework.prepare(model, own_predict, "input_fn" in hooks)
+    _warn_ignored_settings(settings, framework)
+    device_report = check_device(model, device, loaded_by, before, memory_used(device))
+    _call_hook(hooks.get("model_warmup_fn"), found, "model_warmup_fn", str(folder), model, context=context)
+    model_class = ServedModel
     if has_tensorflow_handlers(hooks):
         from gpuproof.serve.model.tensorflow_serving import TensorFlowServingModel
 
-        kind_of_model = TensorFlowServingModel
-    return kind_of_model(
+        model_class = TensorFlowServingModel
+    return model_class(
         name=name,
         folder=str(folder),
         model=model,
         hooks=hooks,
         framework=framework,
-        home=home,
+        modules=modules,
         settings=settings,
         device=device,
-        placement=placement,
+        device_report=device_report,
         loaded_by=loaded_by,
     )
 
 
 @contextmanager
-def _readable() -> Generator[None, None, None]:
+def _readable_files() -> Generator[None, None, None]:
     try:
         yield
     except OSError as error:
         raise LoadError.of(error) from error
 
 
-def _framework(kind: str, settings: Settings, device: Device) -> Framework:
-    """A framework's half, which imports it: only one that is needed."""
+def _set_up_framework(kind: str, settings: Settings, device: Device) -> Framework:
+    """Import and set up a framework, only if the model needs it."""
     if kind == "torch":
         from gpuproof.serve.frameworks.torch import Torch as Chosen
     elif kind == "tensorflow":
         from gpuproof.serve.frameworks.tensorflow import TensorFlow as Chosen
     else:
-        Chosen = Plain  # noqa: N806 - a class, as the other two
+        Chosen = NumPy  # noqa: N806 - a class
     framework = Chosen(settings, device)
     try:
         framework.set_up()
     except ImportError as error:
         raise LoadError(
-            f"The model needs {kind}, which cannot be imported here: {error}.", remedy=f"pip install {kind}"
+            f"The model needs {kind}, which cannot be imported: {error}.", remedy=f"pip install {kind}"
         ) from error
     return framework
 
 
-def _kind_in(folder: Path, found: Found, hooks: Hooks) -> str:
-    """Whose model lies in a folder without a `model_fn`."""
+def _framework_of_folder(folder: Path, found: HandlerLocation, hooks: Hooks) -> str:
+    """The framework of the model in a folder without a `model_fn`."""
     if not has_tensorflow_handlers(hooks) and (
         (folder / "model.json").is_file() or torch_files.model_files(folder)
     ):
@@ -134,17 +159,19 @@ def _kind_in(folder: Path, found: Found, hooks: Hooks) -> str:
     if tensorflow_files.choose_model(folder) is not None or has_tensorflow_handlers(hooks):
         return "tensorflow"
     handler = (
-        "its handler has no model_fn" if found.file else f"no handler ({' or '.join(map(str, found.looked))})"
+        "its handler has no model_fn"
+        if found.file
+        else f"no handler ({' or '.join(map(str, found.searched))})"
     )
     there = sorted(path.name for path in folder.iterdir())[:10]
     raise LoadError(
-        f"{folder} holds nothing that can be served: {handler}, no SavedModel (saved_model.pb), no .keras or .h5, and no "
-        f".pt, .pth or .pt2 file. It holds {', '.join(there) or 'nothing'}.",
-        remedy="Put code/inference.py with a model_fn into it, or one of these models.",
+        f"{folder} contains nothing that can be served: {handler}, no SavedModel (saved_model.pb), no .keras or .h5, and no "
+        f".pt, .pth or .pt2 file. It contains {', '.join(there) or 'nothing'}.",
+        remedy="Add code/inference.py with a model_fn, or one of these models.",
     )
 
 
-def _by_default(framework: Framework, folder: Path) -> Any:
+def _default_model(framework: Framework, folder: Path) -> Any:
     try:
         return framework.load(folder)
     except LoadError:
@@ -153,11 +180,11 @@ def _by_default(framework: Framework, folder: Path) -> Any:
         raise LoadError(
             f"The model in {folder} cannot be loaded: {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
-            details=of_handler(error),
+            details=format_handler_traceback(error),
         ) from error
 
 
-def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: Any) -> Any:
+def _call_hook(hook: Hook | None, found: HandlerLocation, name: str, *arguments: Any, context: Any) -> Any:
     if hook is None:
         return None
     try:
@@ -168,48 +195,44 @@ def _call(hook: Hook | None, found: Found, name: str, *arguments: Any, context: 
         raise LoadError(
             f"{name} of {found.file} raised {type(error).__name__}: {error}",
             remedy=_memory_remedy(error),
-            details=of_handler(error),
+            details=format_handler_traceback(error),
         ) from error
 
 
-def _say_passed_over(found: Found) -> None:
-    """Code that is there under another name than it is looked for by, as AWS's toolkits pass it over too."""
+def _warn_unused_code(found: HandlerLocation) -> None:
+    """Warn about Python files in `code/` that are not the handler because of their names, as in AWS's toolkits."""
     names = [path.name for place in found.paths if place.name == CODE for path in sorted(place.glob("*.py"))]
     if names:
         _LOG.warning(
-            "%s is not used: the handler is called %s, or what SAGEMAKER_PROGRAM says, as in SAGEMAKER_PROGRAM=%s.",
+            "%s is not used: the handler must be named %s, or be selected with SAGEMAKER_PROGRAM=%s.",
             ", ".join(names[:5]),
-            found.looked[0].name,
+            found.searched[0].name,
             names[0],
         )
 
 
-def _say_unheeded(settings: Settings, framework: Framework) -> None:
-    """A wish for speed that nothing comes of should not pass for granted."""
+def _warn_ignored_settings(settings: Settings, framework: Framework) -> None:
+    """Warn about performance settings that have no effect for this model."""
     if settings.compile and not framework.compiled:
         what = "--cuda-graphs" if settings.cuda_graphs else "--compile"
-        _LOG.warning(
-            "%s does nothing here: torch.compile takes modules of PyTorch, and no TorchScript.", what
-        )
+        _LOG.warning("%s has no effect: torch.compile supports only PyTorch modules, not TorchScript.", what)
     if settings.autocast and framework.name != "torch":
-        _LOG.warning("--autocast does nothing here: it is for models of PyTorch.")
+        _LOG.warning("--autocast has no effect: it supports only PyTorch models.")
 
 
 def _memory_remedy(error: BaseException) -> str | None:
-    if not user_errors.out_of_memory(error):
+    if not user_errors.is_out_of_memory(error):
         return None
-    return (
-        "The model does not fit beside what is on the GPU: fewer workers, a lower precision, or a larger GPU."
-    )
+    return "The model does not fit into the free GPU memory: use fewer workers, a lower precision or a larger GPU."
 
 
-def _kind_of_model(model: Any, home: Home) -> str:
-    """Whose model `model_fn` gave: by what is found in it, else by what the handler has imported."""
-    if parts_of(model):
-        return "tensorflow" if is_of_keras(model) else "torch"
+def _framework_of_model(model: Any, modules: HandlerModules) -> str:
+    """The framework of the model that `model_fn` returned, by its parameters, or else by the handler's imports."""
+    if find_model_parts(model):
+        return "tensorflow" if is_tensorflow(model) else "torch"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
         return "torch"
     if type(model).__module__.partition(".")[0] in ("sklearn", "xgboost", "lightgbm", "catboost"):
         return "none"
-    return next((name for name in ("torch", "tensorflow") if home.uses(name)), "none")
+    return next((name for name in ("torch", "tensorflow") if modules.uses(name)), "none")

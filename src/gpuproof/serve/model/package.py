@@ -1,4 +1,4 @@
-"""`model.tar.gz` as SageMaker wants it, and the proof that it serves: the real server is started on it."""
+"""Builds `model.tar.gz` in SageMaker's layout, and checks it by serving it with the real server."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from typing import Any
 from gpuproof.agent.artifacts.archive_create import ArtifactError, PackResult, pack
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.frameworks import tensorflow_files
-from gpuproof.serve.workers.warmup_guess import FIRST, MOST, next_shape, zeros
+from gpuproof.serve.model.warmup import FIRST_SHAPE, MAX_GUESSES, next_shape, zeros
 
 LEFT_OUT = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".DS_Store", ".mypy_cache", ".pytest_cache"}
 )
-_PATIENCE_S = 30
+_STOP_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A request to try.
+class SampleRequest:
+    """A request to send to the server.
 
     Args:
         body: its payload.
         content_type: the payload's media type.
-        given: somebody gave it, so the model must answer; a guess may be refused.
+        required: whether the check fails if the model rejects it; true for a request provided by the user.
     """
 
     body: bytes
     content_type: str = "application/json"
-    given: bool = False
+    required: bool = False
 
 
 @dataclass(frozen=True)
 class ServeCheck:
-    """What became of serving a package.
+    """Result of serving a package.
 
     Args:
-        ok: it became healthy and answered the request that was given.
-        ready_s: seconds from start to a healthy `/ping`; `None` where it never was.
-        status: the answer's HTTP status; `None` where no request was made.
-        answer: the beginning of its body.
-        answer_type: its media type.
-        seconds: what the request took.
-        request: what was sent, where it was a guess.
-        message: what went wrong or was left open, in words.
-        log: the server's last lines.
+        ok: whether the server became healthy and answered the required request.
+        ready_s: seconds from start to a healthy `/ping`; `None` if it never was.
+        status: HTTP status of the response; `None` if no request was sent.
+        answer: beginning of the response's body.
+        answer_type: media type of the response.
+        seconds: duration of the request.
+        request: the request that was sent, if it was guessed.
+        message: what went wrong, or could not be checked.
+        log: last lines of the server's log.
     """
 
     ok: bool
@@ -70,20 +70,20 @@ class ServeCheck:
 
 
 def build(folder: Path, archive: Path) -> PackResult:
-    """Packs a model folder: the model at the top, the handler in `code/`; the same content gives the same bytes.
+    """Pack a model folder: the model at the top level, the handler in `code/`. The archive is reproducible.
 
-    A bare SavedModel goes into `1/`, where TensorFlow Serving's container looks for it. Caches and version control
-    are left out.
+    A SavedModel goes into `1/`, where TensorFlow Serving's container expects it. Caches and version control are
+    excluded.
 
     Raises:
-        LoadError: the folder cannot be read or the archive not written.
+        LoadError: the folder cannot be read, or the archive cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="gpuproof-package-") as scratch:
         staging = Path(scratch) / "model"
         bare = (folder / tensorflow_files.SAVED_MODEL).is_file()
-        _lay_out(folder, staging / "1" if bare else staging, frozenset({"code"}) if bare else frozenset())
+        _link_tree(folder, staging / "1" if bare else staging, frozenset({"code"}) if bare else frozenset())
         if bare and (folder / "code").is_dir():
-            _lay_out(folder / "code", staging / "code", frozenset())
+            _link_tree(folder / "code", staging / "code", frozenset())
         try:
             return pack(staging, archive)
         except ArtifactError as error:
@@ -93,35 +93,37 @@ def build(folder: Path, archive: Path) -> PackResult:
 def check(
     folder: Path,
     server: Sequence[str],
-    ask: Ask | None = None,
+    sample: SampleRequest | None = None,
     *,
     environ: Mapping[str, str] = os.environ,
     startup_s: float = 600,
     timeout_s: float = 60,
 ) -> ServeCheck:
-    """Starts the server on a model folder at a free port, waits until it is healthy, asks it and ends it.
+    """Start the server on a model folder at a free port, wait until it is healthy, send a request, and stop it.
 
     Args:
-        folder: the model, as it came out of the archive.
-        server: the command of the server, up to and with `serve`.
-        ask: a request; without one a row of numbers is guessed.
+        folder: the model, as unpacked from the archive.
+        server: the server's command, up to and including `serve`.
+        sample: the request to send; guesses a row of numbers if None.
         environ: the server's environment.
-        startup_s: how long loading may take, in seconds.
-        timeout_s: how long the answer may take, in seconds.
+        startup_s: timeout for loading, in seconds.
+        timeout_s: timeout for the response, in seconds.
     """
     with tempfile.TemporaryFile() as log, _started(folder, server, environ, log) as (process, ready):
         began = time.monotonic()
         port = _port(process, ready, began + startup_s)
         if port is None or not _wait_until_healthy(process, port, began + startup_s):
-            how = "ended" if process.poll() is not None else f"was not healthy after {startup_s:.0f} s"
-            return ServeCheck(False, message=f"The server {how}.", log=_tail(log))
+            outcome = "exited" if process.poll() is not None else f"was not healthy after {startup_s:.0f} s"
+            return ServeCheck(False, message=f"The server {outcome}.", log=_tail(log))
         ready_s = time.monotonic() - began
-        found = _ask(port, ask, timeout_s) if ask is not None else _guess(port, timeout_s)
+        found = (
+            _send_sample(port, sample, timeout_s) if sample is not None else _send_guesses(port, timeout_s)
+        )
         return ServeCheck(ready_s=ready_s, log="" if found["ok"] else _tail(log), **found)
 
 
-def _lay_out(source: Path, target: Path, without: frozenset[str]) -> None:
-    """Folders anew, files as links: the archive takes the files' content."""
+def _link_tree(source: Path, target: Path, without: frozenset[str]) -> None:
+    """Recreate a folder tree with links to its files, which the archive follows."""
     target.mkdir(parents=True)
     try:
         entries = sorted(source.iterdir())
@@ -131,7 +133,7 @@ def _lay_out(source: Path, target: Path, without: frozenset[str]) -> None:
         if path.name in LEFT_OUT or path.name in without or path.suffix in (".pyc", ".pyo"):
             continue
         if path.is_dir():
-            _lay_out(path, target / path.name, frozenset())
+            _link_tree(path, target / path.name, frozenset())
         else:
             (target / path.name).symlink_to(path.resolve())
 
@@ -140,22 +142,22 @@ def _lay_out(source: Path, target: Path, without: frozenset[str]) -> None:
 def _started(
     folder: Path, server: Sequence[str], environ: Mapping[str, str], log: Any
 ) -> Generator[tuple[subprocess.Popen[bytes], int], None, None]:
-    ready, told = os.pipe()
+    ready, ready_write = os.pipe()
     command = [*server, "--model-dir", str(folder), "--host", "127.0.0.1", "--port", "0", "--no-access-log"]
     try:
         process = subprocess.Popen(
-            [*command, "--leave-on-failure", "--with-parent", "--ready-fd", str(told)],
+            [*command, "--leave-on-failure", "--with-parent", "--ready-fd", str(ready_write)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=dict(environ),
-            pass_fds=(told,),
+            pass_fds=(ready_write,),
         )
     except OSError as error:
         os.close(ready)
         raise LoadError(f"{server[0]} cannot be started: {error.strerror}.") from error
     finally:
-        os.close(told)
+        os.close(ready_write)
     try:
         yield process, ready
     finally:
@@ -167,16 +169,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
-        process.wait(_PATIENCE_S)
+        process.wait(_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 def _port(process: subprocess.Popen[bytes], ready: int, deadline: float) -> int | None:
-    """The port that the server says once it listens; `None` where it ends before."""
-    said = b""
-    while not said.endswith(b"\n"):
+    """The port that the server reports once it listens; `None` if it exits before."""
+    received = b""
+    while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([ready], [], [], min(left, 1.0))[0]:
             if left <= 0 or process.poll() is not None:
@@ -185,29 +187,29 @@ def _port(process: subprocess.Popen[bytes], ready: int, deadline: float) -> int 
         piece = os.read(ready, 64)
         if not piece:
             return None
-        said += piece
-    return int(said)
+        received += piece
+    return int(received)
 
 
 def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, deadline: float) -> bool:
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if _exchange(port, "GET", "/ping", None, 5)[0] == 200:
+            if _request(port, "GET", "/ping", None, 5)[0] == 200:
                 return True
         except OSError:
-            pass  # it is on its way down, or not yet up: the process tells
+            pass  # starting or exiting: the loop checks the process
         time.sleep(0.05)
     return False
 
 
-def _ask(port: int, ask: Ask, timeout_s: float) -> dict[str, Any]:
+def _send_sample(port: int, sample: SampleRequest, timeout_s: float) -> dict[str, Any]:
     began = time.monotonic()
     try:
-        status, kind, body = _exchange(port, "POST", "/invocations", ask, timeout_s)
+        status, kind, body = _request(port, "POST", "/invocations", sample, timeout_s)
     except (OSError, http.client.HTTPException) as error:
-        return {"ok": False, "message": f"The request got no answer: {type(error).__name__}: {error}."}
+        return {"ok": False, "message": f"The request got no response: {type(error).__name__}: {error}."}
     return {
-        "ok": 200 <= status < 300 or not ask.given,
+        "ok": 200 <= status < 300 or not sample.required,
         "status": status,
         "answer": body[:500].decode("utf-8", "replace"),
         "answer_type": kind,
@@ -216,32 +218,34 @@ def _ask(port: int, ask: Ask, timeout_s: float) -> dict[str, Any]:
     }
 
 
-def _guess(port: int, timeout_s: float) -> dict[str, Any]:
-    """Sends one row of zeros, and learns the row's shape from the refusals (422 names it)."""
-    shape: tuple[int, ...] | None = FIRST
+def _send_guesses(port: int, timeout_s: float) -> dict[str, Any]:
+    """Send a row of zeros, and adapt its shape to the one in the server's 422 responses."""
+    shape: tuple[int, ...] | None = FIRST_SHAPE
     found: dict[str, Any] = {}
-    for _ in range(MOST):
+    for _ in range(MAX_GUESSES):
         if shape is None:
             break
         body = json.dumps(zeros(shape)).encode()
-        found = _ask(port, Ask(body), timeout_s)
+        found = _send_sample(port, SampleRequest(body), timeout_s)
         if found["message"] == "":
             return {**found, "request": f"zeros of shape {shape}"}
         shape = next_shape(shape, str(found.get("answer", "")))
-    said = " ".join(str(found.get("answer", "")).split())[:200]
+    received = " ".join(str(found.get("answer", "")).split())[:200]
     return {
         **found,
         "ok": found.get("status") is not None,
-        "message": f"Which request it takes could not be guessed (the last guess: {found.get('status')} {said}). Give one "
-        "with --request FILE.",
+        "message": f"No request that the model accepts could be guessed (last response: {found.get('status')} {received}). Pass "
+        "one with --request FILE.",
     }
 
 
-def _exchange(port: int, method: str, path: str, ask: Ask | None, timeout_s: float) -> tuple[int, str, bytes]:
+def _request(
+    port: int, method: str, path: str, sample: SampleRequest | None, timeout_s: float
+) -> tuple[int, str, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
-        headers = {} if ask is None else {"Content-Type": ask.content_type}
-        connection.request(method, path, None if ask is None else ask.body, headers)
+        headers = {} if sample is None else {"Content-Type": sample.content_type}
+        connection.request(method, path, None if sample is None else sample.body, headers)
         response = connection.getresponse()
         return response.status, response.headers.get("Content-Type", ""), response.read()
     finally:

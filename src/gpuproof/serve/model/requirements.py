@@ -1,6 +1,6 @@
-"""A handler's `requirements.txt`: what is missing is installed into a folder apart, before the handler is imported.
+"""Installs missing packages of a handler's `requirements.txt` into a separate folder, before the handler is imported.
 
-AWS's containers install it at start as well, but into the image's own packages, where it may replace the framework.
+AWS's containers install them at start, too, but into the image's own packages, where they may replace the framework.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gpuproof.serve.errors import LoadError
 _PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==\s*([A-Za-z0-9.!+_-]+))?")
 
 
-def provide(requirements: Path, store: Path | None = None) -> Path | None:
-    """The folder with what a requirements file asks for and this interpreter lacks; `None` where nothing is missing.
+def install_missing(requirements: Path, store: Path | None = None) -> Path | None:
+    """Install the missing packages of a requirements file and return their folder; `None` if none is missing.
 
-    The predictors of one machine share it: the first installs, the others wait.
+    All workers of a machine share the folder: the first one installs, the others wait.
 
     Args:
         requirements: the file.
-        store: where such folders are kept; in the folder for temporary files if None.
+        store: parent of such folders; in the folder for temporary files if None.
 
     Raises:
-        LoadError: pip cannot install it, or it would replace the framework.
+        LoadError: pip fails, or a package would replace the framework.
     """
     if is_satisfied(requirements):
         return None
@@ -49,14 +49,14 @@ def provide(requirements: Path, store: Path | None = None) -> Path | None:
             except (RequirementsConflict, RequirementsFailed) as error:
                 raise LoadError(
                     f"{requirements} cannot be installed: {error}",
-                    remedy="Mend it, or install what it names and set GPUPROOF_SERVE_INSTALL=off.",
+                    remedy="Correct it, or install the packages yourself and set GPUPROOF_SERVE_INSTALL=off.",
                 ) from error
             done.touch()
     return packages if packages.is_dir() else None
 
 
 def is_satisfied(requirements: Path) -> bool:
-    """Whether all that a file asks for is there, told without pip: for bare names and `==` alone."""
+    """Whether all packages of a file are installed. Does not use pip, so that only plain names and `==` are recognized."""
     for line in requirements.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         asked = line.partition(" #")[0].strip()
         if not asked or asked.startswith("#"):
@@ -72,7 +72,7 @@ def _is_installed(name: str, version: str | None) -> bool:
         there = metadata.version(name)
     except metadata.PackageNotFoundError:
         return False
-    # A build's own suffix (2.1.0+cu121) satisfies the version without it: PEP 440.
+    # A version with a local label (2.1.0+cu121) satisfies the version without it (PEP 440).
     return version is None or version in (there, there.partition("+")[0])
 
 
@@ -81,13 +81,13 @@ def _store() -> Path:
 
 
 def _digest(requirements: Path) -> str:
-    """One folder for each content, interpreter and place (paths in the file count from there)."""
-    said = f"{sys.version}\0{sys.executable}\0{requirements.absolute()}\0".encode()
-    return hashlib.sha256(said + requirements.read_bytes()).hexdigest()[:20]
+    """Folder name for the content, the interpreter and the path of the file, which relative paths in it depend on."""
+    key = f"{sys.version}\0{sys.executable}\0{requirements.absolute()}\0".encode()
+    return hashlib.sha256(key + requirements.read_bytes()).hexdigest()[:20]
 
 
 class _Log:
-    """pip's words go where the server's go."""
+    """Writes pip's output to the server's log."""
 
     def write(self, data: bytes, /) -> Any:
         return sys.stderr.write(data.decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""A failure of the handler's as the log shows it: from the handler's own first line on."""
+"""Formats tracebacks of handlers for the log, starting at the handler's own code."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from types import TracebackType
 _IMPORTING = "<frozen importlib"
 
 
-def of_handler(error: BaseException) -> str:
-    """The traceback without the lines of this server and of Python's import that lead to the handler.
+def format_handler_traceback(error: BaseException) -> str:
+    """Format an error without the leading frames of the server and of Python's import system.
 
-    What was raised before the handler had its turn keeps them all.
+    Keeps all frames if the handler's code is not involved.
     """
     begin = error.__traceback__
-    while begin is not None and _leads_there(begin):
+    while begin is not None and _is_internal(begin):
         begin = begin.tb_next
     if begin is None and not isinstance(error, SyntaxError):
-        # A syntax error has its place in its own words.
+        # The message of a syntax error contains its location.
         begin = error.__traceback__
     return "".join(traceback.format_exception(type(error), error, begin))
 
 
-def place_of(error: BaseException) -> str:
-    """Where the handler was when it was interrupted, with what it had called; empty where it was not its turn."""
+def interrupted_at(error: BaseException) -> str:
+    """The frames of the handler and of what it called when the error was raised; empty if it was not running."""
     steps = traceback.extract_tb(error.__traceback__)
     while steps and steps[0].filename.startswith(_OWN):
         del steps[0]
@@ -33,9 +33,9 @@ def place_of(error: BaseException) -> str:
     return "".join(traceback.format_list(steps))
 
 
-def _leads_there(step: TracebackType) -> bool:
+def _is_internal(step: TracebackType) -> bool:
     return step.tb_frame.f_code.co_filename.startswith((_OWN, _IMPORTING))
 
 
-# `gpuproof/serve/`, as frames spell it: in a zip, too.
-_OWN = os.path.dirname(os.path.dirname(of_handler.__code__.co_filename)) + os.sep  # noqa: PTH120
+# The path of `gpuproof/serve/` as in frames, also in a zip archive.
+_OWN = os.path.dirname(os.path.dirname(format_handler_traceback.__code__.co_filename)) + os.sep  # noqa: PTH120

@@ -1,4 +1,4 @@
-"""Which errors of frameworks are the request's fault: known texts become 422 with the shapes, all else is the model's."""
+"""Recognizes errors raised by handlers and frameworks that are caused by the request, and turns them into 4xx errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _TYPE_WORDS = re.compile(
 )
 _INPUT_WORDS = re.compile(r"content[\s_-]*type|media[\s_-]*type|mime", re.IGNORECASE)
 _OUTPUT_WORDS = re.compile(r"content[\s_-]*type|media[\s_-]*type|mime|accept", re.IGNORECASE)
-_UNREADABLE = frozenset({"UnidentifiedImageError", "DecompressionBombError"})
+_IMAGE_ERRORS = frozenset({"UnidentifiedImageError", "DecompressionBombError"})
 
 
-def out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether the device ran out of memory."""
     if isinstance(error, MemoryError):
         return True
@@ -36,79 +36,79 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-def refused(error: BaseException, data: Any = None) -> RequestError | None:
-    """422 with expected and given shape, where the model refused the data's shape or type; else `None`.
+def prediction_error(error: BaseException, data: Any = None) -> RequestError | None:
+    """422 with expected and given shape if the model rejected the data's shape or type; else `None`.
 
-    Known texts alone: an unknown error may hold paths, and may be the model's own fault.
+    Only known messages count: others may contain paths, and may be caused by the model itself.
 
     Args:
-        error: what the model raised.
-        data: what it was given, for its shape where the error does not tell it.
+        error: the error that the model raised.
+        data: the model's input, for its shape if the error does not contain it.
     """
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return None
     text = str(error)
-    for pattern, words in _known():
+    for pattern, words in _known_errors():
         match = pattern.search(text)
         if match is not None:
-            said = match.expand(words)
+            message = match.expand(words)
             shape = getattr(data, "shape", None)
-            if "given" not in said and shape is not None:
-                said = f"{said}, given shape {tuple(shape)}"
-            return RequestError(422, f"The model refuses the data: {said}.")
+            if "given" not in message and shape is not None:
+                message = f"{message}, given shape {tuple(shape)}"
+            return RequestError(422, f"The model rejects the data: {message}.")
     return None
 
 
-def told_by_handler(error: BaseException) -> RequestError | None:
-    """The status that an error of the handler's carries itself: those of the toolkit's error classes."""
+def handler_error(error: BaseException) -> RequestError | None:
+    """The status in an error that the handler raised with one of the toolkit's error classes; else `None`."""
     names = {cls.__name__ for cls in type(error).__mro__}
     status: Any = getattr(error, "status_code", None)
     if "BaseInferenceToolkitError" in names and isinstance(status, int) and 400 <= status <= 599:
-        said: Any = (
+        message: Any = (
             getattr(error, "message", None)
             or getattr(error, "phrase", None)
-            or "The handler refuses the request."
+            or "The handler rejected the request."
         )
-        return RequestError(status, str(said))
+        return RequestError(status, str(message))
     return None
 
 
-def unreadable(error: BaseException, body: Any, content_type: str) -> RequestError | None:
-    """400 or 415, where an `input_fn` could not read the body, by errors that say so; else `None`."""
+def decoding_error(error: BaseException, body: Any, content_type: str) -> RequestError | None:
+    """400 or 415 if the error shows that `input_fn` could not decode the body; else `None`."""
     if isinstance(error, json.JSONDecodeError):
-        return json_text.invalid(error)
+        return json_text.invalid_json(error)
     if isinstance(error, UnicodeDecodeError) and error.object == bytes(body):
-        return RequestError(400, f"The body is no text: byte {error.start} is not UTF-8 ({error.reason}).")
-    if type(error).__name__ in _UNREADABLE:
-        return RequestError(400, "The body is no image that can be read.")
-    if _says_type(error, _INPUT_WORDS):
+        return RequestError(400, f"The body is not text: byte {error.start} is not UTF-8 ({error.reason}).")
+    if type(error).__name__ in _IMAGE_ERRORS:
+        return RequestError(400, "The body is not a valid image.")
+    if _is_type_error(error, _INPUT_WORDS):
         return RequestError(
-            415, f"The model does not take {_ascii(content_type) or 'a body without a content type'}."
+            415, f"The model does not accept {_ascii(content_type) or 'a body without a content type'}."
         )
     return None
 
 
-def unanswerable(error: BaseException, accept: str) -> RequestError | None:
-    """406, where an `output_fn` does not make the form of answer that is asked for; else `None`."""
-    if _says_type(error, _OUTPUT_WORDS):
-        return RequestError(406, f"The model cannot answer as {_ascii(accept)}.")
+def encoding_error(error: BaseException, accept: str) -> RequestError | None:
+    """406 if the error shows that `output_fn` does not support the requested type; else `None`."""
+    if _is_type_error(error, _OUTPUT_WORDS):
+        return RequestError(406, f"The model cannot respond with {_ascii(accept)}.")
     return None
 
 
 @lru_cache(maxsize=1)
-def _known() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """What frameworks say of data that does not fit, and how to say it; `data/refusals.csv` has the sources."""
+def _known_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Error messages of frameworks for unsuitable data, and their translations; see `data/user_errors.csv` for the sources."""
     text = (pkgutil.get_data("gpuproof.serve.model", "data/user_errors.csv") or b"").decode()
     rows = csv.DictReader(io.StringIO(text))
     return tuple((re.compile(row["pattern"], re.DOTALL), row["words"]) for row in rows)
 
 
-def _says_type(error: BaseException, words: re.Pattern[str]) -> bool:
-    """Whether it is the toolkit's error for unknown types, or what AWS's examples of handlers raise in words."""
+def _is_type_error(error: BaseException, words: re.Pattern[str]) -> bool:
+    """Whether it is the toolkit's error for unsupported types, or an error as in AWS's example handlers."""
     if type(error).__name__ == "UnsupportedFormatError":
         return True
     if isinstance(error, AssertionError):
-        # `assert request_content_type == "application/json"` is in very many of them, without a word.
+        # Many handlers contain `assert request_content_type == "application/json"` without a message.
         asserted = [step.line for step in traceback.extract_tb(error.__traceback__, limit=-1)]
         return bool(words.search(f"{asserted} {error}"))
     if type(error) not in (Exception, ValueError, TypeError, RuntimeError, NotImplementedError):

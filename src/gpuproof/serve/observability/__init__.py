@@ -1,1 +1,1 @@
-"""Access log, metrics, traces and GPU monitoring of the model server."""
+"""Access log, metrics, traces and GPU monitoring of the server."""

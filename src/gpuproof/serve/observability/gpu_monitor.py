@@ -1,4 +1,4 @@
-"""Looks at the GPUs once a second while the server runs: for `/metrics`, and for the verdict of the first requests."""
+"""Samples the GPUs once per second, for `/metrics` and to detect that GPUs are unused after the first requests."""
 
 from __future__ import annotations
 
@@ -12,70 +12,69 @@ from gpuproof.gpu.nvml import GpuReading, Nvml, NvmlUnavailable
 from gpuproof.serve.observability.metrics import Labels, Line, family
 from gpuproof.util.humanize import gpu_list
 
-_EVERY_S = 1.0
-ENOUGH_REQUESTS = 20
-ENOUGH_LOOKS = 5
+_INTERVAL_S = 1.0
+MIN_REQUESTS = 20
+MIN_SAMPLES = 5
 _CONTEXT = 64 * 1024 * 1024
-"""Any process that computes on a GPU takes more of its memory than this."""
+"""Every process that computes on a GPU uses more of its memory than this."""
 
 
 @dataclass
-class Watched:
-    """What was seen of one GPU. Memory in bytes, utilization in percent; `None` where NVML does not say."""
+class GpuUsage:
+    """Samples of one GPU. Memory in bytes, utilization in percent; `None` if unavailable from NVML."""
 
     index: int
-    before: int | None = None
-    """Memory in use before any predictor was started."""
-    most_memory: int | None = None
-    most_utilization: int | None = None
-    looks: int = 0
-    """How often it was looked at while requests were answered."""
+    baseline: int | None = None
+    """Memory in use before workers were started."""
+    max_memory: int | None = None
+    max_utilization: int | None = None
+    samples: int = 0
+    """Number of samples while requests were answered."""
     last: GpuReading | None = None
 
-    def add(self, reading: GpuReading, *, working: bool) -> None:
-        """One look; `working`: requests were answered since the last."""
+    def add(self, reading: GpuReading, *, busy: bool) -> None:
+        """Add a sample. `busy`: whether requests were answered since the previous one."""
         self.last = reading
         if reading.memory_used is not None:
-            if self.before is None:
-                self.before = reading.memory_used
-            self.most_memory = max(self.most_memory or 0, reading.memory_used)
-        if reading.utilization is not None and working:
-            self.most_utilization = max(self.most_utilization or 0, reading.utilization)
-        self.looks += working
+            if self.baseline is None:
+                self.baseline = reading.memory_used
+            self.max_memory = max(self.max_memory or 0, reading.memory_used)
+        if reading.utilization is not None and busy:
+            self.max_utilization = max(self.max_utilization or 0, reading.utilization)
+        self.samples += busy
 
 
-def verdict(gpus: Sequence[Watched], answered: int) -> str | None:
-    """What a person should be warned of after the first requests; `None` when there is nothing, or too little to say.
+def unused_warning(gpus: Sequence[GpuUsage], answered: int) -> str | None:
+    """The warning about GPUs that are unused after the first requests; `None` if there are none, or too few samples.
 
-    A GPU counts as unused only when it neither worked nor holds a process's memory: the work of a small model may be
-    too short for NVML to see.
+    A GPU counts as unused only if it had neither utilization nor allocated memory, because the kernels of a small model
+    may be too short for NVML.
     """
-    if answered < ENOUGH_REQUESTS or not gpus or any(gpu.looks < ENOUGH_LOOKS for gpu in gpus):
+    if answered < MIN_REQUESTS or not gpus or any(gpu.samples < MIN_SAMPLES for gpu in gpus):
         return None
-    idle = [gpu.index for gpu in gpus if _unused(gpu)]
+    idle = [gpu.index for gpu in gpus if _is_unused(gpu)]
     if not idle:
         return None
     return (
-        f"{gpu_list(idle)} did nothing in the first {answered} requests: no work was seen and no memory was "
-        "taken. The handler computes on the CPU; `model.to('cuda')` in model_fn and `data.to('cuda')` in input_fn are what "
-        "is usually missing."
+        f"{gpu_list(idle)} did nothing in the first {answered} requests: no utilization and no allocated memory. The "
+        "handler computes on the CPU; usually `model.to('cuda')` in model_fn or `data.to('cuda')` in input_fn is missing."
     )
 
 
-def _unused(gpu: Watched) -> bool:
-    if gpu.most_utilization is None or gpu.before is None or gpu.most_memory is None:
+def _is_unused(gpu: GpuUsage) -> bool:
+    if gpu.max_utilization is None or gpu.baseline is None or gpu.max_memory is None:
         return False
-    return gpu.most_utilization == 0 and gpu.most_memory - gpu.before < _CONTEXT
+    return gpu.max_utilization == 0 and gpu.max_memory - gpu.baseline < _CONTEXT
 
 
-class GpuWatch:
-    """The thread that looks.
+class GpuMonitor:
+    """Samples GPUs in a thread.
 
     Args:
-        indexes: the GPUs that predictors use, as NVML counts them.
-        answered: how many predictions were given so far.
-        warn: told why the GPUs cannot be watched.
-        unused: told the verdict, once, where GPUs were not used.
+        indexes: NVML indexes of the GPUs that workers use.
+        answered: returns the number of predictions so far.
+        warn: called with the reason if the GPUs cannot be monitored.
+        on_unused: called once with a warning if GPUs are unused.
     """
 
     def __init__(
@@ -83,71 +82,73 @@ class GpuWatch:
         indexes: Sequence[int],
         answered: Callable[[], int],
         warn: Callable[[str], None],
-        unused: Callable[[str], object],
+        on_unused: Callable[[str], object],
     ) -> None:
-        self._gpus = [Watched(index) for index in indexes]
+        self._gpus = [GpuUsage(index) for index in indexes]
         self._answered = answered
         self._warn = warn
-        self._unused = unused
+        self._on_unused = on_unused
         self._stopping = threading.Event()
-        self._looked = threading.Event()
-        self._judged = False
-        self._thread = threading.Thread(target=self._run, name="gpuproof-gpu-watch", daemon=True)
+        self._has_baseline = threading.Event()
+        self._checked = False
+        self._thread = threading.Thread(target=self._run, name="gpuproof-gpu-monitor", daemon=True)
 
     def start(self) -> None:
-        """Begin to look, where there is anything to look at."""
+        """Start sampling, if there are GPUs."""
         if self._gpus:
             self._thread.start()
 
-    def wait_for_a_look(self, patience_s: float) -> None:
-        """Wait until the memory in use before any predictor is known: the verdict counts from there."""
+    def wait_for_baseline(self, timeout_s: float) -> None:
+        """Wait for the first sample, which must precede the start of workers."""
         if self._gpus:
-            self._looked.wait(patience_s)
+            self._has_baseline.wait(timeout_s)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._stopping.set()
 
     def lines(self) -> Iterator[str]:
-        """What was seen last, as Prometheus reads it."""
+        """The latest samples, in Prometheus's text format."""
         readings = [(gpu.index, gpu.last) for gpu in self._gpus if gpu.last is not None]
         yield from _gauge(
-            "gpuproof_gpu_utilization_percent", "A kernel ran.", [(i, r.utilization) for i, r in readings]
+            "gpuproof_gpu_utilization_percent",
+            "Share of time with a running kernel.",
+            [(i, r.utilization) for i, r in readings],
         )
         yield from _gauge(
             "gpuproof_gpu_memory_used_bytes", "Memory in use.", [(i, r.memory_used) for i, r in readings]
         )
         yield from _gauge(
-            "gpuproof_gpu_memory_total_bytes", "Memory in all.", [(i, r.memory_total) for i, r in readings]
+            "gpuproof_gpu_memory_total_bytes", "Total memory.", [(i, r.memory_total) for i, r in readings]
         )
         yield from _gauge("gpuproof_gpu_power_watts", "Power drawn.", [(i, r.power_w) for i, r in readings])
 
     def _run(self) -> None:
         try:
             with Nvml.open() as nvml:
-                before = 0
+                baseline = 0
                 while True:
                     answered = self._answered()
                     for gpu in self._gpus:
-                        gpu.add(nvml.read(gpu.index), working=answered > before)
-                    before = answered
-                    self._looked.set()
-                    self._judge(answered)
-                    if self._stopping.wait(_EVERY_S):
+                        gpu.add(nvml.read(gpu.index), busy=answered > baseline)
+                    baseline = answered
+                    self._has_baseline.set()
+                    self._check_unused(answered)
+                    if self._stopping.wait(_INTERVAL_S):
                         return
         except NvmlUnavailable as error:
-            self._looked.set()
-            self._warn(f"the GPUs cannot be watched: {error.reason}")
+            self._has_baseline.set()
+            self._warn(f"the GPUs cannot be monitored: {error.reason}")
 
-    def _judge(self, answered: int) -> None:
-        if self._judged or any(gpu.looks < ENOUGH_LOOKS for gpu in self._gpus) or answered < ENOUGH_REQUESTS:
+    def _check_unused(self, answered: int) -> None:
+        if self._checked or any(gpu.samples < MIN_SAMPLES for gpu in self._gpus) or answered < MIN_REQUESTS:
             return
-        self._judged = True
-        found = verdict(self._gpus, answered)
+        self._checked = True
+        found = unused_warning(self._gpus, answered)
         if found is not None:
-            # The loop may be over already: then it matters to nobody.
+            # The event loop may be closed already.
             with contextlib.suppress(RuntimeError):
-                self._unused(found)
+                self._on_unused(found)
 
 
 def _gauge(name: str, help_text: str, values: Sequence[tuple[int, float | None]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Counts and histograms, written as Prometheus reads them (text format 0.0.4); bounded memory, microseconds a request.
+"""Counters and histograms in Prometheus's text format 0.0.4, with bounded memory and microseconds per request.
 
 Source of the format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -12,16 +12,16 @@ SECONDS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
-"""Upper bounds of latencies."""
+"""Upper bounds of latency buckets, in seconds."""
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-"""Upper bounds of batch sizes."""
+"""Upper bounds of batch size buckets."""
 
 Labels = tuple[tuple[str, str], ...]
 Line = tuple[str, Labels, float]
 
 
 class Histogram:
-    """How often values fell below each bound.
+    """Counts values by bucket.
 
     Args:
         bounds: upper bounds, in ascending order.
@@ -33,7 +33,7 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, values: Iterable[float]) -> None:
-        """Add values: many at a time cost a third as much as one by one."""
+        """Add values. Adding many at a time takes a third of the time of adding them one by one."""
         ordered = sorted(values)
         at = 0
         for number, bound in enumerate(self._bounds):
@@ -44,7 +44,7 @@ class Histogram:
         self._sum += sum(ordered)
 
     def lines(self, name: str, labels: Labels = ()) -> Iterator[Line]:
-        """Its lines: cumulative buckets, sum and count."""
+        """Lines of the histogram: cumulative buckets, sum and count."""
         below = 0
         for bound, count in zip(self._bounds, self._counts):
             below += count
@@ -55,10 +55,10 @@ class Histogram:
 
 
 class Counter:
-    """Counts by labels.
+    """Counts by label values.
 
     Args:
-        names: of the labels.
+        names: names of the labels.
     """
 
     def __init__(self, *names: str) -> None:
@@ -66,17 +66,17 @@ class Counter:
         self._counts: dict[tuple[object, ...], float] = {}
 
     def add(self, values: tuple[object, ...] = (), amount: float = 1) -> None:
-        """Count; the labels' values in the order of their names."""
+        """Increase a count; the label values are in the order of the names."""
         self._counts[values] = self._counts.get(values, 0) + amount
 
     def lines(self, name: str) -> Iterator[Line]:
-        """Its lines."""
+        """Lines of the counter."""
         for values, count in self._counts.items():
             yield name, tuple(zip(self._names, map(str, values))), count
 
 
 def family(name: str, kind: str, help_text: str, lines: Iterable[Line]) -> Iterator[str]:
-    """The text of one metric; nothing where it has no lines."""
+    """The text of one metric; empty if it has no lines."""
     written = [f"{line}{_labels(labels)} {value:.17g}" for line, labels, value in lines]
     if written:
         yield f"# HELP {name} {help_text}"

@@ -1,4 +1,4 @@
-"""What is remembered of each request: for the metrics at once, for access log and traces a moment later."""
+"""Record of each request, and the metrics of all requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Callable, NamedTuple
 from gpuproof.serve.ipc.messages import Phases
 from gpuproof.serve.observability.metrics import SECONDS, SIZES, Counter, Histogram, family
 
-_TOGETHER = 128
-"""Requests that are counted at a time: that takes a tenth of a millisecond."""
+_BATCH = 128
+"""Requests that are counted at a time, in a tenth of a millisecond."""
 
 
-class Record(NamedTuple):
-    """One answered request. `at` in seconds since the epoch, durations in seconds, lengths in bytes."""
+class RequestRecord(NamedTuple):
+    """A completed request. `at` is in seconds since the epoch, durations are in seconds, sizes in bytes."""
 
     at: float
     method: str
@@ -31,8 +31,8 @@ class Record(NamedTuple):
     traceparent: str = ""
 
 
-class Totals:
-    """What `/metrics` shows of all requests so far."""
+class RequestMetrics:
+    """Metrics of all requests so far."""
 
     def __init__(self) -> None:
         self._requests = Counter("method", "path", "status")
@@ -41,18 +41,18 @@ class Totals:
             Histogram(SECONDS) for _ in range(5)
         )
         self._batch_size = Histogram(SIZES)
-        self._uncounted: list[Record] = []
+        self._pending: list[RequestRecord] = []
 
-    def add(self, record: Record) -> None:
-        """Count a request, with others a little later."""
-        self._uncounted.append(record)
-        if len(self._uncounted) >= _TOGETHER:
+    def add(self, record: RequestRecord) -> None:
+        """Add a request; requests are counted in batches."""
+        self._pending.append(record)
+        if len(self._pending) >= _BATCH:
             self._count()
 
     def _count(self) -> None:
-        records, self._uncounted = self._uncounted, []
-        for asked, count in Tally([record[1:4] for record in records]).items():
-            self._requests.add(asked, count)
+        records, self._pending = self._pending, []
+        for labels, count in Tally([record[1:4] for record in records]).items():
+            self._requests.add(labels, count)
         self._latency.observe([record.seconds for record in records if record.phases is not None])
         taken = [record for record in records if record.phases is not None and record.phases.taken]
         self._queue.observe([record.queue for record in taken])
@@ -65,18 +65,18 @@ class Totals:
         self._batch_size.observe([phase.batch_size for phase in computed])
 
     def lines(self) -> Iterator[str]:
-        """As Prometheus reads it."""
+        """The metrics in Prometheus's text format."""
         self._count()
         yield from family(
             "gpuproof_requests_total",
             "counter",
-            "Requests for predictions, and requests that were refused.",
+            "Prediction requests, and rejected requests.",
             self._requests.lines("gpuproof_requests_total"),
         )
         yield from family(
             "gpuproof_invocation_seconds",
             "histogram",
-            "From a request's last byte to its answer.",
+            "From the last byte of a request to its response.",
             self._latency.lines("gpuproof_invocation_seconds"),
         )
         phases = {
@@ -89,7 +89,7 @@ class Totals:
         yield from family(
             "gpuproof_phase_seconds",
             "histogram",
-            "Where the time of predictions went.",
+            "Duration of the phases of predictions.",
             (
                 line
                 for name, histogram in phases.items()
@@ -99,9 +99,9 @@ class Totals:
         yield from family(
             "gpuproof_batch_size",
             "histogram",
-            "Requests computed together, counted once for each.",
+            "Size of the batch of each request.",
             self._batch_size.lines("gpuproof_batch_size"),
         )
 
 
-Observer = Callable[[Record], None]
+Observer = Callable[[RequestRecord], None]

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of predictions, where the SDK is installed and an endpoint is configured; never on the hot path.
+"""OpenTelemetry spans of predictions, if the SDK is installed and an endpoint is configured. Not on the hot path.
 
 Source of the variable: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 """
@@ -9,48 +9,50 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
-from gpuproof.serve.observability.request_record import Record
+from gpuproof.serve.observability.request_record import RequestRecord
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
-def span_writer(environ: Mapping[str, str], say: Callable[[str], None]) -> SpanWriter | None:
-    """Writes records as spans; `None` where nothing is configured."""
+def span_writer(environ: Mapping[str, str], log: Callable[[str], None]) -> SpanWriter | None:
+    """Create a writer of spans; `None` if no endpoint is configured."""
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(
         environ.get(name) for name in _ENDPOINTS
     ):
         return None
-    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return SpanWriter(None if named else "gpuproof-serve", say)
+    has_name = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    return SpanWriter(None if has_name else "gpuproof-serve", log)
 
 
 class SpanWriter:
-    """Writes records as spans. The SDK is imported at the first records.
+    """Writes records as spans. Imports the SDK with the first records.
 
     Args:
-        service: the name of this server; `None` where the environment has one for the SDK.
-        say: told why no spans are written.
+        service: service name of this server; `None` if the environment configures one.
+        log: called with the reason if no spans are written.
     """
 
-    def __init__(self, service: str | None, say: Callable[[str], None]) -> None:
+    def __init__(self, service: str | None, log: Callable[[str], None]) -> None:
         self._service = service
-        self._say = say
+        self._log = log
         self._provider: Any = None
         self._tracer: Any = None
-        self._given_up = False
+        self._disabled = False
 
-    def close(self, patience_s: float) -> None:
-        """Send what is left; a collector that does not answer is not waited for any longer."""
+    def close(self, timeout_s: float) -> None:
+        """Send the remaining spans; stop waiting for the collector after `timeout_s` seconds."""
         if self._provider is None:
             return
         ending = threading.Thread(target=self._provider.shutdown, name="gpuproof-last-spans", daemon=True)
         ending.start()
-        ending.join(patience_s)
+        ending.join(timeout_s)
         if ending.is_alive():
-            self._say(f"the collector of traces did not take the last of them within {patience_s:g} s")
+            self._log(f"the trace collector did not accept the last spans within {timeout_s:g} s")
 
-    def __call__(self, records: Sequence[Record]) -> None:
-        if self._given_up:
+    def __call__(self, records: Sequence[RequestRecord]) -> None:
+        if self._disabled:
             return
         try:
             if self._tracer is None:
@@ -58,13 +60,13 @@ class SpanWriter:
             for record in records:
                 self._write(record)
         except ImportError as error:
-            self._give_up(f"{error}; opentelemetry-exporter-otlp-proto-http has it all")
-        except Exception as error:  # noqa: BLE001 - the SDK reads many variables; traces are no reason to log nothing
-            self._give_up(f"{type(error).__name__}: {error}")
+            self._disable(f"{error}; install opentelemetry-exporter-otlp-proto-http")
+        except Exception as error:  # noqa: BLE001 - errors of the SDK must not affect the access log
+            self._disable(f"{type(error).__name__}: {error}")
 
-    def _give_up(self, why: str) -> None:
-        self._given_up = True
-        self._say(f"no traces are written: {why}")
+    def _disable(self, why: str) -> None:
+        self._disabled = True
+        self._log(f"no traces are written: {why}")
 
     def _open(self) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # pyright: ignore[reportMissingImports]
@@ -73,12 +75,12 @@ class SpanWriter:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # pyright: ignore[reportMissingImports]
 
         resource = Resource.create({"service.name": self._service} if self._service else {})
-        # The SDK's own way at exit waits ten seconds for a collector that is not there.
+        # The SDK's exit handler waits ten seconds for a missing collector.
         provider = self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = provider.get_tracer("gpuproof.serve")
 
-    def _write(self, record: Record) -> None:
+    def _write(self, record: RequestRecord) -> None:
         from opentelemetry import trace  # pyright: ignore[reportMissingImports]
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # pyright: ignore[reportMissingImports]
 
@@ -106,8 +108,8 @@ class SpanWriter:
         span.end(_ns(end))
 
 
-def phases(record: Record, start: float) -> Iterator[tuple[str, float, float]]:
-    """Name, beginning and end of each phase, in seconds since the epoch."""
+def phases(record: RequestRecord, start: float) -> Iterator[tuple[str, float, float]]:
+    """Name, start and end of each phase, in seconds since the epoch."""
     if record.phases is None or not record.phases.taken:
         return
     at = start

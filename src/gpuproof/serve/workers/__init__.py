@@ -1,1 +1,1 @@
-"""Worker processes: one loads the model and computes; the supervisor restarts it."""
+"""Worker processes that load a model and compute predictions, and the frontend's side of them: queue, supervisor."""

@@ -1,4 +1,4 @@
-"""How much memory this container or machine has left.
+"""Reads how much memory is available in this container or machine.
 
 Sources: https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max, memory.current, memory.stat), cgroup-v1/memory.html,
 and proc_meminfo(5).
@@ -13,7 +13,7 @@ _UNLIMITED = 1 << 60
 
 
 def read_memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Bytes that can still be used, and bytes in all; what the kernel would give back counts as free."""
+    """Available and total memory, in bytes. Memory that the kernel can reclaim counts as available."""
     free, total = _machine(root)
     limits = root / "sys/fs/cgroup"
     for limit, used, stat, cache in (
@@ -29,8 +29,8 @@ def read_memory(root: Path = Path("/")) -> tuple[int, int]:
         current = _number(limits / used)
         if most is None or current is None or most >= _UNLIMITED:
             continue
-        given_back = _field(limits / stat, cache) or 0
-        return min(free, most - current + given_back), min(total, most)
+        reclaimable = _field(limits / stat, cache) or 0
+        return min(free, most - current + reclaimable), min(total, most)
     return free, total
 
 

@@ -1,7 +1,7 @@
-"""Computes what has arrived: decodes each request, computes those together that may go together, encodes each answer.
+"""Computes requests in batches: decodes each request, predicts compatible ones together, encodes each response.
 
-One bad request never fails its neighbours: a batch that fails is computed again one by one, and one that does not fit
-into memory in halves.
+A bad request does not fail the others of its batch: the requests of a failed batch are computed again one by one, and a
+batch that does not fit into memory is split in half.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Callable, Protocol, Union
 
 from gpuproof.serve.errors import RequestError
-from gpuproof.serve.model.interface import Model, Request, Response, is_out_of_memory
-from gpuproof.serve.model.tracebacks import of_handler, place_of
+from gpuproof.serve.interface import Model, Request, Response
+from gpuproof.serve.model.tracebacks import format_handler_traceback, interrupted_at
+from gpuproof.serve.model.user_errors import is_out_of_memory
 
 Outcome = Union[Response, RequestError]
 
 
-class Late(BaseException):
-    """Raised inside a user's function that has run for longer than a request may take.
+class HandlerTimeout(BaseException):
+    """Raised inside a user's function that exceeds the timeout.
 
-    No `Exception`: a handler's own `except Exception` must not swallow it.
+    Not an `Exception`, so that `except Exception` in a handler does not catch it.
     """
 
 
 class Task:
-    """One request on its way through a predictor. All times in seconds, `taken` on `time.monotonic`'s clock."""
+    """A request in a worker. Times are in seconds; `taken` and `decoded` are on `time.monotonic`'s clock."""
 
     def __init__(self, number: int, request: Request, deadline: float) -> None:
         self.id = number
@@ -41,8 +42,8 @@ class Task:
         self.batch_size = 0
 
 
-class Guard(Protocol):
-    """Runs one user's function."""
+class CallUserCode(Protocol):
+    """Calls a user's function."""
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
@@ -50,36 +51,36 @@ class Guard(Protocol):
 def compute(
     model: Model,
     tasks: Sequence[Task],
-    guard: Guard,
-    answer: Callable[[Task, Outcome], None],
+    call_user_code: CallUserCode,
+    respond: Callable[[Task, Outcome], None],
     flush: Callable[[], None],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
-    """Answer every task.
+    """Compute the response of every task.
 
     Args:
-        guard: calls the user's functions.
-        answer: told each outcome, in any order.
-        flush: told when there will be no more answers for a while.
-        say: told what the log should hold.
+        call_user_code: calls the user's functions.
+        respond: called with each task and its outcome, in any order.
+        flush: called when no response follows immediately.
+        log: writes text to the log.
     """
-    _Round(model, guard, answer, flush, say).run(tasks)
+    _BatchRun(model, call_user_code, respond, flush, log).run(tasks)
 
 
-class _Round:
+class _BatchRun:
     def __init__(
         self,
         model: Model,
-        guard: Guard,
-        answer: Callable[[Task, Outcome], None],
+        call_user_code: CallUserCode,
+        respond: Callable[[Task, Outcome], None],
         flush: Callable[[], None],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._model = model
-        self._guard = guard
-        self._answer = answer
+        self._call_user_code = call_user_code
+        self._respond = respond
         self._flush = flush
-        self._say = say
+        self._log = log
 
     def run(self, tasks: Sequence[Task]) -> None:
         if self._model.has_transform:
@@ -94,24 +95,24 @@ class _Round:
     def _transform(self, task: Task) -> None:
         began = time.monotonic()
         try:
-            outcome: Outcome = self._guard(self._model.transform, task.request)
-        except BaseException as error:  # noqa: BLE001 - `sys.exit` in a handler is the request's failure
-            outcome = self._refusal(error)
+            outcome: Outcome = self._call_user_code(self._model.transform, task.request)
+        except BaseException as error:  # noqa: BLE001 - `sys.exit` in a handler fails only the request
+            outcome = self._to_request_error(error)
         task.predict = time.monotonic() - began
         task.batch_size = 1
-        self._answer(task, outcome)
+        self._respond(task, outcome)
 
     def _groups(self, tasks: Sequence[Task]) -> list[list[Task]]:
-        """Decoded tasks, those together that may be computed together, in order of arrival; the others are answered."""
+        """Decode the tasks and group them into batches, in order of arrival. Responds to those that cannot be decoded."""
         groups: list[list[Task]] = []
         open_groups: dict[Hashable, list[Task]] = {}
-        most = self._model.batch.max_batch_size
+        max_batch = self._model.batch.max_batch_size
         for task in tasks:
             if not self._decode(task):
                 continue
-            key = self._key(task) if self._model.batch.enabled and len(tasks) > 1 else None
+            key = self._batch_key(task) if self._model.batch.enabled and len(tasks) > 1 else None
             group = None if key is None else open_groups.get(key)
-            if group is not None and len(group) < most:
+            if group is not None and len(group) < max_batch:
                 group.append(task)
                 continue
             groups.append([task])
@@ -123,19 +124,19 @@ class _Round:
     def _decode(self, task: Task) -> bool:
         began = time.monotonic()
         try:
-            task.data = self._guard(self._model.decode, task.request)
+            task.data = self._call_user_code(self._model.decode, task.request)
         except BaseException as error:  # noqa: BLE001 - as above
             task.decode = time.monotonic() - began
-            self._answer(task, self._refusal(error))
+            self._respond(task, self._to_request_error(error))
             return False
         task.decoded = time.monotonic()
         task.decode = task.decoded - began
         return True
 
-    def _key(self, task: Task) -> Hashable | None:
+    def _batch_key(self, task: Task) -> Hashable | None:
         try:
             return self._model.batch_key(task.data)
-        except BaseException:  # noqa: BLE001 - what has no key goes alone
+        except BaseException:  # noqa: BLE001 - data without a key is computed alone
             return None
 
     def _predict(self, group: list[Task]) -> None:
@@ -143,20 +144,20 @@ class _Round:
         for task in group:
             task.batch = began - task.decoded
         if len(group) == 1:
-            self._predict_alone(group[0])
+            self._predict_single(group[0])
             return
         try:
-            predictions = self._guard(self._model.predict_batch, [task.data for task in group])
+            predictions = self._call_user_code(self._model.predict_batch, [task.data for task in group])
             if len(predictions) != len(group):
-                raise RuntimeError(f"{len(group)} requests gave {len(predictions)} predictions")
-        except Late as error:
-            # Once more, one by one, would take as long again for each.
-            refusal = self._refusal(error)
+                raise RuntimeError(f"{len(predictions)} predictions were returned for {len(group)} requests")
+        except HandlerTimeout as error:
+            # Computing them one by one would take as long again for each.
+            to_request_error = self._to_request_error(error)
             for task in group:
-                self._answer(task, refusal)
+                self._respond(task, to_request_error)
             return
         except BaseException as error:  # noqa: BLE001 - as above
-            self._again(group, error)
+            self._retry(group, error)
             return
         took = time.monotonic() - began
         for task, prediction in zip(group, predictions):
@@ -164,30 +165,30 @@ class _Round:
             task.batch_size = len(group)
             self._encode(task, prediction)
 
-    def _again(self, group: list[Task], error: BaseException) -> None:
+    def _retry(self, group: list[Task], error: BaseException) -> None:
         if is_out_of_memory(error):
-            # Not inside `except`: the traceback would hold the memory that the half needs.
+            # The traceback keeps references to the memory that the halves need.
             error.__traceback__ = None
-            self._say(f"out of memory with {len(group)} requests at once; trying half as many")
+            self._log(f"out of memory with a batch of {len(group)} requests; splitting it in half")
             middle = len(group) // 2
             self._predict(group[:middle])
             self._flush()
             self._predict(group[middle:])
             return
-        self._say(
+        self._log(
             f"a batch of {len(group)} failed ({type(error).__name__}: {error}); computing its requests one by one"
         )
         for task in group:
-            self._predict_alone(task)
+            self._predict_single(task)
             self._flush()
 
-    def _predict_alone(self, task: Task) -> None:
+    def _predict_single(self, task: Task) -> None:
         began = time.monotonic()
         try:
-            prediction = self._guard(self._model.predict, task.data, task.request)
+            prediction = self._call_user_code(self._model.predict, task.data, task.request)
         except BaseException as error:  # noqa: BLE001 - as above
             task.predict = time.monotonic() - began
-            self._answer(task, self._refusal(error))
+            self._respond(task, self._to_request_error(error))
             return
         task.predict = time.monotonic() - began
         task.batch_size = 1
@@ -196,27 +197,29 @@ class _Round:
     def _encode(self, task: Task, prediction: Any) -> None:
         began = time.monotonic()
         try:
-            outcome: Outcome = self._guard(self._model.encode, prediction, task.request)
+            outcome: Outcome = self._call_user_code(self._model.encode, prediction, task.request)
         except BaseException as error:  # noqa: BLE001 - as above
-            outcome = self._refusal(error)
+            outcome = self._to_request_error(error)
         task.encode = time.monotonic() - began
-        self._answer(task, outcome)
+        self._respond(task, outcome)
 
-    def _refusal(self, error: BaseException) -> RequestError:
-        return refusal(error, self._say)
+    def _to_request_error(self, error: BaseException) -> RequestError:
+        return to_request_error(error, self._log)
 
 
-def refusal(error: BaseException, say: Callable[[str], None]) -> RequestError:
-    """What the client is told of a failure; the log gets the whole of it."""
+def to_request_error(error: BaseException, log: Callable[[str], None]) -> RequestError:
+    """The error that the client receives for a failure in user code. Logs the details."""
     if isinstance(error, RequestError):
         return error
-    if isinstance(error, Late):
-        words = "the model took longer than a request may take"
-        say(f"{words}; it was here:\n{place}" if (place := place_of(error)) else words)
-        return RequestError(504, words)
-    say(of_handler(error))
+    if isinstance(error, HandlerTimeout):
+        text = "the model exceeded the timeout"
+        log(f"{text}; it was interrupted at:\n{place}" if (place := interrupted_at(error)) else text)
+        return RequestError(504, text)
+    log(format_handler_traceback(error))
     if isinstance(error, SystemExit):
         return RequestError(500, "the handler called sys.exit")
     if is_out_of_memory(error):
-        return RequestError(500, "the device ran out of memory for this request alone")
-    return RequestError(500, f"the handler raised {type(error).__name__}; the log holds its traceback")
+        return RequestError(500, "the device ran out of memory for this single request")
+    return RequestError(
+        500, f"the handler raised {type(error).__name__}; see the traceback in the server's log"
+    )

@@ -1,4 +1,4 @@
-"""The front's end of the reader: asks it for the numbers of large JSON bodies, and does without it where it is not there."""
+"""The frontend's connection to the decoder process, which decodes large JSON bodies of numbers while workers are busy."""
 
 from __future__ import annotations
 
@@ -10,33 +10,39 @@ from collections.abc import Mapping, Sequence
 from typing import Callable, cast
 
 from gpuproof.serve import media_types
-from gpuproof.serve.frontend.pending_request import Call
+from gpuproof.serve.interface import DecodedArray
 from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import FrameReader
-from gpuproof.serve.ipc.messages import Numbers, pack_sizes, read_sizes
+from gpuproof.serve.ipc.messages import pack_sizes, read_sizes
 from gpuproof.serve.ipc.shared_memory import BodyMemory
+from gpuproof.serve.workers.pending_request import PendingRequest
 from gpuproof.serve.workers.spawner import Spawner
 
-_MOST = 8 * 1024 * 1024
-"""Bytes of a body: a larger one takes hundreds of megabytes while it is read."""
-_AHEAD = 8
-_BYTES_AHEAD = 8 * 1024 * 1024
-"""So many bodies, and so many bytes beside the first, may be with it: predictors read the others themselves."""
-_PATIENCE_S = 10.0
+_MAX_BODY = 8 * 1024 * 1024
+"""Bytes of a body: decoding a larger one takes hundreds of megabytes."""
+_MAX_PENDING = 8
+_MAX_PENDING_BYTES = 8 * 1024 * 1024
+"""Bytes of all bodies after the first that the decoder may have; workers decode further ones themselves."""
+_TIMEOUT_S = 10.0
 """For one body: 8 MiB take 15 ms in rows of hundreds of numbers, and 1.6 s in rows of one."""
-_STARTS = 3
+_MAX_STARTS = 3
 _OPENING = ord("[")
 
+OnDecoded = Callable[[PendingRequest], None]
 
-class BodyReader:
-    """The process is started with the first body that is for it, and again when it has ended, but not for ever.
+
+class DecoderClient:
+    """The connection to the decoder process.
+
+    The process is started with the first suitable body. It is restarted when it has ended, but not after several
+    starts in a row without a decoded body.
 
     Args:
         spawner: starts it.
-        command: how; one argument is added.
+        command: its command; one argument is added.
         environ: its environment.
-        memory: where bodies lie.
-        say: a line for the log.
+        memory: shared memory that holds the bodies.
+        log: writes a line to the log.
     """
 
     def __init__(
@@ -45,90 +51,93 @@ class BodyReader:
         command: Sequence[str],
         environ: Mapping[str, str],
         memory: BodyMemory,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._spawner = spawner
         self._command = list(command)
-        # It counts nothing: threads of numpy's would only be there.
+        # The decoder does no linear algebra: numpy's threads would be idle.
         self._environ = {**environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._memory = memory
-        self._say = say
+        self._log = log
         self._number = 0
-        """As the spawner knows it: predictors count upwards."""
+        """Its number at the spawner, counted downwards; workers count upwards."""
         self._starts = 0
-        """In a row, without one body read."""
-        self._link: _Link | None = None
+        """Starts in a row without a decoded body."""
+        self._connection: _Connection | None = None
         self._held: dict[int, list[memoryview]] = {}
-        """What readers may still write to or read, until they have ended."""
+        """Memory that a decoder may still access until its process has ended, by decoder number."""
         self._last_ended = 0
-        self._over = False
+        self._closed = False
         self._task: asyncio.Task[object] | None = None
 
     @property
     def ready(self) -> bool:
-        """Whether a reader runs that has imported what it needs."""
-        return self._link is not None and self._link.ready
+        """Whether a decoder process runs and has imported what it needs."""
+        return self._connection is not None and self._connection.ready
 
-    def read(self, call: Call, then: Callable[[Call], None]) -> bool:
-        """Have a body's numbers read; false where it is none for the reader, or the reader has no time.
+    def decode(self, request: PendingRequest, on_decoded: OnDecoded) -> bool:
+        """Have a body decoded. Returns false if the body is not suitable or the decoder has no capacity.
 
         Args:
-            then: called with the call when it knows its numbers, or when nobody will read them.
+            on_decoded: called with the request once it has its array, or once it is known that it gets none.
         """
-        body = call.exchange.body
+        body = request.exchange.body
         offset = self._memory.offset_of(body)
-        if offset is None or len(body) > _MOST or body[0] != _OPENING:
+        if offset is None or len(body) > _MAX_BODY or body[0] != _OPENING:
             return False
-        if not media_types.is_json(call.exchange.headers.get("content-type", "")):
+        if not media_types.is_json(request.exchange.headers.get("content-type", "")):
             return False
-        link = self._ready_for(len(body))
-        # The shortest number is a digit and a comma, and four bytes in the array.
-        view = None if link is None else self._memory.take(2 * len(body))
-        to = self._memory.offset_of(view)
-        if link is None or view is None or to is None:
+        connection = self._available(len(body))
+        # The shortest number is a digit and a comma; it takes four bytes in the array.
+        view = None if connection is None else self._memory.take(2 * len(body))
+        target = self._memory.offset_of(view)
+        if connection is None or view is None or target is None:
             return False
-        link.ask(call, view, (offset, len(body), to, len(view)), then)
+        connection.send(request, view, (offset, len(body), target, len(view)), on_decoded)
         return True
 
-    def look_after(self, now: float, went_on: float) -> bool:
-        """End a reader that has been at one body for too long; whether it has any.
+    def check(self, now: float, resumed_at: float) -> bool:
+        """Kill a decoder that exceeds its timeout. Returns whether the decoder is busy.
 
         Args:
-            went_on: when the whole server last ran again after it had been stopped.
+            now: on `time.monotonic`'s clock.
+            resumed_at: when the server last resumed after it had been suspended.
         """
-        link = self._link
-        if link is None or not link.asked:
+        connection = self._connection
+        if connection is None or not connection.pending:
             return False
-        if now - max(link.since, went_on) > _PATIENCE_S:
-            # Its socket says when it is dead.
+        if now - max(connection.since, resumed_at) > _TIMEOUT_S:
+            # Its socket closes when it is dead.
             self._spawner.signal(self._number, signal.SIGKILL)
         return True
 
-    def ended(self, number: int) -> None:
-        """A process of this number has ended: what it had is free."""
+    def on_exit(self, number: int) -> None:
+        """Release the memory of a decoder process that has ended; numbers of other processes are ignored."""
         self._held.pop(number, None)
         self._last_ended = min(self._last_ended, number)
 
     def close(self) -> None:
-        """End it."""
-        self._over = True
-        if self._link is not None:
-            self._link.close()
+        """End the decoder process."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
 
-    def _ready_for(self, size: int) -> _Link | None:
-        link = self._link
-        if link is None:
-            if self._starts < _STARTS and not self._over:
+    def _available(self, size: int) -> _Connection | None:
+        connection = self._connection
+        if connection is None:
+            if self._starts < _MAX_STARTS and not self._closed:
                 self._start()
             return None
-        full = link.asked and (len(link.asked) >= _AHEAD or link.bytes + size > _BYTES_AHEAD)
-        return link if self.ready and not full else None
+        full = connection.pending and (
+            len(connection.pending) >= _MAX_PENDING or connection.bytes + size > _MAX_PENDING_BYTES
+        )
+        return connection if self.ready and not full else None
 
     def _start(self) -> None:
         try:
             ours, theirs = socket.socketpair()
         except OSError:
-            # No descriptors are left: predictors read.
+            # Out of file descriptors: workers decode.
             return
         self._starts += 1
         ours.setblocking(False)
@@ -136,90 +145,94 @@ class BodyReader:
         self._number -= 1
         self._spawner.spawn(self._number, [*self._command, "{}"], self._environ, descriptors)
         theirs.close()
-        link = self._link = _Link(self._has_read, self._cannot_read, self._lost)
+        connection = self._connection = _Connection(self._on_decoded, self._on_unavailable, self._on_lost)
         loop = asyncio.get_running_loop()
-        self._task = loop.create_task(loop.create_connection(lambda: link, sock=ours))
+        self._task = loop.create_task(loop.create_connection(lambda: connection, sock=ours))
 
-    def _has_read(self) -> None:
+    def _on_decoded(self) -> None:
         self._starts = 0
 
-    def _cannot_read(self) -> None:
-        self._over = True
+    def _on_unavailable(self) -> None:
+        self._closed = True
 
-    def _lost(self, views: list[memoryview]) -> None:
-        self._link = None
+    def _on_lost(self, views: list[memoryview]) -> None:
+        self._connection = None
         if self._number != self._last_ended:
-            # However the socket was lost.
+            # The socket may be closed while the process lives.
             self._spawner.signal(self._number, signal.SIGKILL)
             self._held[self._number] = views
-        if not self._over:
-            self._say("the reader of large bodies has ended; predictors read them themselves")
+        if not self._closed:
+            self._log("the decoder of large bodies has ended; workers decode them themselves")
 
 
-class _Link(asyncio.Protocol):
-    """The socket to one reader."""
+class _Connection(asyncio.Protocol):
+    """The socket to one decoder process."""
 
     def __init__(
         self,
-        on_read: Callable[[], None],
-        on_unable: Callable[[], None],
+        on_decoded: Callable[[], None],
+        on_unavailable: Callable[[], None],
         on_lost: Callable[[list[memoryview]], None],
     ) -> None:
         self.ready = False
         self.since = 0.0
-        """When it took up what it is at."""
+        """When it started with the present body."""
         self.bytes = 0
-        self.asked: dict[int, tuple[Call, memoryview, Callable[[Call], None]]] = {}
-        self._on_read = on_read
-        self._on_unable = on_unable
+        self.pending: dict[int, tuple[PendingRequest, memoryview, OnDecoded]] = {}
+        self._on_decoded = on_decoded
+        self._on_unavailable = on_unavailable
         self._on_lost = on_lost
         self._reader = FrameReader()
         self._transport: asyncio.WriteTransport | None = None
 
-    def ask(
-        self, call: Call, view: memoryview, where: tuple[int, int, int, int], then: Callable[[Call], None]
+    def send(
+        self,
+        request: PendingRequest,
+        view: memoryview,
+        sizes: tuple[int, int, int, int],
+        on_decoded: OnDecoded,
     ) -> None:
         assert self._transport is not None
-        if not self.asked:
+        if not self.pending:
             self.since = time.monotonic()
-        self.asked[call.number] = call, view, then
-        self.bytes += len(call.exchange.body)
-        told = pack_sizes(where)
-        self._transport.write(frames.pack(frames.READ, call.number, b"", len(told)) + told)
+        self.pending[request.number] = request, view, on_decoded
+        self.bytes += len(request.exchange.body)
+        packed = pack_sizes(sizes)
+        self._transport.write(frames.pack(frames.DECODE, request.number, b"", len(packed)) + packed)
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         for frame in self._reader.feed(data):
             if frame.kind == frames.LOADED:
                 self.ready = True
-            elif frame.kind == frames.FAILED:
-                self._on_unable()
+            elif frame.kind == frames.LOAD_FAILED:
+                self._on_unavailable()
             else:
-                self._has_read(frame)
+                self._complete(frame)
 
-    def _has_read(self, frame: frames.Frame) -> None:
-        call, view, then = self.asked.pop(frame.id)
-        self.since = time.monotonic()
-        self.bytes -= len(call.exchange.body)
-        if frame.fields:
-            call.numbers = Numbers(view, read_sizes(frame.fields))
-        self._on_read()
-        then(call)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        asked = list(self.asked.values())
-        self.asked.clear()
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        pending = list(self.pending.values())
+        self.pending.clear()
         views: list[memoryview] = []
-        for call, view, _ in asked:
-            body = call.exchange.body
+        for request, view, _ in pending:
+            body = request.exchange.body
             views += [view, body] if isinstance(body, memoryview) else [view]
         self._on_lost(views)
-        for call, _, then in asked:
-            then(call)
+        for request, _, on_decoded in pending:
+            on_decoded(request)
+
+    def _complete(self, frame: frames.Frame) -> None:
+        request, view, on_decoded = self.pending.pop(frame.id)
+        self.since = time.monotonic()
+        self.bytes -= len(request.exchange.body)
+        if frame.fields:
+            request.decoded = DecodedArray(view, read_sizes(frame.fields))
+        self._on_decoded()
+        on_decoded(request)

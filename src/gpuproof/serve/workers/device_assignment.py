@@ -1,13 +1,11 @@
-"""Which predictor computes where, and what it is started with for that: the GPUs that are visible, shared out before
-anything is imported, threads and huge pages. Pure.
-"""
+"""Assigns workers to devices by environment variables: visible GPUs, number of threads, huge pages. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuproof.serve.model.interface import Device
+from gpuproof.serve.interface import Device
 from gpuproof.serve.settings import Settings
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -23,44 +21,46 @@ _HUGE_PAGES = "glibc.malloc.hugetlb"
 
 
 @dataclass(frozen=True)
-class Placement:
-    """Where one predictor computes.
+class DeviceAssignment:
+    """The device of one worker.
 
     Args:
-        device: as the predictor sees it.
-        environment: variables that it is started with.
+        device: as the worker sees it.
+        environment: environment variables that the worker is started with.
     """
 
     device: Device
     environment: Mapping[str, str]
 
 
-def placements(settings: Settings, environ: Mapping[str, str], gpus: int, cpus: int) -> list[Placement]:
-    """One placement for each predictor that shall run.
+def assign_devices(
+    settings: Settings, environ: Mapping[str, str], gpus: int, cpus: int
+) -> list[DeviceAssignment]:
+    """One assignment for each worker to start.
 
     Args:
         environ: the server's own environment.
-        gpus: how many GPUs NVML counts.
-        cpus: how many cores this process may use.
+        gpus: number of GPUs in NVML.
+        cpus: number of cores that this process may use.
     """
     visible = visible_gpus(environ, gpus)
     count = settings.workers or max(1, len(visible) * settings.workers_per_gpu)
     threads = _threads(settings, environ, cpus, count)
     if not visible:
         environment = {**threads, **_huge_pages(environ)}
-        return [Placement(Device(), environment) for _ in range(count)]
-    # What is named here is counted as NVML counts, by bus; CUDA's own first GPU is the fastest one.
+        return [DeviceAssignment(Device(), environment) for _ in range(count)]
+    # Number GPUs by PCI bus as NVML does; by default, CUDA numbers the fastest GPU first.
     order = {} if VISIBLE in environ else {_ORDER: "PCI_BUS_ID"}
-    found: list[Placement] = []
+    found: list[DeviceAssignment] = []
     for number in range(count):
         name = visible[number % len(visible)]
         device = Device("cuda", 0, int(name) if name.isdigit() else None)
-        found.append(Placement(device, {**threads, **order, VISIBLE: name}))
+        found.append(DeviceAssignment(device, {**threads, **order, VISIBLE: name}))
     return found
 
 
 def visible_gpus(environ: Mapping[str, str], gpus: int) -> list[str]:
-    """The GPUs that may be used, as `CUDA_VISIBLE_DEVICES` names them; CUDA stops reading at the first wrong one."""
+    """The usable GPUs, as in `CUDA_VISIBLE_DEVICES`. Like CUDA, ignores everything from the first invalid entry."""
     wanted = environ.get(VISIBLE)
     if wanted is None:
         return [str(index) for index in range(gpus)]
@@ -73,7 +73,7 @@ def visible_gpus(environ: Mapping[str, str], gpus: int) -> list[str]:
 
 
 def _threads(settings: Settings, environ: Mapping[str, str], cpus: int, count: int) -> dict[str, str]:
-    """Each predictor its share of the cores: as many threads as cores in each of them would fight for them."""
+    """Divide the cores among the workers: with one thread per core in every worker, they would compete for cores."""
     if settings.threads is not None:
         return {"OMP_NUM_THREADS": str(settings.threads)}
     share = str(max(1, cpus // count))
@@ -81,8 +81,9 @@ def _threads(settings: Settings, environ: Mapping[str, str], cpus: int, count: i
 
 
 def _huge_pages(environ: Mapping[str, str]) -> dict[str, str]:
-    """Weights and activations on huge pages, where the kernel gives them to who asks (`madvise`): fewer misses of the
-    TLB. Since glibc 2.35; other C libraries do not read the variable.
+    """Put weights and activations on huge pages if the kernel supports `madvise`, to reduce TLB misses.
+
+    Requires glibc 2.35; other C libraries ignore the variable.
 
     Source: https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html.
     """

@@ -1,7 +1,7 @@
-"""A few numbers that a predictor shows to the front without a message: what it has taken up, and since when.
+"""Status that a worker publishes in shared memory: how many requests it has taken, and since when it is busy.
 
-They lie in memory that both map. When a predictor dies, the front tells by them the requests that it was at from those
-that merely waited in its socket, which another one may answer.
+When a worker dies, the frontend uses it to distinguish the requests that the worker had started from those that were
+still in its socket, which another worker can answer.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import os
 import signal
 import tempfile
 
-LATE_SIGNAL = signal.SIGUSR1
-"""The front has a predictor look whether its present request has run for too long."""
-PLACE_SIGNAL = signal.SIGUSR2
-"""The front has a predictor write where it is before it is killed; also in the middle of a library's code."""
+TIMEOUT_SIGNAL = signal.SIGUSR1
+"""Makes a worker check whether its present call exceeds the timeout."""
+DUMP_STACK_SIGNAL = signal.SIGUSR2
+"""Makes a worker write its stack to the log before it is killed, even inside a library's native code."""
 _SIZE = mmap.PAGESIZE
 
 
-class Board:
-    """The shared numbers. Made by the front with `Board.make()`, opened by the predictor with `Board(fd)`."""
+class SharedStatus:
+    """A worker's status. The frontend creates it with `SharedStatus.create()`, the worker opens it by descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._memory = mmap.mmap(descriptor, _SIZE)
-        # Eight bytes each, so that neither is ever seen half written.
+        # Eight bytes each, so that reads and writes are atomic.
         self._taken = memoryview(self._memory).cast("Q")[:1]
         self._busy_since = memoryview(self._memory).cast("d")[1:2]
 
     @classmethod
-    def make(cls) -> Board:
-        """A new one, all zero."""
+    def create(cls) -> SharedStatus:
+        """Create a status with all values zero."""
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("gpuproof-serve", os.MFD_CLOEXEC)
         else:
@@ -39,27 +39,27 @@ class Board:
         os.ftruncate(descriptor, _SIZE)
         return cls(descriptor)
 
-    def show(self, taken: int, busy_since: float) -> None:
-        """Show how many requests were ever taken up, and when the present ones were; 0 when idle."""
+    def publish(self, taken: int, busy_since: float) -> None:
+        """Publish both values."""
         self._taken[0] = taken
         self._busy_since[0] = busy_since
 
-    def busy(self, since: float) -> None:
-        """Show when the present ones were taken up."""
+    def set_busy_since(self, since: float) -> None:
+        """Publish since when the worker is busy; 0 when idle."""
         self._busy_since[0] = since
 
     @property
     def taken(self) -> int:
-        """How many requests the predictor has ever taken up, in the order they were sent."""
+        """How many requests the worker has taken from its socket, in the order they were sent."""
         return self._taken[0]
 
     @property
     def busy_since(self) -> float:
-        """When it took up what it is at, on `time.monotonic`'s clock; 0 when idle."""
+        """When the worker started its present call, on `time.monotonic`'s clock; 0 when idle."""
         return self._busy_since[0]
 
     def close(self) -> None:
-        """Let go of it."""
+        """Unmap the memory and close the descriptor."""
         self._taken.release()
         self._busy_since.release()
         self._memory.close()

@@ -1,4 +1,4 @@
-"""A predictor's place: who fills it, how often it fell empty, and what follows from that."""
+"""Restart policy for one worker slot."""
 
 from __future__ import annotations
 
@@ -9,74 +9,75 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuproof.serve.frontend.inference import Served
-from gpuproof.serve.workers.device_assignment import Placement
-from gpuproof.serve.workers.worker_client import Worker
+from gpuproof.serve.workers.device_assignment import DeviceAssignment
+from gpuproof.serve.workers.model_state import ModelState
+from gpuproof.serve.workers.worker_client import WorkerClient
 
-_MOST_FAILURES = 5
-"""So many ends in a row before the model was loaded, and a predictor's place stays empty."""
-_LOAD_FAILURE_COUNTS = 2
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 10.0
+_MAX_FAILURES = 5
+"""A slot is abandoned after this many consecutive exits before the model was loaded."""
+_LOAD_FAILURE_WEIGHT = 2
+_MIN_DELAY_S = 0.1
+_MAX_DELAY_S = 10.0
 
 
 @dataclass
 class Slot:
-    """One place of a model's predictors."""
+    """One of a model's worker slots."""
 
     index: int
-    placement: Placement
-    served: Served
+    assignment: DeviceAssignment
+    model: ModelState
     folder: Path
-    worker: Worker | None = None
+    worker: WorkerClient | None = None
     failures: int = 0
-    """Ends in a row before the model was loaded."""
-    deaths: int = 0
-    """Ends in a row without one answer."""
-    reason: str = ""
-    """Why the model cannot be loaded, in the handler's words."""
-    given_up: bool = False
+    """Consecutive exits before the model was loaded."""
+    crashes: int = 0
+    """Consecutive exits without a single response."""
+    load_error: str = ""
+    """Why the model cannot be loaded, as reported by the worker."""
+    abandoned: bool = False
+    """Whether no worker is started in it any more."""
     out_of_memory: bool = False
-    replaces: Worker | None = None
-    """Whose place it takes once it has loaded."""
+    replaces: WorkerClient | None = None
+    """The worker that retires once this slot's worker has loaded the model."""
 
-    def anew(self, replaces: Worker | None = None) -> Slot:
-        """The same place, to be filled by another predictor."""
-        return Slot(self.index, self.placement, self.served, self.folder, replaces=replaces)
+    def renewed(self, replaces: WorkerClient | None = None) -> Slot:
+        """The same slot without its history, for a new worker."""
+        return Slot(self.index, self.assignment, self.model, self.folder, replaces=replaces)
 
-    def fell_empty(self, worker: Worker, message: Mapping[str, Any]) -> None:
-        """Count an end that nobody wanted.
+    def record_exit(self, worker: WorkerClient, message: Mapping[str, Any]) -> None:
+        """Count an unexpected exit.
 
         Args:
-            worker: who filled it.
-            message: what the spawner said of its end.
+            worker: the worker that has ended.
+            message: the spawner's message about its end.
         """
-        self.deaths = 1 if worker.answered else self.deaths + 1
+        self.crashes = 1 if worker.answered else self.crashes + 1
         if worker.loaded:
-            # It can be loaded: requests that kill it are no reason to give it up, however many come in a row.
+            # The model can be loaded: the slot is not abandoned, however many requests kill its workers.
             self.failures = 0
             return
-        self.failures += _LOAD_FAILURE_COUNTS if self.reason else 1
+        self.failures += _LOAD_FAILURE_WEIGHT if self.load_error else 1
         self.out_of_memory = self.out_of_memory or message.get("code") == -signal.SIGKILL
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the model could not be loaded too often."""
-        return self.failures >= _MOST_FAILURES
+    def exhausted(self) -> bool:
+        """Whether loading the model failed too often."""
+        return self.failures >= _MAX_FAILURES
 
     @property
-    def tired(self) -> bool:
-        """Whether so many ended without an answer that nobody should count on the next one."""
-        return self.deaths >= _MOST_FAILURES
+    def crash_looping(self) -> bool:
+        """Whether too many consecutive workers ended without a response to rely on the next one."""
+        return self.crashes >= _MAX_FAILURES
 
     @property
-    def pause_s(self) -> float:
-        """How long it stays empty before it is filled again; longer from death to death."""
-        return min(_FIRST_PAUSE_S * 2 ** min(self.deaths - 1, 9), _LONGEST_PAUSE_S)
+    def restart_delay_s(self) -> float:
+        """Seconds until the next worker is started; doubles with each crash."""
+        return min(_MIN_DELAY_S * 2 ** min(self.crashes - 1, 9), _MAX_DELAY_S)
 
 
-def how_it_ended(message: Mapping[str, Any]) -> str:
-    """The spawner's message in words."""
+def describe_exit(message: Mapping[str, Any]) -> str:
+    """The spawner's message about the end of a process, as text: `exit code 1`, `killed by SIGKILL`."""
     if "why" in message:
         return f"could not be started: {message['why']}"
     code = int(message["code"])

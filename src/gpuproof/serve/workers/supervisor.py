@@ -1,4 +1,4 @@
-"""Starts predictors, replaces those that die, and ends them all: the part of the front that knows of processes."""
+"""Starts worker processes, replaces those that die, and ends them all."""
 
 from __future__ import annotations
 
@@ -13,153 +13,148 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-from gpuproof.serve.frontend.dispatcher import Pool
-from gpuproof.serve.frontend.inference import Health, InferenceCore, Served
+from gpuproof.serve.ipc.messages import DeviceMessage, LoadedMessage, LoadFailedMessage, WorkerConfig
 from gpuproof.serve.ipc.shared_memory import BodyMemory
-from gpuproof.serve.workers.decoder_client import BodyReader
-from gpuproof.serve.workers.device_assignment import Placement
-from gpuproof.serve.workers.shared_status import LATE_SIGNAL, PLACE_SIGNAL, Board
-from gpuproof.serve.workers.slot import Slot, how_it_ended
+from gpuproof.serve.settings import Settings
+from gpuproof.serve.workers.decoder_client import DecoderClient
+from gpuproof.serve.workers.device_assignment import DeviceAssignment
+from gpuproof.serve.workers.dispatcher import Dispatcher
+from gpuproof.serve.workers.model_state import ModelHealth, ModelState
+from gpuproof.serve.workers.reload import plan_reload, successor_of
+from gpuproof.serve.workers.shared_status import DUMP_STACK_SIGNAL, TIMEOUT_SIGNAL, SharedStatus
+from gpuproof.serve.workers.slot import Slot, describe_exit
 from gpuproof.serve.workers.spawner import Spawner
-from gpuproof.serve.workers.worker_client import Worker
+from gpuproof.serve.workers.worker_client import WorkerClient
 
 GRACE_S = 5.0
 _LOADING_STEP_S = 1.0
-_TELLS_S = 0.2
-"""For a predictor to write where it hangs."""
+_DUMP_STACK_S = 0.2
+"""For a hung worker to write its stack before it is killed."""
 
 
 @dataclass
-class Events:
-    """Whom the supervisor tells."""
+class SupervisorEvents:
+    """Callbacks of the supervisor."""
 
-    say: Callable[[str], None]
-    """A line for the log."""
-    loaded: Callable[[Slot, dict[str, Any]], None] = field(default=lambda _slot, _told: None)
-    failed: Callable[[Slot], None] = field(default=lambda _slot: None)
-    """A place stays empty for good."""
-    placed: Callable[[Slot, dict[str, Any]], None] = field(default=lambda _slot, _told: None)
-    """Where a model is after the first answers, that was not on its device when it was loaded."""
+    log: Callable[[str], None]
+    """Writes a line to the log."""
+    on_loaded: Callable[[Slot, LoadedMessage], None] = field(default=lambda _slot, _message: None)
+    """A worker has loaded its model."""
+    on_abandoned: Callable[[Slot], None] = field(default=lambda _slot: None)
+    """A slot was abandoned: no worker is started in it any more."""
+    on_device_checked: Callable[[Slot, DeviceMessage], None] = field(default=lambda _slot, _message: None)
+    """A worker has checked its model's device again, which was wrong when the model was loaded."""
 
 
 class Supervisor:
-    """All predictors of this server.
+    """All workers of a server. Receives the events of workers (`WorkerEvents`).
 
     Args:
-        core: told of models and predictors as they come and go.
+        settings: limits and timeouts.
+        models: the models being served, by name; `serve` adds to it.
         spawner: starts the processes.
-        command: starts the server's own program; the part of a process and one argument are added.
-        environ: their environment, but for what their placements add.
-        events: told what a person should know.
-        grace_s: how long beyond the time-out a predictor may hang.
-        memory: where large bodies lie.
-        load_once: somebody waits to hear that a model cannot be loaded; nothing is tried again before that.
+        command: starts the server's own program; the kind of process and one argument are added.
+        environ: environment of the processes, to which their device assignments add.
+        events: callbacks.
+        grace_s: how long a worker may exceed the timeout before it is killed, in seconds.
+        memory: shared memory for large bodies.
+        load_once: abandon a slot at the first failure to load a model that has never been loaded.
     """
 
     def __init__(
         self,
-        core: InferenceCore,
+        settings: Settings,
+        models: dict[str, ModelState],
         spawner: Spawner,
         command: Sequence[str],
         environ: Mapping[str, str],
-        events: Events,
+        events: SupervisorEvents,
         grace_s: float = GRACE_S,
         memory: BodyMemory | None = None,
         *,
         load_once: bool = False,
     ) -> None:
-        self._core = core
+        self._settings = settings
+        self._models = models
         self._spawner = spawner
-        self._command = [*command, "predictor"]
+        self._command = [*command, "worker"]
         self._memory = memory
-        self._reader: BodyReader | None = None
+        self._decoder: DecoderClient | None = None
         if memory is not None:
-            self._reader = BodyReader(spawner, [*command, "reader"], environ, memory, events.say)
+            self._decoder = DecoderClient(spawner, [*command, "decoder"], environ, memory, events.log)
         self._environ = dict(environ)
         self._events = events
         self._grace = grace_s
         self._load_once = load_once
         self._numbers = itertools.count(1)
         self._slots: dict[int, Slot] = {}
-        self._empty: list[Slot] = []
-        """Places that stay empty until the model is loaded again."""
+        """Slots with a worker, by the worker's number."""
+        self._abandoned: list[Slot] = []
+        """Slots that stay empty until the model is reloaded."""
         self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.spawner_lost = asyncio.Event()
 
     @property
-    def running(self) -> list[Worker]:
-        """Every predictor whose process has not been reported as ended."""
+    def running(self) -> list[WorkerClient]:
+        """Workers whose processes have not been reported as ended."""
         return [slot.worker for slot in self._slots.values() if slot.worker is not None]
 
     def start(self) -> None:
-        """Listen to the spawner."""
+        """Start receiving the spawner's messages."""
         self._spawner.channel.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._spawner.channel.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(self._spawner.channel.fileno(), self._on_spawner_readable)
 
-    def serve(self, name: str, folder: Path, url: str, placed: Sequence[Placement]) -> Served:
-        """Start a model's predictors."""
-        settings = self._core.settings
-        pool = Pool(
+    def serve(self, name: str, folder: Path, url: str, assignments: Sequence[DeviceAssignment]) -> ModelState:
+        """Start a model's workers."""
+        settings = self._settings
+        dispatcher = Dispatcher(
             max_queue=settings.max_queue,
             max_bytes=max(8 * min(settings.max_payload, 1 << 30), 1 << 28),
             timeout_s=settings.timeout_s,
             grace_s=self._grace,
-            on_late=lambda worker: self._spawner.signal(worker.number, LATE_SIGNAL),
+            on_slow=lambda worker: self._spawner.signal(worker.number, TIMEOUT_SIGNAL),
             on_hung=self._kill_hung,
-            reader=self._reader,
+            decoder=self._decoder,
         )
-        served = Served(name, url, pool, Health(len(placed)))
-        self._core.models[name] = served
-        for index, placement in enumerate(placed):
-            self._spawn(Slot(index, placement, served, folder))
-        return served
+        model = ModelState(name, url, dispatcher, ModelHealth(len(assignments)))
+        self._models[name] = model
+        for index, assignment in enumerate(assignments):
+            self._spawn(Slot(index, assignment, model, folder))
+        return model
 
-    def reload(self, served: Served) -> None:
-        """Load the model again, beside the predictors that there are; each ends when its successor has loaded.
-
-        What is still loading begins anew, since it may have read what has changed; places that are lost are filled again.
-        """
-        slots = [slot for slot in self._slots_of(served) if not slot.given_up]
-        succeeded = [slot.replaces for slot in slots]
-        for slot in slots:
-            worker = slot.worker
-            if worker is None or worker in succeeded:
-                continue
-            if worker.ready:
-                self._spawn(slot.anew(replaces=worker))
-                continue
-            slot.given_up = True
+    def reload(self, model: ModelState) -> None:
+        """Load the model again while its present workers continue; each ends when its successor is ready."""
+        plan = plan_reload(self.slots_of(model), [slot for slot in self._abandoned if slot.model is model])
+        self._clear_abandoned(model)
+        model.health.lost.clear()
+        for worker in plan.kill:
             self._spawner.signal(worker.number, signal.SIGKILL)
-            self._spawn(slot.anew(replaces=slot.replaces))
-        lost = [slot for slot in self._empty if slot.served is served]
-        self._forget_empty(served)
-        served.health.lost.clear()
-        for slot in lost:
-            self._spawn(slot.anew())
+        for slot in plan.start:
+            self._spawn(slot)
 
-    def stop(self, served: Served) -> None:
-        """End a model's predictors once they have answered what they have."""
-        self._forget_empty(served)
-        for slot in self._slots_of(served):
-            slot.given_up = True
+    def stop(self, model: ModelState) -> None:
+        """End a model's workers when they have answered their requests."""
+        self._clear_abandoned(model)
+        for slot in self.slots_of(model):
+            slot.abandoned = True
             if slot.worker is not None:
                 slot.worker.stop()
 
-    def slots_of(self, served: Served) -> list[Slot]:
-        """A model's places that are filled."""
-        return self._slots_of(served)
+    def slots_of(self, model: ModelState) -> list[Slot]:
+        """A model's slots that have a worker."""
+        return [slot for slot in self._slots.values() if slot.model is model]
 
     async def end(self, patience_s: float) -> None:
-        """End all predictors: ask, and kill those that have not ended in time."""
+        """Ask all workers to exit, and kill those that have not after `patience_s` seconds."""
         self._stopping = True
-        if self._reader is not None:
-            self._reader.close()
+        if self._decoder is not None:
+            self._decoder.close()
         for worker in self.running:
             if worker.ready:
                 worker.stop()
             else:
-                # It reads nothing before it has loaded its model.
+                # It reads nothing from its socket before it has loaded its model.
                 self._spawner.signal(worker.number, signal.SIGTERM)
         deadline = asyncio.get_running_loop().time() + patience_s
         while self.running and asyncio.get_running_loop().time() < deadline:
@@ -167,10 +162,47 @@ class Supervisor:
         asyncio.get_running_loop().remove_reader(self._spawner.channel.fileno())
         self._spawner.close()
 
+    def on_loaded(self, worker: WorkerClient, message: LoadedMessage) -> None:
+        """Send requests to the worker, and retire the worker that it replaces."""
+        slot = self._slots.get(worker.number)
+        if slot is None or slot.abandoned:
+            return
+        slot.model.dispatcher.add(worker)
+        self._retire_predecessor(slot)
+        slot.model.health.loaded.add(slot.index)
+        slot.model.health.crashing.pop(slot.index, None)
+        self._events.on_loaded(slot, message)
+
+    def on_load_failed(self, worker: WorkerClient, message: LoadFailedMessage) -> None:
+        """Log why the model cannot be loaded."""
+        slot = self._slots.get(worker.number)
+        if slot is None:
+            return
+        slot.load_error = message["message"]
+        slot.out_of_memory = message["out_of_memory"]
+        parts = (message["message"], message["details"], message["remedy"])
+        self._events.log(f"{slot.model.name} cannot be loaded: " + "\n".join(part for part in parts if part))
+
+    def on_responses(self, worker: WorkerClient) -> None:
+        """Dispatch further requests."""
+        slot = self._slots.get(worker.number)
+        if slot is not None:
+            slot.model.dispatcher.dispatch_soon()
+
+    def on_device_checked(self, worker: WorkerClient, message: DeviceMessage) -> None:
+        """Report where the worker's model is."""
+        slot = self._slots.get(worker.number)
+        if slot is not None:
+            self._events.on_device_checked(slot, message)
+
+    def on_disconnect(self, worker: WorkerClient) -> None:
+        """Kill a worker that has closed its socket: it is of no use even if it is alive."""
+        self._spawner.signal(worker.number, signal.SIGKILL)
+
     def _spawn(self, slot: Slot) -> None:
-        # A model that was unloaded while one of its predictors was about to be started again stays unloaded.
-        unloaded = self._core.models.get(slot.served.name) is not slot.served
-        if self._stopping or slot.given_up or unloaded:
+        # A model that was unloaded before one of its workers is restarted stays unloaded.
+        unloaded = self._models.get(slot.model.name) is not slot.model
+        if self._stopping or slot.abandoned or unloaded:
             return
         number = next(self._numbers)
         ours, theirs = socket.socketpair()
@@ -178,35 +210,23 @@ class Supervisor:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
         ours.setblocking(False)
-        board = Board.make()
-        settings = self._core.settings
-        worker = Worker(
-            number,
-            slot.index,
-            board,
-            settings.timeout_s,
-            self._loaded,
-            self._load_failed,
-            self._answered,
-            self._placed,
-            # A process without its socket is of no use, even if it lives on.
-            lambda lost: self._spawner.signal(lost.number, signal.SIGKILL),
-            self._memory,
-        )
+        status = SharedStatus.create()
+        settings = self._settings
+        worker = WorkerClient(number, slot.index, status, settings.timeout_s, self, self._memory)
         slot.worker = worker
-        slot.reason = ""
+        slot.load_error = ""
         self._slots[number] = slot
-        told = {
+        config: WorkerConfig = {
             "folder": str(slot.folder),
-            "name": slot.served.name,
-            "device": asdict(slot.placement.device),
+            "name": slot.model.name,
+            "device": asdict(slot.assignment.device),
             "settings": asdict(settings),
         }
-        environment = {**self._environ, **slot.placement.environment}
-        descriptors = {"channel": theirs.fileno(), "board": board.descriptor}
+        environment = {**self._environ, **slot.assignment.environment}
+        descriptors = {"channel": theirs.fileno(), "status": status.descriptor}
         if self._memory is not None:
             descriptors["memory"] = self._memory.readable
-        self._spawner.spawn(number, [*self._command, json.dumps(told)], environment, descriptors)
+        self._spawner.spawn(number, [*self._command, json.dumps(config)], environment, descriptors)
         theirs.close()
         loop = asyncio.get_running_loop()
         task = loop.create_task(loop.create_connection(lambda: worker, sock=ours))
@@ -214,8 +234,8 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
         self._await_loading(worker, settings.startup_timeout_s)
 
-    def _await_loading(self, worker: Worker, left_s: float) -> None:
-        """Give it so much more time: in steps, for one in which the whole server stood still counts as one."""
+    def _await_loading(self, worker: WorkerClient, left_s: float) -> None:
+        """Kill the worker if loading takes too long. Counts in steps, so that a suspension counts as one step."""
         slot = self._slots.get(worker.number)
         if slot is None or worker.loaded:
             return
@@ -223,10 +243,10 @@ class Supervisor:
             step = min(left_s, _LOADING_STEP_S)
             asyncio.get_running_loop().call_later(step, self._await_loading, worker, left_s - step)
             return
-        slot.reason = f"loading took longer than {self._core.settings.startup_timeout_s:g} s"
+        slot.load_error = f"loading took longer than {self._settings.startup_timeout_s:g} s"
         self._spawner.signal(worker.number, signal.SIGKILL)
 
-    def _hear(self) -> None:
+    def _on_spawner_readable(self) -> None:
         messages = self._spawner.messages()
         if messages is None:
             asyncio.get_running_loop().remove_reader(self._spawner.channel.fileno())
@@ -238,118 +258,91 @@ class Supervisor:
                 if slot is not None and slot.worker is not None:
                     slot.worker.pid = message["pid"]
             else:
-                self._ended(message)
+                self._on_exit(message)
 
-    def _ended(self, message: dict[str, Any]) -> None:
-        if self._reader is not None:
-            self._reader.ended(message["ended"])
+    def _on_exit(self, message: dict[str, Any]) -> None:
+        if self._decoder is not None:
+            self._decoder.on_exit(message["ended"])
         slot = self._slots.pop(message["ended"], None)
         if slot is None or slot.worker is None:
             return
         worker, slot.worker = slot.worker, None
-        # What it still wrote is in its socket: answers first, then its end.
+        # Responses that it wrote before its end may still be in its socket: read these first.
         loop = asyncio.get_running_loop()
-        loop.call_later(0.0 if worker.loaded else 0.05, self._after_end, slot, worker, message)
+        loop.call_later(0.0 if worker.loaded else 0.05, self._after_exit, slot, worker, message)
 
-    def _after_end(self, slot: Slot, worker: Worker, message: dict[str, Any]) -> None:
-        how = how_it_ended(message)
-        slot.served.pool.lose(worker, f"the model's process ended ({how}) while it computed this request")
-        worker.close()
-        worker.board.close()
-        if self._stopping or slot.given_up:
-            return
-        slot.fell_empty(worker, message)
-        successor = next(
-            (s for s in self._slots_of(slot.served) if s.replaces is worker and not s.given_up), None
+    def _after_exit(self, slot: Slot, worker: WorkerClient, message: dict[str, Any]) -> None:
+        exit_text = describe_exit(message)
+        slot.model.dispatcher.remove(
+            worker, f"the model's process ended ({exit_text}) while it computed this request"
         )
+        worker.close()
+        worker.status.close()
+        if self._stopping or slot.abandoned:
+            return
+        slot.record_exit(worker, message)
+        successor = successor_of(worker, self.slots_of(slot.model))
         if successor is not None:
-            # It is on its way already, and there is nobody left to go on if it fails.
+            # It is starting already; if it fails, there is no old worker to continue.
             successor.replaces = None
             return
-        reason = slot.reason or f"predictor {slot.index} ended ({how})" + (
-            "" if worker.loaded else " while it loaded the model"
-        )
         if slot.replaces is not None:
-            slot.given_up = True
-            self._events.say("the model as it is now cannot be loaded; the one before goes on")
+            slot.abandoned = True
+            self._events.log("the changed model cannot be loaded; the previous one stays in service")
             return
-        first_load = self._load_once and not slot.served.health.loaded
-        if slot.hopeless or first_load:
-            self._give_up(slot, reason)
-            return
-        self._events.say(
-            f"predictor {slot.index} of {slot.served.name} ended ({how}); a new one in {slot.pause_s:g} s"
+        if slot.exhausted or (self._load_once and not slot.model.health.loaded):
+            self._abandon(slot, slot.load_error or _exit_reason(slot, worker, exit_text))
+        else:
+            self._restart(slot, exit_text)
+
+    def _restart(self, slot: Slot, exit_text: str) -> None:
+        self._events.log(
+            f"worker {slot.index} of {slot.model.name} ended ({exit_text}); restarting it in {slot.restart_delay_s:g} s"
         )
-        if slot.tired:
-            slot.served.health.resting[slot.index] = (
-                f"{slot.deaths} predictors in a row ended without an answer ({how}); a new one is on its way"
+        if slot.crash_looping:
+            slot.model.health.crashing[slot.index] = (
+                f"{slot.crashes} workers in a row ended without a response ({exit_text}); restarting"
             )
-        asyncio.get_running_loop().call_later(slot.pause_s, self._spawn, slot)
+        asyncio.get_running_loop().call_later(slot.restart_delay_s, self._spawn, slot)
 
-    def _give_up(self, slot: Slot, reason: str) -> None:
-        slot.given_up = True
-        # All of it has been said; pip's words, for one, are many lines.
-        slot.reason = reason = reason.partition("\n")[0]
-        self._empty.append(slot)
-        slot.served.health.lost.append(f"a predictor is lost: {reason}")
-        self._events.say(f"predictor {slot.index} of {slot.served.name} is not started again: {reason}")
-        if not self._slots_of(slot.served):
-            slot.served.pool.refuse_all(503, "the model cannot be served; the server's log says why")
-        self._events.failed(slot)
+    def _abandon(self, slot: Slot, reason: str) -> None:
+        slot.abandoned = True
+        # The complete text is in the log already; pip's errors, for example, have many lines.
+        slot.load_error = reason = reason.partition("\n")[0]
+        self._abandoned.append(slot)
+        slot.model.health.lost.append(f"a worker is lost: {reason}")
+        self._events.log(f"worker {slot.index} of {slot.model.name} is not restarted: {reason}")
+        if not self.slots_of(slot.model):
+            slot.model.dispatcher.reject_queued(503, "the model cannot be served; see the server's log")
+        self._events.on_abandoned(slot)
 
-    def _loaded(self, worker: Worker, told: dict[str, Any]) -> None:
-        slot = self._slots.get(worker.number)
-        if slot is None or slot.given_up:
+    def _retire_predecessor(self, slot: Slot) -> None:
+        predecessor, slot.replaces = slot.replaces, None
+        if predecessor is None:
             return
-        slot.served.pool.add(worker)
-        self._retire(slot)
-        slot.served.health.loaded.add(slot.index)
-        slot.served.health.resting.pop(slot.index, None)
-        self._events.loaded(slot, told)
-
-    def _retire(self, slot: Slot) -> None:
-        before, slot.replaces = slot.replaces, None
-        if before is None:
-            return
-        old = self._slots.get(before.number)
+        old = self._slots.get(predecessor.number)
         if old is not None:
-            old.given_up = True
-            old.served.pool.retire(before)
+            old.abandoned = True
+            old.model.dispatcher.retire(predecessor)
 
-    def _load_failed(self, worker: Worker, told: dict[str, Any]) -> None:
-        slot = self._slots.get(worker.number)
-        if slot is None:
-            return
-        slot.reason = told["message"]
-        slot.out_of_memory = bool(told.get("out_of_memory"))
-        words = "\n".join(word for word in (told["message"], told.get("details"), told.get("remedy")) if word)
-        self._events.say(f"{slot.served.name} cannot be loaded: {words}")
-
-    def _placed(self, worker: Worker, told: dict[str, Any]) -> None:
-        slot = self._slots.get(worker.number)
-        if slot is not None:
-            self._events.placed(slot, told)
-
-    def _answered(self, worker: Worker) -> None:
-        slot = self._slots.get(worker.number)
-        if slot is not None:
-            slot.served.pool.dispatch_soon()
-
-    def _kill_hung(self, worker: Worker) -> None:
+    def _kill_hung(self, worker: WorkerClient) -> None:
         slot = self._slots.get(worker.number)
         if slot is not None and worker.ready:
-            # Once: its end will be reported.
+            # Only once; its exit is reported later.
             worker.ready = False
-            self._events.say(f"predictor {slot.index} of {slot.served.name} hangs and is killed; it is here:")
+            self._events.log(f"worker {slot.index} of {slot.model.name} hangs and is killed; its stack:")
             with contextlib.suppress(KeyError):
-                del slot.served.pool.workers[worker.number]
-            self._spawner.signal(worker.number, PLACE_SIGNAL)
+                del slot.model.dispatcher.workers[worker.number]
+            self._spawner.signal(worker.number, DUMP_STACK_SIGNAL)
             asyncio.get_running_loop().call_later(
-                _TELLS_S, self._spawner.signal, worker.number, signal.SIGKILL
+                _DUMP_STACK_S, self._spawner.signal, worker.number, signal.SIGKILL
             )
 
-    def _forget_empty(self, served: Served) -> None:
-        self._empty = [slot for slot in self._empty if slot.served is not served]
+    def _clear_abandoned(self, model: ModelState) -> None:
+        self._abandoned = [slot for slot in self._abandoned if slot.model is not model]
 
-    def _slots_of(self, served: Served) -> list[Slot]:
-        return [slot for slot in self._slots.values() if slot.served is served]
+
+def _exit_reason(slot: Slot, worker: WorkerClient, exit_text: str) -> str:
+    return f"worker {slot.index} ended ({exit_text})" + (
+        "" if worker.loaded else " while it loaded the model"
+    )

@@ -1,4 +1,4 @@
-"""The front's end of one predictor: writes requests to its socket, reads its answers, knows what it is at."""
+"""The frontend's connection to one worker process: sends requests, receives responses, tracks what is in progress."""
 
 from __future__ import annotations
 
@@ -6,160 +6,179 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, Callable, cast
+from typing import Any, Protocol, cast
 
-from gpuproof.serve.frontend.pending_request import JSON, Call, error_body
+from gpuproof.serve.http.exchange import JSON_HEADERS, error_body
 from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import FrameReader
-from gpuproof.serve.ipc.messages import INFERENCE_ID, Place, pack_place, read_answer
+from gpuproof.serve.ipc.messages import (
+    INFERENCE_ID,
+    DeviceMessage,
+    Headers,
+    LoadedMessage,
+    LoadFailedMessage,
+    SharedBody,
+    pack_shared_body,
+    read_response,
+)
 from gpuproof.serve.ipc.shared_memory import BodyMemory
-from gpuproof.serve.workers.shared_status import Board
+from gpuproof.serve.workers.pending_request import PendingRequest
+from gpuproof.serve.workers.shared_status import SharedStatus
 
-_QUICK_S = 0.005
-"""Below this, the way to the front and back is worth sending a second batch ahead."""
+_FAST_BATCH_S = 0.005
+"""Below this duration of a batch, the round trip to the frontend makes it worth sending the next batch ahead."""
 _SMOOTHING = 0.2
-_ARRIVING = 256 * 1024
-_STREAMS_BESIDE = 64
-"""So many streamed answers take no other request's place."""
+_RECEIVE_BUFFER = 256 * 1024
+_FREE_STREAMS = 64
+"""This many streamed responses do not count against the worker's capacity."""
 _LARGE = 128 * 1024
-"""From here on one write costs less than one more copy."""
+"""Bytes from which a separate write costs less than another copy."""
 
 
-class Worker(asyncio.BufferedProtocol):
-    """One predictor.
+class WorkerEvents(Protocol):
+    """Receives the events of workers."""
+
+    def on_loaded(self, worker: WorkerClient, message: LoadedMessage) -> None:
+        """The worker has loaded its model."""
+        ...
+
+    def on_load_failed(self, worker: WorkerClient, message: LoadFailedMessage) -> None:
+        """The worker could not load its model, and ends."""
+        ...
+
+    def on_responses(self, worker: WorkerClient) -> None:
+        """The worker has completed or started responses, and may have capacity for more requests."""
+        ...
+
+    def on_device_checked(self, worker: WorkerClient, message: DeviceMessage) -> None:
+        """The worker has checked its model's device again, which was wrong when the model was loaded."""
+        ...
+
+    def on_disconnect(self, worker: WorkerClient) -> None:
+        """The worker's end of the socket is closed, whether or not the process is alive."""
+        ...
+
+
+class WorkerClient(asyncio.BufferedProtocol):
+    """The connection to one worker process.
 
     Args:
-        number: its number; never used again.
-        slot: which of its pool's places it fills.
-        board: what it shows.
-        timeout_s: how long a streamed answer may pause.
-        on_loaded: told what the predictor said of its model.
-        on_failed: told why it cannot be loaded.
-        on_answer: called after answers have come or begun, and there may be room for more.
-        on_placed: told where the model is after the first answers, if it was not on its device before.
-        on_lost: called when its socket is closed at the other end, however alive the process is.
-        memory: where large bodies may lie, if the predictor sees it too.
+        number: its unique number, which is not reused.
+        slot: index of its slot.
+        status: the status that it publishes in shared memory.
+        timeout_s: how long a streamed response may pause.
+        events: receives its events.
+        memory: shared memory for large bodies, if the worker has it too.
     """
 
     def __init__(
         self,
         number: int,
         slot: int,
-        board: Board,
+        status: SharedStatus,
         timeout_s: float,
-        on_loaded: Callable[[Worker, dict[str, Any]], None],
-        on_failed: Callable[[Worker, dict[str, Any]], None],
-        on_answer: Callable[[Worker], None],
-        on_placed: Callable[[Worker, dict[str, Any]], None],
-        on_lost: Callable[[Worker], None],
+        events: WorkerEvents,
         memory: BodyMemory | None = None,
     ) -> None:
         self.number = number
         self.slot = slot
-        self.board = board
+        self.status = status
         self.pid = 0
-        self.calls: dict[int, Call] = {}
+        self.requests: dict[int, PendingRequest] = {}
+        """Requests that were sent to it and are not complete, by number."""
         self._streams: set[int] = set()
-        """Those of the calls whose answers have begun."""
+        """Numbers of the requests whose streamed responses have started."""
         self.ready = False
         self.loaded = False
         """Whether it has ever been ready."""
         self.retiring = False
         self.answered = 0
-        """How many requests it has answered, with whatever status."""
-        self.seconds = 0.0
-        """What a batch took lately, from decoding to encoding; a moving mean."""
-        self.most = 1
-        self.takes_numbers = False
-        """Whether somebody else may read the numbers of a JSON body for it."""
+        """How many responses it has completed, with any status."""
+        self.mean_batch_s = 0.0
+        """Moving average of the duration of a batch, from decoding to encoding, in seconds."""
+        self.batch_size = 1
+        """Maximum number of requests per batch."""
+        self.accepts_decoded = False
+        """Whether the decoder may decode JSON bodies of numbers for it."""
         self._timeout = timeout_s
+        self._events = events
         self._memory = memory
         self._sequence = 0
         self._reader = FrameReader()
-        self._arriving = memoryview(bytearray(_ARRIVING))
+        self._receive_buffer = memoryview(bytearray(_RECEIVE_BUFFER))
         self._transport: asyncio.WriteTransport | None = None
-        self._on_loaded = on_loaded
-        self._on_failed = on_failed
-        self._on_answer = on_answer
-        self._on_placed = on_placed
-        self._on_lost = on_lost
 
     @property
     def window(self) -> int:
-        """How many requests may be with it at a time."""
-        return self.most * 2 if self.seconds < _QUICK_S else self.most
+        """How many requests it may have at a time."""
+        return self.batch_size * 2 if self.mean_batch_s < _FAST_BATCH_S else self.batch_size
 
     @property
-    def at_work(self) -> int:
-        """How many requests are with it; a streamed answer leaves it time for others between its pieces."""
-        return len(self.calls) - min(len(self._streams), _STREAMS_BESIDE)
+    def load(self) -> int:
+        """How many requests it has; streamed responses leave it time for others between their pieces."""
+        return len(self.requests) - min(len(self._streams), _FREE_STREAMS)
 
-    def send(self, calls: Sequence[Call], now: float) -> None:
-        """Hand requests over, in one write."""
+    def send(self, requests: Sequence[PendingRequest]) -> None:
+        """Send requests in one write."""
         parts: list[Any] = []
-        for call in calls:
+        for request in requests:
             self._sequence += 1
-            call.sequence = self._sequence
-            call.worker = self.number
-            call.sent = now
-            self.calls[call.number] = call
-            body, kind = call.exchange.body, frames.CALL
-            # Small ones are bytes.
-            if isinstance(body, memoryview) and (place := self._place(call)) is not None:
-                body, kind = pack_place(place), frames.SHARED
-            parts.append(frames.pack(kind, call.number, call.fields, len(body)))
+            request.sequence = self._sequence
+            request.worker = self.number
+            self.requests[request.number] = request
+            body, kind = request.exchange.body, frames.REQUEST
+            # Only large bodies are memoryviews.
+            if isinstance(body, memoryview) and (shared := self._shared_body(request)) is not None:
+                body, kind = pack_shared_body(shared), frames.SHARED_REQUEST
+            parts.append(frames.pack(kind, request.number, request.fields, len(body)))
             parts.append(body)
         self._write(parts)
 
-    def _place(self, call: Call) -> Place | None:
-        """Where a body lies in the shared memory, which stays the call's until the predictor has answered."""
-        memory, body, numbers = self._memory, call.exchange.body, call.numbers
-        offset = None if memory is None else memory.offset_of(body)
-        if memory is None or offset is None:
-            return None
-        read = None if numbers is None else memory.offset_of(numbers.data)
-        if numbers is None or read is None:
-            return Place(offset, len(body))
-        return Place(offset, len(body), read, numbers.shape)
-
-    def cancel(self, call: Call) -> None:
-        """Nobody waits for this one any more; its place is free when the predictor has come past it."""
-        self._write([frames.pack(frames.CANCEL, call.number)])
-
-    def credit(self, call: Call, pieces: int) -> None:
-        """The client has taken pieces of a streamed answer."""
-        self._write([frames.pack(frames.CREDIT, call.number, b"%d" % pieces)])
+    def cancel(self, request: PendingRequest) -> None:
+        """Cancel a request. It counts as in progress until the worker confirms."""
+        self._write([frames.pack(frames.CANCEL, request.number)])
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Ask the worker to complete its requests and exit."""
         self._write([frames.pack(frames.STOP, 0)])
 
     def close(self) -> None:
-        """Close the socket: the predictor ends as soon as it notices."""
+        """Close the socket; the worker exits when it notices."""
         if self._transport is not None:
             self._transport.close()
 
-    def was_at(self, call: Call) -> bool:
-        """Whether the predictor had taken this request up, rather than left it waiting in its socket."""
-        return call.sequence <= self.board.taken
+    def has_started(self, request: PendingRequest) -> bool:
+        """Whether the worker has taken this request from its socket."""
+        return request.sequence <= self.status.taken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast("asyncio.WriteTransport", transport)
         self._transport.set_write_buffer_limits(high=(1 << 31) - 1)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        self._on_lost(self)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._events.on_disconnect(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's own
-        return self._reader.buffer(self._arriving)
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        return self._reader.buffer(self._receive_buffer)
 
     def buffer_updated(self, nbytes: int) -> None:
         before = self.answered, len(self._streams)
-        for frame in self._reader.received(self._arriving, nbytes):
-            self._obey(frame)
+        for frame in self._reader.received(self._receive_buffer, nbytes):
+            self._handle_frame(frame)
         if (self.answered, len(self._streams)) != before:
-            self._on_answer(self)
+            self._events.on_responses(self)
+
+    def _shared_body(self, request: PendingRequest) -> SharedBody | None:
+        """Where the body is in shared memory; it stays allocated until the worker has responded."""
+        memory, body, decoded = self._memory, request.exchange.body, request.decoded
+        offset = None if memory is None else memory.offset_of(body)
+        if memory is None or offset is None:
+            return None
+        array = None if decoded is None else memory.offset_of(decoded.data)
+        if decoded is None or array is None:
+            return SharedBody(offset, len(body))
+        return SharedBody(offset, len(body), array, decoded.shape)
 
     def _write(self, parts: list[Any]) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -169,68 +188,70 @@ class Worker(asyncio.BufferedProtocol):
         for part in parts:
             self._transport.write(part)
 
-    def _obey(self, frame: frames.Frame) -> None:
-        if frame.kind == frames.ANSWER:
-            call = self.calls.pop(frame.id, None)
-            if call is not None:
-                self._answer(call, frame)
+    def _handle_frame(self, frame: frames.Frame) -> None:
+        if frame.kind == frames.RESPONSE:
+            request = self.requests.pop(frame.id, None)
+            if request is not None:
+                self._respond(request, frame)
         elif frame.kind == frames.LOADED:
-            self._loaded(json.loads(frame.fields))
-        elif frame.kind == frames.FAILED:
-            self._on_failed(self, json.loads(frame.fields))
-        elif frame.kind == frames.PLACED:
-            self._on_placed(self, json.loads(frame.fields))
+            message: LoadedMessage = json.loads(frame.fields)
+            self.ready = self.loaded = True
+            self.batch_size = message["max_batch_size"] if message["batching"] else 1
+            self.accepts_decoded = message["accepts_decoded"]
+            self._events.on_loaded(self, message)
+        elif frame.kind == frames.LOAD_FAILED:
+            self._events.on_load_failed(self, json.loads(frame.fields))
+        elif frame.kind == frames.DEVICE_CHECKED:
+            self._events.on_device_checked(self, json.loads(frame.fields))
         else:
-            self._obey_of_stream(frame)
+            self._handle_stream_frame(frame)
 
-    def _obey_of_stream(self, frame: frames.Frame) -> None:
-        call = self.calls.get(frame.id)
-        if call is None:
+    def _handle_stream_frame(self, frame: frames.Frame) -> None:
+        request = self.requests.get(frame.id)
+        if request is None:
             return
-        if frame.kind == frames.BEGIN:
+        if frame.kind == frames.STREAM_START:
             self._streams.add(frame.id)
-            self._begin(call, frame)
-        elif frame.kind == frames.PIECE:
-            if not call.done:
-                call.deadline = time.monotonic() + self._timeout
-                call.exchange.piece(frame.body)
+            self._start_stream(request, frame)
+        elif frame.kind == frames.STREAM_PIECE:
+            if not request.done:
+                request.deadline = time.monotonic() + self._timeout
+                request.exchange.send_piece(frame.body)
         else:
-            del self.calls[frame.id]
+            del self.requests[frame.id]
             self._streams.discard(frame.id)
             self.answered += 1
-            if frame.kind == frames.BROKEN:
-                call.refuse(500, "")
-            elif not call.done:
-                call.exchange.end()
-                call.finish()
+            if frame.kind == frames.STREAM_BROKEN:
+                request.reject(500, "")
+            elif not request.done:
+                request.exchange.end_stream()
+                request.finish()
 
-    def _loaded(self, told: dict[str, Any]) -> None:
-        self.ready = self.loaded = True
-        self.most = int(told["max_batch_size"]) if told["batching"] else 1
-        self.takes_numbers = bool(told.get("takes_numbers"))
-        self._on_loaded(self, told)
-
-    def _answer(self, call: Call, frame: frames.Frame) -> None:
-        status, phases, headers = read_answer(frame.fields)
-        call.phases = phases
+    def _respond(self, request: PendingRequest, frame: frames.Frame) -> None:
+        status, phases, headers = read_response(frame.fields)
+        request.phases = phases
         self.answered += 1
         took = phases.decode + phases.predict + phases.encode
-        self.seconds += _SMOOTHING * (took - self.seconds)
+        self.mean_batch_s += _SMOOTHING * (took - self.mean_batch_s)
         if status >= 400 and not headers:
             message = str(frame.body, "utf-8", "replace")
-            call.answer(status, _with_id(call, JSON), error_body(message))
+            request.respond(status, _with_inference_id(request, JSON_HEADERS), error_body(message))
         else:
-            call.answer(status, _with_id(call, headers), frame.body)
+            request.respond(status, _with_inference_id(request, headers), frame.body)
 
-    def _begin(self, call: Call, frame: frames.Frame) -> None:
-        if call.done:
+    def _start_stream(self, request: PendingRequest, frame: frames.Frame) -> None:
+        if request.done:
             return
-        status, call.phases, headers = read_answer(frame.fields)
-        call.streaming = True
-        call.exchange.on_read = lambda pieces: self.credit(call, pieces)
-        call.exchange.begin(status, _with_id(call, headers))
+        status, request.phases, headers = read_response(frame.fields)
+        request.streaming = True
+        request.exchange.on_pieces_read = lambda pieces: self._grant_credit(request, pieces)
+        request.exchange.start_stream(status, _with_inference_id(request, headers))
+
+    def _grant_credit(self, request: PendingRequest, pieces: int) -> None:
+        """Let the worker send as many more pieces as the client has read."""
+        self._write([frames.pack(frames.CREDIT, request.number, b"%d" % pieces)])
 
 
-def _with_id(call: Call, headers: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    inference_id = call.exchange.headers.get(INFERENCE_ID)
+def _with_inference_id(request: PendingRequest, headers: Headers) -> Headers:
+    inference_id = request.exchange.headers.get(INFERENCE_ID)
     return (*headers, (INFERENCE_ID, inference_id)) if inference_id else headers

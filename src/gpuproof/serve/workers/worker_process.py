@@ -1,7 +1,7 @@
-"""A predictor: the process that loads the model and calls the user's functions, and nobody else does.
+"""A worker process: loads the model and calls the user's functions. No other process runs user code.
 
-It takes up whatever has arrived when it is free, never waits for more, and writes the answers of a batch at once. It
-ends when the front closes the socket, and the kernel ends it when the spawner dies.
+When it is idle, it takes all requests that have arrived, without waiting for more, and writes the responses of a batch
+at once. It exits when the frontend closes the socket; the kernel ends it when the process that started it dies.
 """
 
 from __future__ import annotations
@@ -25,180 +25,198 @@ from pathlib import Path
 from typing import Any, Callable
 
 from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.interface import Device, Model
 from gpuproof.serve.ipc import frames
 from gpuproof.serve.ipc.frames import FrameReader
-from gpuproof.serve.ipc.messages import Phases, answer_fields, read_call, read_place
-from gpuproof.serve.ipc.requests import headers_of, request_at, request_of
+from gpuproof.serve.ipc.messages import (
+    DeviceMessage,
+    LoadedMessage,
+    LoadFailedMessage,
+    Phases,
+    read_request,
+    read_shared_body,
+    response_fields,
+)
+from gpuproof.serve.ipc.requests import packed_headers, request_from, shared_request
 from gpuproof.serve.ipc.shared_memory import OpenedMemory
-from gpuproof.serve.model.interface import Device, Model, is_out_of_memory, load_model
-from gpuproof.serve.model.tracebacks import of_handler
+from gpuproof.serve.model.loader import load_model
+from gpuproof.serve.model.tracebacks import format_handler_traceback
+from gpuproof.serve.model.user_errors import is_out_of_memory
+from gpuproof.serve.model.warmup import warm_up
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.batching import Late, Outcome, Task, compute, refusal
-from gpuproof.serve.workers.shared_status import LATE_SIGNAL, PLACE_SIGNAL, Board
-from gpuproof.serve.workers.warmup import warm_up
+from gpuproof.serve.workers.batching import HandlerTimeout, Outcome, Task, compute, to_request_error
+from gpuproof.serve.workers.shared_status import DUMP_STACK_SIGNAL, TIMEOUT_SIGNAL, SharedStatus
 
-PIECES_AHEAD = 16
-"""So many pieces of a streamed answer may be on their way to a client that has not read them."""
-_RECEIVE = 256 * 1024
+MAX_PIECES_AHEAD = 16
+"""Pieces of a streamed response that may be sent before the client has read any."""
+_RECEIVE_BUFFER = 256 * 1024
 
 
 def main(words: list[str]) -> int:
-    """`predictor JSON`: what to load, and the descriptors of socket and board."""
-    told: dict[str, Any] = json.loads(words[0])
-    channel = socket.socket(fileno=told["channel"])
-    board = Board(told["board"])
-    memory = OpenedMemory(told["memory"]) if "memory" in told else None
-    for name in ("channel", "board", "memory"):
-        if name in told:
-            os.set_inheritable(told[name], False)
-    settings = _settings(told["settings"])
-    # A crash in a library leaves at least the line of Python that it happened in.
+    """Run `worker JSON`. The JSON holds a `WorkerConfig` and the descriptors `channel`, `status` and `memory`."""
+    config: dict[str, Any] = json.loads(words[0])
+    channel = socket.socket(fileno=config["channel"])
+    status = SharedStatus(config["status"])
+    memory = OpenedMemory(config["memory"]) if "memory" in config else None
+    for name in ("channel", "status", "memory"):
+        if name in config:
+            os.set_inheritable(config[name], False)
+    settings = _read_settings(config["settings"])
+    # A crash in native code then logs at least the line of Python.
     with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
         faulthandler.enable()
-        faulthandler.register(PLACE_SIGNAL)
-    # As in AWS's containers, where the server sets it up before the handler is imported.
+        faulthandler.register(DUMP_STACK_SIGNAL)
+    # As in AWS's containers, which configure logging before the handler is imported.
     logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
-    predictor = Predictor(channel, board, settings.timeout_s, memory)
+    worker = WorkerProcess(channel, status, settings.timeout_s, memory)
     code = 0
     try:
-        model = predictor.load(Path(told["folder"]), settings, Device(**told["device"]), told["name"])
+        model = worker.load(Path(config["folder"]), settings, Device(**config["device"]), config["name"])
         if model is None:
             code = 1
         else:
-            predictor.serve(model)
+            worker.serve(model)
     except (BrokenPipeError, ConnectionResetError):
-        # The front is gone.
+        # The frontend has closed the socket.
         pass
-    except BaseException:  # noqa: BLE001 - said before it ends
+    except BaseException:  # noqa: BLE001 - logged before exit
         code = 1
-        say(traceback.format_exc())
+        log(traceback.format_exc())
     finally:
-        # A handler's own threads must not keep it: who is asked to end, ends.
+        # `_exit`, because threads of the handler must not keep the process alive.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         os._exit(code)
 
 
-class Predictor:
-    """The loop of a predictor.
+class WorkerProcess:
+    """The main loop of a worker.
 
     Args:
-        channel: the socket to the front.
-        board: where it shows what it is at.
-        timeout_s: how long one call of a user's function may take.
-        memory: where large bodies lie.
+        channel: the socket to the frontend.
+        status: where it publishes its status.
+        timeout_s: how long one call of a user's function may take, in seconds.
+        memory: shared memory with large bodies.
     """
 
     def __init__(
-        self, channel: socket.socket, board: Board, timeout_s: float, memory: OpenedMemory | None = None
+        self,
+        channel: socket.socket,
+        status: SharedStatus,
+        timeout_s: float,
+        memory: OpenedMemory | None = None,
     ) -> None:
         self._channel = channel
-        self._board = board
+        self._status = status
         self._timeout = timeout_s
         self._memory = memory
         self._pid = os.getpid()
-        self._is_copy = False
+        self._is_fork = False
         self._reader = FrameReader()
-        self._arriving = memoryview(bytearray(_RECEIVE))
-        self._backlog: deque[Task] = deque()
+        self._receive_buffer = memoryview(bytearray(_RECEIVE_BUFFER))
+        self._queue: deque[Task] = deque()
         self._cancelled: set[int] = set()
         self._streams: dict[int, _Stream] = {}
         self._out: list[Any] = []
         self._taken = 0
-        self._busy_since = 0.0
-        self._open = True
+        self._call_started = 0.0
+        self._accepting = True
 
     def load(self, folder: Path, settings: Settings, device: Device, name: str) -> Model | None:
-        """Load the model and tell the front; `None` when there is nothing to serve."""
+        """Load the model and report the result to the frontend; `None` if loading failed."""
         began = time.monotonic()
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self._after_fork)
         try:
             model = load_model(folder, settings, device, name)
-            _import_ahead()
-            warm_up(model, settings.warmup, say)
+            _import_early()
+            warm_up(model, settings.warmup, log)
         except LoadError as error:
-            self._fail(error.message, error.remedy, error.details, _ran_out_of_memory(error))
+            self._send_load_failure(
+                error.message, error.remedy, error.details, _has_out_of_memory_cause(error)
+            )
             return None
-        except BaseException as error:  # noqa: BLE001 - `sys.exit` at a handler's import, too
-            said = f"loading raised {type(error).__name__}: {error}"
-            self._fail(said, None, of_handler(error), _ran_out_of_memory(error))
+        except BaseException as error:  # noqa: BLE001 - including `sys.exit` in a handler
+            message = f"loading raised {type(error).__name__}: {error}"
+            self._send_load_failure(
+                message, None, format_handler_traceback(error), _has_out_of_memory_cause(error)
+            )
             return None
-        if self._is_copy:
+        if self._is_fork:
             os._exit(0)
-        # What loading left behind lives as long as the process: no collection need look at it again.
+        # Objects created by loading live as long as the process: exclude them from garbage collection.
         gc.collect()
         gc.freeze()
-        if settings.warmup and not model.placement.ok:
-            model.look_at_placement()
-        told = {
+        if settings.warmup and not model.device_report.ok:
+            model.check_device()
+        loaded: LoadedMessage = {
             "batching": model.batch.enabled,
             "max_batch_size": model.batch.max_batch_size,
-            "takes_numbers": model.takes_numbers,
+            "accepts_decoded": model.accepts_decoded,
             "load_s": time.monotonic() - began,
-            **_told(model),
+            **_device_message(model),
         }
-        self._send(frames.LOADED, 0, json.dumps(told).encode())
+        self._send(frames.LOADED, 0, json.dumps(loaded).encode())
         self._flush()
         return model
 
     def serve(self, model: Model) -> None:
-        """Answer requests until the front closes the socket or says stop."""
-        self._watch_time()
-        most = max(model.batch.max_batch_size, 1) if model.batch.enabled else 1
-        doubt = not model.placement.ok
-        while self._open or self._backlog or self._streams:
-            self._receive(wait=not self._backlog and not any(s.may_go_on for s in self._streams.values()))
-            tasks = self._take(most)
+        """Handle requests until the frontend closes the socket or sends STOP."""
+        self._install_timeout_handler()
+        max_batch = max(model.batch.max_batch_size, 1) if model.batch.enabled else 1
+        recheck = not model.device_report.ok
+        while self._accepting or self._queue or self._streams:
+            self._receive(wait=not self._queue and not any(s.may_continue for s in self._streams.values()))
+            tasks = self._take_batch(max_batch)
             if tasks:
-                compute(model, tasks, self._guarded, self._answer, self._flush, say)
-                if doubt:
-                    doubt = False
-                    self._look_again(model)
-                self._rest()
-            self._go_on_streaming()
+                compute(model, tasks, self._call_user_code, self._answer, self._flush, log)
+                if recheck:
+                    recheck = False
+                    self._recheck_device(model)
+                self._set_idle()
+            self._advance_streams()
         model.unload()
 
-    def _look_again(self, model: Model) -> None:
-        """Some handlers move their model in their first `predict_fn`."""
+    def _recheck_device(self, model: Model) -> None:
+        """Check the device again, because some handlers move their model in their first `predict_fn`."""
         try:
-            self._guarded(model.look_at_placement)
-        except BaseException as error:  # noqa: BLE001 - a look at a user's objects is no reason to end
-            refusal(error, say)
+            self._call_user_code(model.check_device)
+        except BaseException as error:  # noqa: BLE001 - user code must not end the worker
+            to_request_error(error, log)
             return
-        self._send(frames.PLACED, 0, json.dumps(_told(model)).encode())
+        self._send(frames.DEVICE_CHECKED, 0, json.dumps(_device_message(model)).encode())
         self._flush()
 
     def _receive(self, *, wait: bool) -> None:
-        while self._open:
+        while self._accepting:
             try:
-                into = self._reader.buffer(self._arriving)
+                into = self._reader.buffer(self._receive_buffer)
                 count = self._channel.recv_into(into, 0, 0 if wait else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
             if not count:
-                # The front is gone: nobody waits for anything.
+                # The frontend has closed the socket: no client waits.
                 os._exit(0)
-            for frame in self._reader.received(self._arriving, count):
-                self._obey(frame)
+            for frame in self._reader.received(self._receive_buffer, count):
+                self._handle_frame(frame)
             wait = False
-            if count < _RECEIVE and self._backlog:
+            if count < _RECEIVE_BUFFER and self._queue:
                 return
 
-    def _obey(self, frame: frames.Frame) -> None:
-        if frame.kind in (frames.CALL, frames.SHARED):
-            deadline, headers = read_call(frame.fields)
-            if frame.kind == frames.SHARED and self._memory is not None:
-                request = request_at(headers, read_place(frame.body), self._memory)
+    def _handle_frame(self, frame: frames.Frame) -> None:
+        if frame.kind in (frames.REQUEST, frames.SHARED_REQUEST):
+            deadline, headers = read_request(frame.fields)
+            if frame.kind == frames.SHARED_REQUEST and self._memory is not None:
+                request = shared_request(headers, read_shared_body(frame.body), self._memory)
             else:
-                request = request_of(headers, frame.body)
-            self._backlog.append(Task(frame.id, request, deadline))
+                request = request_from(headers, frame.body)
+            self._queue.append(Task(frame.id, request, deadline))
         elif frame.kind == frames.CANCEL:
             stream = self._streams.pop(frame.id, None)
             if stream is not None:
-                stream.close(self._guarded)
-                self._rest()
-                self._send(frames.END, frame.id)
+                stream.close(self._call_user_code)
+                self._set_idle()
+                self._send(frames.STREAM_END, frame.id)
                 self._flush()
             else:
                 self._cancelled.add(frame.id)
@@ -207,97 +225,102 @@ class Predictor:
             if stream is not None:
                 stream.credit += int(frame.fields)
         elif frame.kind == frames.STOP:
-            self._open = False
+            self._accepting = False
 
-    def _take(self, most: int) -> list[Task]:
+    def _take_batch(self, max_batch: int) -> list[Task]:
         tasks: list[Task] = []
         now = time.monotonic()
-        while self._backlog and len(tasks) < most:
-            task = self._backlog.popleft()
+        while self._queue and len(tasks) < max_batch:
+            task = self._queue.popleft()
             self._taken += 1
             task.taken = now
             if task.id not in self._cancelled and now < task.deadline:
                 tasks.append(task)
             else:
-                # Nobody waits for it; the front learns that its place is free.
+                # No client waits for it, but the frontend must know that it no longer counts.
                 self._cancelled.discard(task.id)
-                self._answer(task, RequestError(504, "too late"))
-        if not self._backlog:
-            # Cancelled when it had been answered already.
+                self._answer(task, RequestError(504, "timed out before it was computed"))
+        if not self._queue:
+            # Cancellations that arrived after the response.
             self._cancelled.clear()
-        self._board.show(self._taken, now if tasks else 0.0)
+        self._status.publish(self._taken, now if tasks else 0.0)
         self._flush()
         return tasks
 
-    def _rest(self) -> None:
-        self._board.busy(0.0)
+    def _set_idle(self) -> None:
+        self._status.set_busy_since(0.0)
 
     def _answer(self, task: Task, outcome: Outcome) -> None:
         phases = Phases(task.taken, task.decode, task.batch, task.predict, task.encode, task.batch_size)
         if isinstance(outcome, RequestError):
-            fields = answer_fields(outcome.status, phases)
-            self._send(frames.ANSWER, task.id, fields, outcome.message.encode(errors="replace"))
+            fields = response_fields(outcome.status, phases)
+            self._send(frames.RESPONSE, task.id, fields, outcome.message.encode(errors="replace"))
             return
-        fields = answer_fields(outcome.status, phases, headers_of(outcome))
+        fields = response_fields(outcome.status, phases, packed_headers(outcome))
         if isinstance(outcome.body, (bytes, bytearray, memoryview)):
-            self._send(frames.ANSWER, task.id, fields, outcome.body)
+            self._send(frames.RESPONSE, task.id, fields, outcome.body)
             return
-        self._send(frames.BEGIN, task.id, fields)
+        self._send(frames.STREAM_START, task.id, fields)
         self._streams[task.id] = _Stream(iter(outcome.body))
 
-    def _go_on_streaming(self) -> None:
-        """One piece of each stream whose client reads: one that does not holds nobody up."""
+    def _advance_streams(self) -> None:
+        """Send one piece of each stream whose client has read enough; slow clients do not block others."""
         for number, stream in list(self._streams.items()):
-            if not stream.may_go_on:
+            if not stream.may_continue:
                 continue
-            self._board.busy(time.monotonic())
+            self._status.set_busy_since(time.monotonic())
             try:
-                piece = self._guarded(next, stream.pieces)
+                piece = self._call_user_code(next, stream.pieces)
                 if isinstance(piece, str):
                     piece = piece.encode()
-                self._send(frames.PIECE, number, b"", memoryview(piece))
+                self._send(frames.STREAM_PIECE, number, b"", memoryview(piece))
                 stream.credit -= 1
             except StopIteration:
                 del self._streams[number]
-                self._send(frames.END, number)
-            except BaseException as error:  # noqa: BLE001 - the stream's failure, not the predictor's
+                self._send(frames.STREAM_END, number)
+            except BaseException as error:  # noqa: BLE001 - only this stream fails
                 del self._streams[number]
-                self._send(frames.BROKEN, number, b"", refusal(error, say).message.encode())
+                self._send(frames.STREAM_BROKEN, number, b"", to_request_error(error, log).message.encode())
             self._flush()
-            self._rest()
+            self._set_idle()
 
-    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a user's function: within its time, and in this process alone."""
-        self._busy_since = now = time.monotonic()
-        self._board.busy(now)
+    def _call_user_code(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a user's function, subject to the timeout, and only in this process."""
+        self._call_started = now = time.monotonic()
+        self._status.set_busy_since(now)
         try:
             return function(*arguments)
         finally:
-            self._busy_since = 0.0
-            if self._is_copy:
-                # The handler forked, and the child came back here: the requests are its parent's.
+            self._call_started = 0.0
+            if self._is_fork:
+                # The handler forked and the child returned here: the requests belong to the parent.
                 os._exit(0)
 
-    def _forked(self) -> None:
-        self._is_copy = True
+    def _after_fork(self) -> None:
+        self._is_fork = True
 
-    def _watch_time(self) -> None:
+    def _install_timeout_handler(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
 
-        def look(_number: int, _frame: object) -> None:
-            since, self._busy_since = self._busy_since, 0.0
+        def on_timeout_signal(_number: int, _frame: object) -> None:
+            since, self._call_started = self._call_started, 0.0
             if since and time.monotonic() - since > self._timeout:
-                raise Late
-            self._busy_since = since
+                raise HandlerTimeout
+            self._call_started = since
 
-        signal.signal(LATE_SIGNAL, look)
-        # The front says when to end; a Ctrl-C at the terminal is for the front.
+        signal.signal(TIMEOUT_SIGNAL, on_timeout_signal)
+        # The frontend handles Ctrl-C and stops the workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _fail(self, message: str, remedy: str | None, details: str, out_of_memory: bool) -> None:
-        told = {"message": message, "remedy": remedy, "details": details, "out_of_memory": out_of_memory}
-        self._send(frames.FAILED, 0, json.dumps(told).encode())
+    def _send_load_failure(self, message: str, remedy: str | None, details: str, out_of_memory: bool) -> None:
+        failure: LoadFailedMessage = {
+            "message": message,
+            "remedy": remedy,
+            "details": details,
+            "out_of_memory": out_of_memory,
+        }
+        self._send(frames.LOAD_FAILED, 0, json.dumps(failure).encode())
         self._flush()
 
     def _send(self, kind: int, number: int, fields: bytes = b"", body: bytes | memoryview = b"") -> None:
@@ -308,21 +331,21 @@ class Predictor:
     def _flush(self) -> None:
         if self._out:
             if os.getpid() != self._pid:
-                # Forked by other means than Python's own, which `_forked` is told of.
+                # Forked without `os.fork`, so that `_after_fork` was not called.
                 os._exit(0)
             self._channel.sendall(self._out[0] if len(self._out) == 1 else b"".join(self._out))
             self._out.clear()
 
 
 class _Stream:
-    """An answer that goes out in pieces."""
+    """A streamed response."""
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self.pieces = pieces
-        self.credit = PIECES_AHEAD
+        self.credit = MAX_PIECES_AHEAD
 
     @property
-    def may_go_on(self) -> bool:
+    def may_continue(self) -> bool:
         return self.credit > 0
 
     def close(self, guard: Callable[..., Any]) -> None:
@@ -331,33 +354,33 @@ class _Stream:
             return
         try:
             guard(close)
-        except BaseException as error:  # noqa: BLE001 - nobody waits for it any more
-            refusal(error, say)
+        except BaseException as error:  # noqa: BLE001 - no client waits for it
+            to_request_error(error, log)
 
 
-def say(words: str) -> None:
-    """A line for the log, whatever the handler has done to standard error."""
+def log(text: str) -> None:
+    """Write a line to the server's log, even if the handler has replaced or closed standard error."""
     try:
-        sys.stderr.write(f"gpuproof serve: {words.rstrip()}\n")
+        sys.stderr.write(f"gpuproof serve: {text.rstrip()}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         # Closed or replaced by the handler.
         return
 
 
-def _told(model: Model) -> dict[str, Any]:
-    return {"on_device": model.placement.ok, "placement": model.placement.message}
+def _device_message(model: Model) -> DeviceMessage:
+    return {"on_device": model.device_report.ok, "placement": model.device_report.message}
 
 
-def _import_ahead() -> None:
-    """What reading and writing arrays needs: the first request should not wait for it."""
+def _import_early() -> None:
+    """Import what encoding and decoding need, so that the first request does not wait for it."""
     for name in ("numpy", "orjson"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
 
-def _ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether that is what made loading fail, however it was wrapped."""
+def _has_out_of_memory_cause(error: BaseException | None) -> bool:
+    """Whether the error or one of its causes is an out-of-memory error."""
     while error is not None:
         if is_out_of_memory(error):
             return True
@@ -365,6 +388,6 @@ def _ran_out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _settings(told: dict[str, Any]) -> Settings:
-    ports = told.pop("safe_port_range")
-    return Settings(**told, safe_port_range=tuple(ports) if ports else None)
+def _read_settings(fields: dict[str, Any]) -> Settings:
+    ports = fields.pop("safe_port_range")
+    return Settings(**fields, safe_port_range=tuple(ports) if ports else None)

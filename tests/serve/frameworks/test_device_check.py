@@ -10,15 +10,26 @@ from typing import Any
 import pytest
 
 from gpuproof.runtime.models import torch_models
-from gpuproof.serve.model.interface import Device, Request, load_model
+from gpuproof.serve.frameworks.device_check import (
+    KERAS_ADVICE,
+    MIB,
+    ModelPart,
+    describe_location,
+    evaluate_device,
+    find_model_parts,
+    why_torch_has_no_gpu,
+)
+from gpuproof.serve.interface import Device, Request
+from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import Settings
-from gpuproof.serve.workers.device_check import MIB, Part, judge, judge_keras, parts_of, place_of, why_blind
 
 GPU = Device("cuda", 0)
 
 
 def test_a_model_on_the_cpu_beside_a_gpu_is_not_ok_and_names_the_line_to_add() -> None:
-    found = judge([Part("ResNet", 44 * MIB, 0)], GPU, "model_fn (code/inference.py, line 12)", 0, 10)
+    found = evaluate_device(
+        [ModelPart("ResNet", 44 * MIB, 0)], GPU, "model_fn (code/inference.py, line 12)", 0, 10
+    )
     assert not found.ok
     assert "code/inference.py, line 12" in found.message
     assert "ResNet" in found.message
@@ -27,29 +38,29 @@ def test_a_model_on_the_cpu_beside_a_gpu_is_not_ok_and_names_the_line_to_add() -
 
 
 def test_a_model_on_the_gpu_is_ok() -> None:
-    found = judge([Part("ResNet", 0, 44 * MIB)], GPU, "model_fn", 100, 100 + 44 * MIB)
+    found = evaluate_device([ModelPart("ResNet", 0, 44 * MIB)], GPU, "model_fn", 100, 100 + 44 * MIB)
     assert (found.ok, found.message, found.gpu_memory) == (True, "", 44 * MIB)
 
 
 def test_a_model_that_is_split_is_told_and_ok() -> None:
-    found = judge([Part("Llama", MIB, 3 * MIB)], GPU, "model_fn", None, None)
+    found = evaluate_device([ModelPart("Llama", MIB, 3 * MIB)], GPU, "model_fn", None, None)
     assert found.ok
     assert "1.0 MiB" in found.message
 
 
 def test_without_a_gpu_nothing_is_wrong() -> None:
-    assert judge([Part("ResNet", MIB, 0)], Device(), "model_fn", None, None).ok
+    assert evaluate_device([ModelPart("ResNet", MIB, 0)], Device(), "model_fn", None, None).ok
 
 
 def test_nothing_found_and_no_memory_taken_is_a_doubt() -> None:
-    found = judge([], GPU, "model_fn", 5, 5)
+    found = evaluate_device([], GPU, "model_fn", 5, 5)
     assert found.ok
     assert "may compute on the CPU" in found.message
-    assert judge([], GPU, "model_fn", 5, 5 + 40 * MIB).message == ""
+    assert evaluate_device([], GPU, "model_fn", 5, 5 + 40 * MIB).message == ""
 
 
 def test_tensorflow_gets_advice_of_its_own() -> None:
-    found = judge_keras(judge([Part("Functional", MIB, 0)], GPU, "model_fn", None, None))
+    found = evaluate_device([ModelPart("Functional", MIB, 0)], GPU, "model_fn", None, None, KERAS_ADVICE)
     assert not found.ok
     assert "gpuproof doctor" in found.message
     assert "model.to(" not in found.message
@@ -58,9 +69,9 @@ def test_tensorflow_gets_advice_of_its_own() -> None:
 def test_the_handlers_line_is_found() -> None:
     def model_fn(model_dir: str) -> None: ...
 
-    assert place_of(model_fn).startswith("model_fn (")
-    assert "test_device_check.py, line " in place_of(model_fn)
-    assert place_of(len) == "len"
+    assert describe_location(model_fn).startswith("model_fn (")
+    assert "test_device_check.py, line " in describe_location(model_fn)
+    assert describe_location(len) == "len"
 
 
 @pytest.mark.slow
@@ -85,14 +96,14 @@ def test_pytorchs_parameters_are_found_wherever_they_are(form: str) -> None:
         "closure": closed_over,
         "script": torch.jit.trace(net, torch.zeros(1, 4)),
     }[form]
-    assert [(part.on_cpu, part.on_gpu) for part in parts_of(given)] == [(40, 0)]
+    assert [(part.on_cpu, part.on_gpu) for part in find_model_parts(given)] == [(40, 0)]
 
 
 @pytest.mark.slow
 def test_parameters_elsewhere_are_not_counted_as_the_cpus() -> None:
     torch = pytest.importorskip("torch")
     net = torch.nn.Linear(4, 2, device="meta")
-    assert [(part.on_cpu, part.on_gpu) for part in parts_of(net)] == [(0, 40)]
+    assert [(part.on_cpu, part.on_gpu) for part in find_model_parts(net)] == [(0, 40)]
 
 
 @pytest.mark.slow
@@ -101,7 +112,7 @@ def test_keras_variables_are_found() -> None:
     import keras
 
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-    assert [(part.on_cpu, part.on_gpu) for part in parts_of({"model": model})] == [(40, 0)]
+    assert [(part.on_cpu, part.on_gpu) for part in find_model_parts({"model": model})] == [(40, 0)]
 
 
 def test_what_is_no_model_has_no_parts_and_ends() -> None:
@@ -109,8 +120,8 @@ def test_what_is_no_model_has_no_parts_and_ends() -> None:
         def __init__(self) -> None:
             self.other = self
 
-    assert parts_of(Ring()) == []
-    assert parts_of({"a": [1, "b", None]}) == []
+    assert find_model_parts(Ring()) == []
+    assert find_model_parts({"a": [1, "b", None]}) == []
 
 
 class Build:
@@ -123,9 +134,9 @@ class Build:
 
 
 def test_a_pytorch_that_can_use_no_gpu_says_why() -> None:
-    assert why_blind(None) == why_blind(Build("13.0", usable=True)) == ""
-    assert "PyTorch 2.13.0+cpu is a build for the CPU alone" in why_blind(Build(None, usable=False))
-    assert "gpuproof doctor" in why_blind(Build("13.0", usable=False))
+    assert why_torch_has_no_gpu(None) == why_torch_has_no_gpu(Build("13.0", usable=True)) == ""
+    assert "PyTorch 2.13.0+cpu is a CPU-only build" in why_torch_has_no_gpu(Build(None, usable=False))
+    assert "gpuproof doctor" in why_torch_has_no_gpu(Build("13.0", usable=False))
 
 
 @pytest.mark.slow
@@ -137,9 +148,9 @@ def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_and_say
     model = load_model(tmp_path, Settings(), GPU)
     request = Request(b"[[1, 2]]", "application/json")
     assert model.encode(model.predict(model.decode(request), request), request).status == 200
-    assert not model.placement.ok
-    assert "is a build for the CPU alone" in model.placement.message
-    assert "Before it returns" not in model.placement.message
+    assert not model.device_report.ok
+    assert "is a CPU-only build" in model.device_report.message
+    assert "Before it returns" not in model.device_report.message
     model.unload()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuproof.serve.model.interface import Device, Model, Request, load_model
+from gpuproof.serve.interface import Device, Model, Request
+from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.settings import read_settings
 from support.handler_examples import Case, Example, examples
 
@@ -17,11 +18,11 @@ from support.handler_examples import Case, Example, examples
 @pytest.fixture(autouse=True)
 def leave_no_modules() -> Iterator[None]:
     """Handlers of other tests are called `inference` too."""
-    from gpuproof.serve.model.importer import Home
+    from gpuproof.serve.model.importer import HandlerModules
 
     yield
-    if Home._present is not None:
-        Home._present.leave()
+    if HandlerModules._active is not None:
+        HandlerModules._active.deactivate()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from gpuproof.serve.errors import LoadError
-from gpuproof.serve.model.tensorflow_rest import RestApi
+from gpuproof.serve.model.tensorflow_serving import RestApi
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_each_predictor_takes_the_next_port_of_the_range(free: int) -> None:
 def test_a_range_that_is_taken_is_a_load_error_that_names_it(free: int) -> None:
     with (
         socket.create_server(("127.0.0.1", free)),
-        pytest.raises(LoadError, match=f"{free}-{free} are taken"),
+        pytest.raises(LoadError, match=f"{free}-{free} are in use"),
     ):
         RestApi(None, (free, free))
 

@@ -1,4 +1,4 @@
-"""Whether a loaded model is where it should be: its parameters' device read back, and the GPU's memory watched."""
+"""Checks whether a loaded model is on the GPU, by the device of its parameters and by the growth of the GPU's memory."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof.serve.model.interface import Device, ModelPlacement
+from gpuproof.serve.interface import Device, DeviceReport
 from gpuproof.util.humanize import format_bytes
 
 MIB = 1024 * 1024
-_DEEPEST = 4
-_MOST_OBJECTS = 2_000
+_MAX_DEPTH = 4
+_MAX_OBJECTS = 2_000
 
 
 @dataclass(frozen=True)
-class Part:
-    """A model that was found in what `model_fn` gave.
+class ModelPart:
+    """A model found in the object that `model_fn` returned.
 
     Args:
         name: its class.
-        on_cpu: bytes of parameters in the host's memory.
+        on_cpu: bytes of parameters in host memory.
         on_gpu: bytes of parameters on GPUs.
     """
 
@@ -32,110 +32,102 @@ class Part:
 
 
 DEFAULT = "the default model_fn"
-_ADVICE = " Before it returns"
+TORCH_ADVICE = (
+    " Before it returns the model, add:\n"
+    '    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))'
+)
+KERAS_ADVICE = (
+    " TensorFlow places variables on a visible GPU: run `gpuproof doctor` to find out why it sees none, "
+    'unless a tf.device("cpu") in the handler keeps them on the CPU.'
+)
 
 
-def look(
-    model: Any, device: Device, place: str, before: int | None = None, after: int | None = None
-) -> ModelPlacement:
-    """Where a loaded model's parameters are, and what to do where that is wrong.
+def check_device(
+    model: Any, device: Device, location: str, before: int | None = None, after: int | None = None
+) -> DeviceReport:
+    """Check on which device a loaded model's parameters are, and what to do if it is the wrong one.
 
     Args:
-        model: what `model_fn` gave.
-        device: where the predictor should compute.
-        place: who loaded it: `place_of` the handler's `model_fn`, or `DEFAULT`.
+        model: the object that `model_fn` returned.
+        device: the device that the worker should use.
+        location: what loaded it: `describe_location` of the handler's `model_fn`, or `DEFAULT`.
         before: bytes used on the GPU before the model was loaded.
-        after: the same after.
+        after: bytes used on the GPU after the model was loaded.
     """
-    found = judge(parts_of(model), device, place, before, after)
-    if found.ok:
-        return found
-    if is_of_keras(model):
-        return judge_keras(found)
-    blind = why_blind(sys.modules.get("torch"))
-    if not blind:
-        return found
-    said = found.message.partition(_ADVICE)[0] if place == DEFAULT else found.message
-    return ModelPlacement(False, f"{said}\n{blind}", found.gpu_memory)
+    advice = TORCH_ADVICE
+    if is_tensorflow(model):
+        advice = KERAS_ADVICE
+    elif reason := why_torch_has_no_gpu(sys.modules.get("torch")):
+        advice = f"\n{reason}" if location == DEFAULT else f"{TORCH_ADVICE}\n{reason}"
+    return evaluate_device(find_model_parts(model), device, location, before, after, advice)
 
 
-def judge(
-    parts: list[Part], device: Device, place: str, memory_before: int | None, memory_after: int | None
-) -> ModelPlacement:
-    """Decides about a model's placement.
+def evaluate_device(
+    parts: list[ModelPart],
+    device: Device,
+    location: str,
+    before: int | None,
+    after: int | None,
+    advice: str = TORCH_ADVICE,
+) -> DeviceReport:
+    """Evaluate on which device a model's parameters are.
 
     Args:
         parts: the models with parameters that were found.
-        device: where the predictor should compute.
-        place: the handler's `model_fn`, as file and line, or what else loaded the model.
-        memory_before: bytes used on the GPU before the model was loaded.
-        memory_after: the same after.
+        device: the device that the worker should use.
+        location: the handler's `model_fn`, with file and line, or what else loaded the model.
+        before: bytes used on the GPU before the model was loaded.
+        after: bytes used on the GPU after the model was loaded.
+        advice: what to do if the model is on the CPU, appended to the message.
     """
-    grown = None if memory_before is None or memory_after is None else memory_after - memory_before
+    grown = None if before is None or after is None else after - before
     if device.kind == "cpu":
-        return ModelPlacement(True, "", grown)
+        return DeviceReport(True, "", grown)
     on_cpu, on_gpu = sum(part.on_cpu for part in parts), sum(part.on_gpu for part in parts)
     if on_cpu and not on_gpu:
         names = ", ".join(sorted({part.name for part in parts if part.on_cpu}))
-        return ModelPlacement(
+        return DeviceReport(
             False,
-            f"The model is on the CPU, though there is a GPU ({device.name}): {place} left {names} there "
-            f"({format_bytes(on_cpu)} of parameters). Before it returns the model, add:\n"
-            '    model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))',
+            f"The model is on the CPU although there is a GPU ({device.name}): {location} left {names} on the CPU "
+            f"({format_bytes(on_cpu)} of parameters).{advice}",
             grown,
         )
     if on_cpu:
-        return ModelPlacement(
+        return DeviceReport(
             True,
-            f"{format_bytes(on_cpu)} of the model's parameters are on the CPU, {format_bytes(on_gpu)} on the GPU ({place}).",
+            f"{format_bytes(on_cpu)} of the model's parameters are on the CPU, {format_bytes(on_gpu)} on the GPU ({location}).",
             grown,
         )
     if not parts and grown is not None and grown < MIB:
-        return ModelPlacement(
+        return DeviceReport(
             True,
-            f"No model with parameters was found in what {place} gave, and the GPU's memory has not grown: it may "
-            "compute on the CPU. The first requests will tell.",
+            f"{location} returned no model with parameters, and the GPU's memory did not grow: the model may compute on the "
+            "CPU. GPU use is checked again during the first requests.",
             grown,
         )
-    return ModelPlacement(True, "", grown)
+    return DeviceReport(True, "", grown)
 
 
-def judge_keras(placement: ModelPlacement) -> ModelPlacement:
-    """The same, with the advice that is right for TensorFlow, which moves models by itself."""
-    if placement.ok:
-        return placement
-    said = placement.message.partition(_ADVICE)[0]
-    return ModelPlacement(
-        False,
-        f"{said} TensorFlow puts variables on a GPU that it sees: `gpuproof doctor` says why it sees none; or a "
-        'tf.device("cpu") in the handler holds them.',
-        placement.gpu_memory,
-    )
-
-
-def why_blind(torch: Any) -> str:
-    """Why PyTorch itself uses no GPU, whatever a handler does; empty where it does, or was not imported."""
+def why_torch_has_no_gpu(torch: Any) -> str:
+    """Why PyTorch cannot use a GPU at all; empty if it can, or was not imported."""
     if torch is None or torch.cuda.is_available():
         return ""
     if torch.version.cuda is None and torch.version.hip is None:
-        return (
-            f"PyTorch {torch.__version__} is a build for the CPU alone: it moves nothing to a GPU until one for CUDA is "
-            "installed."
-        )
-    return f"PyTorch {torch.__version__} sees no GPU (torch.cuda.is_available()): `gpuproof doctor` says why."
+        return f"PyTorch {torch.__version__} is a CPU-only build: install a CUDA build to use the GPU."
+    return f"PyTorch {torch.__version__} sees no GPU (torch.cuda.is_available()): run `gpuproof doctor` to find out why."
 
 
-def parts_of(model: Any) -> list[Part]:
-    """The models with parameters in what a `model_fn` gave: itself, or inside dicts, tuples and objects."""
-    found: list[Part] = []
-    for thing in _models_in(model):
-        tensors = list(_tensors(thing))
+def find_model_parts(model: Any) -> list[ModelPart]:
+    """Find models with parameters in an object: the object itself, or inside dicts, tuples and attributes."""
+    found: list[ModelPart] = []
+    for item in _models_in(model):
+        tensors = list(_tensors(item))
         sizes = [(_bytes(tensor), _is_on_cpu(tensor)) for tensor in tensors]
         if sizes:
             found.append(
-                Part(
-                    type(thing).__name__
-                    if type(thing).__name__ != "RecursiveScriptModule"
+                ModelPart(
+                    type(item).__name__
+                    if type(item).__name__ != "RecursiveScriptModule"
                     else "the TorchScript program",
                     sum(size for size, on_cpu in sizes if on_cpu),
                     sum(size for size, on_cpu in sizes if not on_cpu),
@@ -144,13 +136,13 @@ def parts_of(model: Any) -> list[Part]:
     return found
 
 
-def is_of_keras(model: Any) -> bool:
-    """Whether what was found is TensorFlow's rather than PyTorch's."""
-    return any(not _is_torch(thing) for thing in _models_in(model))
+def is_tensorflow(model: Any) -> bool:
+    """Whether an object contains a model of TensorFlow or Keras rather than PyTorch."""
+    return any(not _is_torch(item) for item in _models_in(model))
 
 
 def memory_used(device: Device) -> int | None:
-    """Bytes used on a GPU by all processes, as NVML says; `None` where it cannot tell."""
+    """Bytes used on a GPU by all processes, read from NVML; `None` if it is unavailable."""
     if device.kind == "cpu":
         return None
     from gpuproof.gpu.nvml import Nvml, NvmlUnavailable
@@ -162,8 +154,8 @@ def memory_used(device: Device) -> int | None:
         return None
 
 
-def place_of(function: Any) -> str:
-    """`code/inference.py, line 12 (model_fn)` for the message."""
+def describe_location(function: Any) -> str:
+    """Name and location of a function for messages: `model_fn (code/inference.py, line 12)`."""
     name = getattr(function, "__name__", "model_fn")
     try:
         file = inspect.getsourcefile(function) or ""
@@ -173,17 +165,17 @@ def place_of(function: Any) -> str:
     return f"{name} ({file}, line {line})"
 
 
-def _models_in(thing: Any) -> Iterator[Any]:
+def _models_in(item: Any) -> Iterator[Any]:
     seen: set[int] = set()
-    todo: list[tuple[Any, int]] = [(thing, 0)]
-    while todo and len(seen) < _MOST_OBJECTS:
+    todo: list[tuple[Any, int]] = [(item, 0)]
+    while todo and len(seen) < _MAX_OBJECTS:
         value, depth = todo.pop()
         if id(value) in seen or value is None or isinstance(value, (str, bytes, int, float, type)):
             continue
         seen.add(id(value))
         if _is_torch(value) or _is_tensorflow(value):
             yield value
-        elif depth < _DEEPEST:
+        elif depth < _MAX_DEPTH:
             todo += [(item, depth + 1) for item in _inside(value)]
 
 
