@@ -1,1 +1,1 @@
-"""The job graph: every file that describes a job gives `JobDefinition`s, and each is linked to its script."""
+"""Finds the jobs that files describe, as `JobDefinition`s, and links each to its script."""

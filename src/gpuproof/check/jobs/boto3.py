@@ -1,4 +1,4 @@
-"""Jobs that boto3 describes: the requests whose members name an instance type."""
+"""Finds jobs in requests of boto3."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPERATIONS: dict[str, Kind] = {
     "create_notebook_instance": "notebook",
     "update_notebook_instance": "notebook",
 }
-"""Operations of `boto3.client("sagemaker")` that describe a job, and its kind."""
+"""Operations of `boto3.client("sagemaker")` that describe a job, with the kind of job."""
 
 
 def jobs(module: Module) -> Iterator[JobDefinition]:
-    """The jobs that a module asks boto3 for."""
+    """The jobs that a module creates with boto3."""
     for call in calls_named(module, *OPERATIONS):
         arguments = call.arguments()
         request = Entries(arguments)
@@ -35,13 +35,13 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
 def request_jobs(
     operation: str, request: Value, span: Span, call: Call | None = None
 ) -> Iterator[JobDefinition]:
-    """The jobs that one request describes: an endpoint configuration has one for each variant.
+    """The jobs of one request; an endpoint configuration has one for each variant.
 
     Args:
-        operation: as boto3 spells it, `create_training_job`.
+        operation: the boto3 method, such as `create_training_job`.
         request: its members.
-        span: where it is written.
-        call: the call itself, in Python.
+        span: its position.
+        call: the call; None outside Python.
     """
     kind = OPERATIONS[operation]
     common = JobDefinition(

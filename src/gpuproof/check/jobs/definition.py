@@ -1,4 +1,4 @@
-"""A job as some file describes it: an estimator, a request to boto3, a `gpuproof.yaml`, a resource of a template."""
+"""The type of a job that a file describes: an estimator, a boto3 request, a `gpuproof.yaml`, a template resource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuproof.check.analysis.module import Module
 
 Kind = Literal["training", "processing", "endpoint", "transform", "notebook"]
-"""The catalogue's job kinds, as far as files describe them."""
+"""The job kinds of the catalogue that files can describe."""
 
 Source = Literal[
     "sagemaker-v2", "sagemaker-v3", "boto3", "gpuproof", "cloudformation", "terraform", "what-if"
@@ -26,9 +26,9 @@ class ProcessingMount(NamedTuple):
 
     Attributes:
         path: the folder in the container.
-        address: the S3 address or the local folder behind it.
-        name: what it is called.
-        span: where it is written.
+        address: its S3 address or local folder.
+        name: its name.
+        span: its position.
     """
 
     path: Value
@@ -39,33 +39,33 @@ class ProcessingMount(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JobDefinition:
-    """One job.
+    """One job that a file describes.
 
     Args:
-        kind: what SageMaker is to run.
-        source: what kind of text describes it.
+        kind: the kind of SageMaker job.
+        source: the format of the description.
         api: the class, operation or resource type: `sagemaker.pytorch.PyTorch`, `create_training_job`.
-        span: where it is described.
-        instance_type: `ml.g5.xlarge`.
-        instance_count: how many hosts.
+        span: the position of the description.
+        instance_type: such as `ml.g5.xlarge`.
+        instance_count: the number of hosts.
         framework: `pytorch`, `tensorflow`, `huggingface`, `sklearn`, `xgboost`, `mxnet`; None for any container.
-        framework_version, py_version, image: what it runs in. For Hugging Face `framework_version` is that of
+        framework_version, py_version, image: its container. For Hugging Face `framework_version` is that of
             transformers; `arguments` has `pytorch_version` and `tensorflow_version`.
         distribution: the SDK's `distribution`, SDK v3's `distributed` as a mapping with its class's name as the key.
-        hyperparameters: what the script gets on its command line.
-        environment: environment variables.
+        hyperparameters: hyperparameters of the script.
+        environment: environment variables of the container.
         entry_point, source_dir: the script.
-        channels: input channels, by name; their value is the address or the object that says it.
-        channels_known: whether `channels` are all of them.
-        inputs, outputs: the mounts of a processing job; None where nobody can tell.
+        channels: input channels by name; the value is the address, or the object that contains it.
+        channels_known: whether `channels` has all of them.
+        inputs, outputs: the mounts of a processing job; None if unknown.
         container_arguments: the command line of a processing job.
-        arguments: everything that the description says, by its own keywords (`use_spot_instances`, `max_run`,
+        arguments: everything in the description, by its own keywords (`use_spot_instances`, `max_run`,
             `StoppingCondition`, `direct_internet_access`, ...).
-        call: the call that describes it, in Python.
+        call: the call that describes it; None outside Python.
         module: the module that describes it; None outside Python.
         model: for an endpoint or a transform, the model or estimator that it serves.
-        script: the entry point, found and read; None without one.
-        script_found: False where an entry point is named, its folder is known, and it is not there.
+        script: the module of the entry point; None if it was not found.
+        script_found: False if the folder of the entry point is known and does not contain it.
     """
 
     kind: Kind
@@ -96,26 +96,26 @@ class JobDefinition:
     script_found: bool | None = None
 
     def argument(self, name: str) -> Value:
-        """What the description says for one of its own keywords; absent or unknown where it says nothing.
+        """The value of one of the keywords of the description.
 
-        Absence is certain only where no unknown `**kwargs` may carry the keyword.
+        It is absent only if no unknown `**kwargs` may contain the keyword.
         """
         if name in self.arguments:
             return self.arguments[name]
         return self.call.argument(name) if self.call is not None else ABSENT
 
     def where(self, *values: Value) -> Span:
-        """The place of the first of these values that is written somewhere, else the job's own."""
+        """The position of the first of these values that has one, or else of the job."""
         return next((value.span for value in values if value.span is not None), self.span)
 
     @property
     def script_title(self) -> str:
-        """The script's name for a message: `train.py`."""
+        """The name of the script for messages: `train.py`."""
         return self.script.title if self.script is not None else str(self.entry_point.text or "the script")
 
     @property
     def title(self) -> str:
-        """The job for a message: `PyTorch(...) in launch.py, line 3`, `job train in gpuproof.yaml, line 1`."""
+        """The job for messages: `PyTorch(...) in launch.py, line 3`, `job train in gpuproof.yaml, line 1`."""
         unit = self.span.unit
         if self.source == "gpuproof" and unit.kind != "gpuproof":
             return self.api

@@ -1,4 +1,4 @@
-"""Jobs that a `gpuproof.yaml` describes, with the line of each value."""
+"""Finds jobs in a `gpuproof.yaml`, with the line of each value."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
-    """The jobs of a `gpuproof.yaml`; nothing from one that is no description."""
-    from gpuproof.jobs import yaml_reader, yaml_sections  # pydantic and yaml: only where such a file is
+    """The jobs of a `gpuproof.yaml`; empty if it does not describe any."""
+    from gpuproof.jobs import yaml_reader, yaml_sections  # imports pydantic and yaml
 
     found, _ = yaml_sections.split_sections(yaml_reader.read(unit.source.encode()))
     for section in found:
@@ -24,7 +24,7 @@ def jobs(unit: Unit) -> Iterator[JobDefinition]:
 
 
 def problems(unit: Unit) -> list[tuple[int, str]]:
-    """What `gpuproof run` would say is wrong with a `gpuproof.yaml`: line and sentence."""
+    """The errors that `gpuproof run` would report for a `gpuproof.yaml`: line and message."""
     from gpuproof.errors import GPUproofError, InvalidJob
     from gpuproof.jobs.load import load_jobs
 
@@ -72,7 +72,7 @@ def _value(section: Section, unit: Unit, path: tuple[Any, ...], data: Any) -> Va
         )
     if isinstance(data, list):
         return known(tuple(_value(section, unit, (*path, i), one) for i, one in enumerate(data)), span)
-    # A key with nothing after it says nothing.
+    # A key without a value is absent.
     return ABSENT if data is None else known(data, span)
 
 

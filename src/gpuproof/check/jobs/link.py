@@ -1,4 +1,4 @@
-"""From units to jobs that know their scripts."""
+"""Finds the jobs that units describe and links each to its script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.source.span import Unit
 
 _WORDS = ("sagemaker", *boto3.OPERATIONS)
-"""Without one of these, a Python text describes no job."""
+"""A Python text without any of these words does not describe a job."""
 
 
 def find_jobs(
@@ -37,7 +37,7 @@ def find_jobs(
 
 
 def assumed_job(unit: Unit, workspace: Workspace, instance_type: str) -> JobDefinition | None:
-    """The training job that would run a script on an instance type, where no file describes one."""
+    """A training job that runs a script on an instance type, for scripts that no file describes a job for."""
     module = workspace.module(unit) if unit.kind in ("python", "cell-file") else None
     if module is None:
         return None
@@ -84,7 +84,7 @@ def _of_python(unit: Unit, workspace: Workspace) -> Iterator[JobDefinition]:
 
 
 def _linked(job: JobDefinition, workspace: Workspace) -> JobDefinition:
-    """The job with its script, as far as files tell."""
+    """Link a job to its script, if the script can be found."""
     model = _linked(job.model, workspace) if job.model is not None else None
     folder = _source_folder(job)
     entry = job.entry_point
@@ -101,13 +101,13 @@ def _linked(job: JobDefinition, workspace: Workspace) -> JobDefinition:
             return replace(job, script=script, script_found=True)
         if workspace.exists(base / entry.text):
             return replace(job, script_found=True)
-    # Whether a relative path leads nowhere can be said only where its folder is there to look into.
+    # A relative path is certainly wrong only if its folder exists.
     seen = any(base != job.span.unit.absolute.parent and workspace.exists(base) for base in folder)
     return replace(job, script_found=False if seen or not job.source_dir.is_sure else None)
 
 
 def _source_folder(job: JobDefinition) -> list[Path] | None:
-    """Where the entry point may lie: below `source_dir`, seen from the launcher, the working folder, the repository."""
+    """Folders of the entry point: `source_dir`, relative to the launcher, the working folder or the repository."""
     beside = job.span.unit.absolute.parent
     bases = list(dict.fromkeys([beside, Path.cwd(), *_repository(beside)]))
     source: Value = job.source_dir

@@ -1,4 +1,4 @@
-"""One line of a requirements file, as rules see it."""
+"""The type of a line in a requirements file, and its parser."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Requirement:
 
     Args:
         name: normalised, such as `sagemaker-training`.
-        constraint: what follows the name: `==2.1.0+cpu`, `>=2,<3`; empty without one.
+        constraint: the version specifier: `==2.1.0+cpu`, `>=2,<3`; empty without one.
         text: the line.
-        span: where it stands.
+        span: its position.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Requirement:
 
     @property
     def pinned(self) -> str | None:
-        """The one version of `==2.1.0`; None for a range or a wildcard."""
+        """The version in `==2.1.0`; None for a range or a wildcard."""
         match = re.fullmatch(r"===?\s*([\w.+!-]+)", self.constraint)
         return match.group(1) if match else None
 
 
 def requirements(unit: Unit) -> Iterator[Requirement]:
-    """The requirements of a unit; options, addresses and comments are none."""
+    """The requirements of a unit, without options, URLs and comments."""
     for number, line in enumerate(unit.lines, 1):
         match = _LINE.match(line)
         if match is None or line.lstrip().startswith("-") or "://" in line.partition("#")[0]:

@@ -1,4 +1,4 @@
-"""Jobs that SDK v2 describes: estimators, models, processors, tuners, pipeline steps and what is called on them."""
+"""Finds jobs in code for SDK v2: estimators, models, processors, tuners, pipeline steps, and calls on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FRAMEWORKS = {
     "Chainer": "chainer",
     "Estimator": None,
 }
-"""Estimator classes of SDK v2, and the framework of their containers."""
+"""Estimator classes of SDK v2, with the framework of their containers."""
 
 _POSITIONAL = {
     "Estimator": ("image_uri", "role", "instance_count", "instance_type"),
@@ -58,7 +58,7 @@ def jobs(module: Module) -> Iterator[JobDefinition]:
 
 
 def models(module: Module) -> list[JobDefinition]:
-    """The SDK's model objects (`PyTorchModel(...)`), each as an endpoint that may not be deployed yet."""
+    """The model objects of the SDK (`PyTorchModel(...)`), each as an endpoint that may not be deployed."""
     found: list[JobDefinition] = []
     for call in all_calls(module):
         kind = _class(call)
@@ -125,7 +125,7 @@ def _either(value: Value, other: Value) -> Value:
 def _channels(
     module: Module, models: dict[ast.Call, JobDefinition]
 ) -> dict[ast.Call, tuple[dict[str, Value], bool]]:
-    """The channels that `fit` and `TrainingStep` hand to each estimator."""
+    """The channels that `fit` and `TrainingStep` pass to each estimator."""
     found: dict[ast.Call, tuple[dict[str, Value], bool]] = {}
     handed = [(one, one.receiver, one.argument("inputs", 0)) for one in calls_named(module, "fit")]
     steps = calls_named(module, "TrainingStep")
@@ -141,7 +141,7 @@ def _channels(
         elif inputs.is_absent or (inputs.value is None and inputs.is_known):
             found.setdefault(node, ({}, True))
         else:
-            # One address or one TrainingInput is the channel `training`; a name may hold a mapping.
+            # A single address or TrainingInput is the channel `training`; a variable may be a mapping.
             text = inputs.text is not None
             found[node] = ({"training": inputs} if text else {}, text)
     return found
@@ -170,7 +170,7 @@ def _served(module: Module, models: dict[ast.Call, JobDefinition]) -> Iterator[J
 
 
 def _is_sagemaker_call(module: Module, call: Call) -> bool:
-    """A `deploy` of something unseen that can only be the SDK's: it says how many instances of an `ml.` type."""
+    """Whether a `deploy` of an unknown object is that of the SDK, by its arguments for type and number of instances."""
     if not module.imports("sagemaker"):
         return False
     written = set(call.keywords)
@@ -198,7 +198,7 @@ def _endpoint(call: Call, model: JobDefinition | None) -> JobDefinition:
     )
     if model is None:
         return base
-    # `estimator.deploy(entry_point=...)` serves another script than the one that trained.
+    # `estimator.deploy(entry_point=...)` uses another script than the training job.
     entry, folder = call.argument("entry_point"), call.argument("source_dir")
     return replace(
         base,

@@ -1,4 +1,4 @@
-"""Jobs that SDK v3 describes: `ModelTrainer` with its `Compute` and `SourceCode`, and `ModelBuilder`."""
+"""Finds jobs in code for SDK v3: `ModelTrainer` with its `Compute` and `SourceCode`, and `ModelBuilder`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _endpoint(call: Call, builder: Call) -> JobDefinition:
 
 
 def _builder(module: Module, receiver: ast.expr | None) -> Call | None:
-    """The ModelBuilder behind `builder.deploy()` or `builder.build().deploy()`."""
+    """The ModelBuilder of `builder.deploy()` or `builder.build().deploy()`."""
     made = origin_call(module, receiver)
     if made is not None and made.method == "build":
         made = origin_call(module, made.receiver)
@@ -78,7 +78,7 @@ def _builder(module: Module, receiver: ast.expr | None) -> Call | None:
 
 
 def _part(call: Call, keyword: str) -> Call | Value:
-    """The call behind `compute=Compute(...)`; absent or unknown where there is none."""
+    """The call in `compute=Compute(...)`; absent or unknown if there is none."""
     written = call.expression(keyword)
     if written is None:
         return call.argument(keyword)

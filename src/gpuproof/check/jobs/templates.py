@@ -1,4 +1,4 @@
-"""CloudFormation and Terraform: their resources, and the jobs that some of them describe."""
+"""Finds jobs in CloudFormation and Terraform templates, and in JSON or YAML requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOUDFORMATION = {
     "AWS::SageMaker::NotebookInstance": "create_notebook_instance",
     "AWS::SageMaker::EndpointConfig": "create_endpoint_config",
 }
-"""Resource types that have the members of a request of boto3."""
+"""Resource types whose properties are the members of a boto3 request."""
 
 _REQUESTS = {
     "TrainingJobName": "create_training_job",
@@ -25,11 +25,11 @@ _REQUESTS = {
     "TransformJobName": "create_transform_job",
     "NotebookInstanceName": "create_notebook_instance",
 }
-"""The member that tells what a request is for, and boto3's name of it."""
+"""Members by which a request is recognised, with the boto3 method."""
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
-    """The jobs that a template's resources describe, or that a file is a request for."""
+    """The jobs in the resources of a template, or in a request."""
     if unit.kind == "request":
         yield from _requests(unit)
         return

@@ -1,4 +1,4 @@
-"""Whether a script puts anything on a GPU."""
+"""Detects whether a script may use a GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from gpuproof.check.analysis.local_imports import MAX_MODULES, local_units
 from gpuproof.check.analysis.module import Module
 
-_TOUCHES = re.compile(
+_DEVICE_WORDS = re.compile(
     r"""
     \bcuda\b | \.cuda\( | \.to\( | \bdevice\b | set_default_device | Accelerator | accelerat | lightning | \bTrainer\b
     | deepspeed | fabric | xla | horovod | \bhvd\b | smdistributed | ignite | fastai | \bskorch\b | \bmps\b | neuron
@@ -17,9 +17,9 @@ _TOUCHES = re.compile(
 
 
 def may_use_device(script: Module) -> bool:
-    """Whether the script, or a module of its project that it imports, may put something on a device. True in doubt."""
+    """Whether the script, or a project module that it imports, may move something to a device; true if in doubt."""
     units = local_units(script)
     found = script.loader.cached(
-        "touches a device", script.unit, lambda: any(_TOUCHES.search(unit.source) for unit in units)
+        "touches a device", script.unit, lambda: any(_DEVICE_WORDS.search(unit.source) for unit in units)
     )
     return found or len(units) >= MAX_MODULES

@@ -1,4 +1,4 @@
-"""The containers that jobs name: image addresses taken apart, and the versions for which SageMaker's SDK has images."""
+"""Container images of jobs: parsed image addresses, and the versions for which the SageMaker SDK has images."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _ACCOUNT = re.compile(r"(\d{12})\.dkr\.ecr\.(?:([a-z0-9-]+)\.amazonaws\.com)?")
 _CONTAINERS = re.compile(
     r"(tensorflow|pytorch|mxnet|autogluon|huggingface-(pytorch|tensorflow))(-trcomp)?-(training|inference)(-[a-z0-9-]+)?"
 )
-"""Repositories of AWS Deep Learning Containers, whose tags all name a version: none of them has a `latest`."""
+"""Repositories of AWS Deep Learning Containers; every tag has a version, and there is no `latest`."""
 
 
 @dataclass(frozen=True)
 class ImageName:
-    """An image's address, as far as the text tells.
+    """The parsed address of an image.
 
     Args:
-        account, region: of the registry; empty where the text leaves them to a variable.
-        repository, tag, digest: the tag and the digest are empty where they are not written.
-        text: the whole address; empty where part of it is unknown.
-        span: where it is written.
+        account, region: of the registry; empty if they come from a variable.
+        repository, tag, digest: of the image; tag and digest are empty if they are not written.
+        text: the whole address; empty if part of it is unknown.
+        span: its position.
     """
 
     account: str
@@ -45,13 +45,13 @@ class ImageName:
 
     @property
     def scope(self) -> str | None:
-        """`training` or `inference`, by the repository's name; None for repositories that are not AWS's pattern."""
+        """`training` or `inference`, by the name of the repository; None for other repositories."""
         match = _CONTAINERS.fullmatch(self.repository)
         return match[4] if match else None
 
     @property
     def device(self) -> str | None:
-        """`cpu` or `gpu`, by the tag; None where it does not say."""
+        """`cpu` or `gpu`, by the tag; None if the tag does not contain it."""
         words = set(re.split(r"[-_.]", self.tag))
         if "cpu" in words:
             return "cpu" if "gpu" not in words else None
@@ -59,7 +59,7 @@ class ImageName:
 
     @property
     def cuda(self) -> str | None:
-        """The toolkit that the tag names: `11.2` of `cu112`."""
+        """The CUDA version in the tag: `11.2` of `cu112`."""
         match = re.search(r"(?:^|-)cu(\d{2})(\d)(?:-|$)", self.tag)
         return f"{match[1]}.{match[2]}" if match else None
 
@@ -72,13 +72,13 @@ class ImageName:
 
     @property
     def version(self) -> str | None:
-        """The framework's version at the tag's beginning."""
+        """The framework version at the start of the tag."""
         match = re.match(r"\d+\.\d+(?:\.\d+)?", self.tag)
         return match[0] if match else None
 
 
 def image_name(value: Value) -> ImageName | None:
-    """The address that a value holds; None where it is no address in ECR."""
+    """Parse the image address in a value; None if it is not an address in ECR."""
     if value.text is not None:
         match = _WHOLE.fullmatch(value.text.strip())
         if match is None:
@@ -108,21 +108,21 @@ def image_name(value: Value) -> ImageName | None:
 
 
 def is_aws_container(image: ImageName, project: Project) -> bool:
-    """Whether an image is one of AWS's own Deep Learning Containers and not a copy in somebody's registry."""
+    """Whether an image is an AWS Deep Learning Container in a registry of AWS, not a copy in another registry."""
     if _CONTAINERS.fullmatch(image.repository) is None:
         return False
     return image.account in aws_accounts(project)
 
 
 def aws_accounts(project: Project) -> frozenset[str]:
-    """The accounts that hold AWS's own images."""
+    """The accounts with the registries of AWS images."""
     return frozenset(one.account for one in project.catalogue.tables.registries.values())
 
 
 def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, str | None] | None:
-    """Framework, version and CUDA of what a job runs in: by its image's tag, or by the image that the SDK takes.
+    """The framework, version and CUDA version of a job's image, from its tag or from the image that the SDK selects.
 
-    The CUDA version is None where nobody knows; the whole is None where the version is not known for certain.
+    The CUDA version is None if unknown; the result is None if the framework version is not certain.
     """
     if job.image.is_absent:
         framework = {"pytorch": "torch", "tensorflow": "tensorflow"}.get(job.framework or "")
@@ -139,12 +139,12 @@ def framework_and_cuda(job: JobDefinition, project: Project) -> tuple[str, str, 
 
 @dataclass(frozen=True)
 class SdkVersion:
-    """One version of a framework for which SageMaker's SDK v2 has an image.
+    """A framework version for which SageMaker SDK v2 has an image.
 
     Args:
         version: such as `2.11.0`.
-        alias: what else it answers to, such as `2.11`; empty without.
-        py_versions: such as (`py39`,); empty where the image does not ask.
+        alias: a short form, such as `2.11`; empty without one.
+        py_versions: such as (`py39`,); empty if the image does not depend on it.
     """
 
     version: str
@@ -154,10 +154,10 @@ class SdkVersion:
 
 @cache
 def sdk_versions(framework: str, scope: str) -> tuple[SdkVersion, ...]:
-    """The versions that SDK v2 knows, oldest first.
+    """The versions that SDK v2 accepts, oldest first.
 
     Args:
-        framework: `pytorch` or `tensorflow`; others have none here.
+        framework: `pytorch` or `tensorflow`; the result is empty for others.
         scope: `training` or `inference`.
     """
     path = Path(__file__).parents[1] / "data" / "sdk_image_versions.csv"

@@ -1,4 +1,4 @@
-"""Inference handlers: the functions that SageMaker's serving toolkits look up by name in an endpoint's script.
+"""Inference handlers: the functions that SageMaker's serving toolkits call by name in an endpoint's script.
 
 Source: sagemaker-inference-toolkit `transformer.py`: `model_fn(model_dir)`, `input_fn(data, content_type)`,
 `predict_fn(data, model)`, `output_fn(prediction, accept)`, `transform_fn(model, data, content_type, accept)`, each with
@@ -21,7 +21,7 @@ PARAMETERS = {
     "output_fn": ("prediction", "accept"),
     "transform_fn": ("model", "data", "content_type", "accept"),
 }
-"""What the toolkit hands to each function, in order."""
+"""The arguments that the toolkit passes to each function, in order."""
 
 _LOADERS = frozenset(
     {
@@ -33,11 +33,11 @@ _LOADERS = frozenset(
     }
 )
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor", "Scheduler", "Tokenize")
-"""Parts of the names of classes whose `from_pretrained` gives something small."""
+"""Words in the names of classes whose `from_pretrained` does not load a model."""
 
 
 def is_handler(module: Module) -> bool:
-    """Whether a file is certainly written for SageMaker's serving toolkits.
+    """Whether a file is certainly written for the SageMaker serving toolkits.
 
     TensorFlow's estimators have a `model_fn(features, labels, mode)` and an `input_fn()` of their own, and explainers
     have a `predict_fn`; two of the functions must be there, and nothing of the estimators.
@@ -57,25 +57,25 @@ def is_handler(module: Module) -> bool:
 
 
 def positional_parameters(function: FunctionNode) -> list[ast.arg]:
-    """A function's positional parameters."""
+    """The positional parameters of a function."""
     return [*function.args.posonlyargs, *function.args.args]
 
 
 def first_parameter(function: FunctionNode) -> str | None:
-    """The name of a function's first parameter."""
+    """The name of the first parameter of a function."""
     found = positional_parameters(function)
     return found[0].arg if found else None
 
 
 def defines_name(module: Module, name: str) -> bool:
-    """Whether the file has such a function: its own, imported, bound by an assignment, or by `import *`."""
+    """Whether a module may define a name: as a function, by an import or an assignment, or by `import *`."""
     names = module.names
     bound = names.bindings(module.tree.root)
     return name in module.functions or name in names.imports or name in bound or names.has_star
 
 
 def uses_of(function: FunctionNode, name: str) -> Iterator[ast.Name]:
-    """Every use of a name in a function's body."""
+    """The uses of a name in the body of a function."""
     for statement in function.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == name:
@@ -83,12 +83,12 @@ def uses_of(function: FunctionNode, name: str) -> Iterator[ast.Name]:
 
 
 def model_loading_calls(module: Module, around: ast.AST) -> list[Call]:
-    """Calls inside a node that read a model's weights from a file or a hub; small things (tokenizers) are none."""
+    """Calls inside a node that load model weights from a file or a hub; tokenizers and the like do not count."""
     return [call for call in calls_within(all_calls(module), around) if loads_model(call)]
 
 
 def loads_model(call: Call) -> bool:
-    """Whether a call reads a model's weights."""
+    """Whether a call loads model weights."""
     name = call.name or ""
     if name in _LOADERS:
         return True
@@ -103,7 +103,7 @@ def loads_model(call: Call) -> bool:
 
 
 def is_placeholder(function: FunctionNode) -> bool:
-    """Whether a function's body does nothing yet: a docstring, `pass`, `...`, or an exception."""
+    """Whether the body of a function is a placeholder: a docstring, `pass`, `...`, or an exception."""
     return all(
         isinstance(one, (ast.Pass, ast.Raise))
         or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))

@@ -1,4 +1,4 @@
-"""Where jobs run, as far as files say, and edits of the texts that name instance types and images."""
+"""Regions and EC2 instance types of jobs and resources, and edits of the texts that name instance types and images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuproof.check.templates.resource import Resource
 
 
 def region_of(job: JobDefinition, project: Project) -> str | None:
-    """The region in which a job is asked for; None unless its client or session is made with a known one."""
+    """The region of a job, from its client or session, or else from the target; None if it is unknown."""
     if job.call is None:
         return project.target.region
     session = job.call.expression("sagemaker_session")
@@ -37,13 +37,13 @@ def _region(module: Module, node: ast.expr | None, depth: int) -> str | None:
 
 
 def ec2_type(resource: Resource) -> Value | None:
-    """The instance type that a resource of a template asks EC2 for; None for resources that are no instance."""
+    """The instance type of an EC2 instance in a template; None for other resources."""
     key = {"aws_instance": "instance_type", "AWS::EC2::Instance": "InstanceType"}.get(resource.type)
     return resource.get(key) if key is not None else None
 
 
 def replace_text(value: Value, old: str, new: str) -> tuple[Edit, ...]:
-    """The edit that replaces a text where it is written; nothing where it is written elsewhere or more than once."""
+    """Replace a text at the position of a value; empty unless the text occurs there exactly once."""
     span = value.span
     if span is None or span.line != span.end_line:
         return ()

@@ -1,4 +1,4 @@
-"""What starts a job's processes: the launchers that its `distribution` turns on, and how many hosts it has."""
+"""The launchers that the `distribution` of a job enables, and its number of hosts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _OF_SDK_V3 = {"Torchrun": "torch_distributed", "MPI": "mpi"}
 
 
 def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
-    """The launchers that a job certainly turns on, such as `torch_distributed`; None where nobody can tell.
+    """The launchers that a job certainly enables, such as `torch_distributed`; None if unknown.
 
-    `smdistributed` is told by its part: `smdistributed.dataparallel`.
+    `smdistributed` has a second part: `smdistributed.dataparallel`.
     """
     entries = job.distribution.entries
     if entries is None:
@@ -39,18 +39,18 @@ def enabled_launchers(job: JobDefinition) -> tuple[str, ...] | None:
 
 
 def has_no_launcher(job: JobDefinition) -> bool:
-    """Whether certainly nothing but one process is started on each host."""
+    """Whether certainly only one process is started on each host."""
     if not job.argument("distributions").is_absent:
         return False
     return enabled_launchers(job) == ()
 
 
 def host_count(job: JobDefinition) -> int | None:
-    """How many hosts a job has, known or default; None where nobody says."""
+    """The number of hosts of a job, known or default; None if unknown."""
     number = job.instance_count.number
     return int(number) if number is not None else None
 
 
 def distribution_value(job: JobDefinition, *path: str) -> Value:
-    """What stands in a job's `distribution` at a path of keys."""
+    """The value in the `distribution` of a job at a path of keys."""
     return job.distribution.at(*path)

@@ -1,4 +1,4 @@
-"""Whether a script spreads its work over GPUs, and whether it trains at all."""
+"""Detects whether a script may use several GPUs, and whether it trains a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import MAX_MODULES, local_modules, local_units
 from gpuproof.check.analysis.module import Module
 
-_SPREADS = re.compile(
+_MULTI_GPU_WORDS = re.compile(
     r"""
     DistributedDataParallel | \bDDP\b | DataParallel | FullyShardedDataParallel | \bFSDP\b | fully_shard
     | torch\.distributed | torch\.multiprocessing | \bdist\.init_process_group | init_process_group | torchrun
@@ -19,20 +19,20 @@ _SPREADS = re.compile(
     """,
     re.VERBOSE,
 )
-"""Words of which one anywhere in a script, even in a comment, means that somebody thought of more than one GPU."""
+"""Words that, anywhere in a script and even in a comment, indicate that it may use more than one GPU."""
 
 
 def may_use_several_gpus(script: Module) -> bool:
-    """Whether the script, or a module of its project that it imports, may use more than one GPU. True when in doubt."""
+    """Whether the script, or a project module that it imports, may use more than one GPU; true if in doubt."""
     units = local_units(script)
     found = script.loader.cached(
-        "distributes", script.unit, lambda: any(_SPREADS.search(unit.source) for unit in units)
+        "uses several GPUs", script.unit, lambda: any(_MULTI_GPU_WORDS.search(unit.source) for unit in units)
     )
     return found or len(units) >= MAX_MODULES
 
 
 def trains_model(script: Module) -> bool:
-    """Whether the script trains with PyTorch's `backward()` or with Keras's `fit()` or a gradient tape."""
+    """Whether the script trains with `backward()` of PyTorch, `fit()` of Keras, or a gradient tape."""
     modules = local_modules(script)
     for module in modules:
         if calls_named(module, "backward") and any(one.imports("torch") for one in modules):

@@ -1,4 +1,4 @@
-"""Texts that stand for something still to be filled in: `<your-bucket>`, `YOUR_ACCOUNT_ID`, `xxxx`."""
+"""Placeholders in texts: `<your-bucket>`, `YOUR_ACCOUNT_ID`, `xxxx`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from gpuproof.check.analysis.module import Module
 
-_TO_FILL_IN = re.compile(
+_PLACEHOLDER = re.compile(
     r"""
     <\s*(your|my|account|bucket|region|role|token|key|insert|enter|replace|put|add|name|fill)[^<>]*>
     | \byour[-_ ](s3[-_ ])?(own[-_ ])?(bucket|account|role|region|token|key|api|access|secret|image|prefix|project)\b
@@ -16,26 +16,26 @@ _TO_FILL_IN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_EMPTY = re.compile(
+_NO_SECRET = re.compile(
     r"^(\W*|none|null|test|dummy|fake|secret|token|password|changeme|example\w*|placeholder|xxx+.*|\*+|\.+|\$\{.*|\{\{.*)$",
     re.IGNORECASE,
 )
-_ONLY_SAID = frozenset(
+_DISPLAY_FUNCTIONS = frozenset(
     {"print", "help", "log", "debug", "info", "warning", "error", "write", "join", "replace", "startswith"}
 )
 
 
 def find_placeholder(text: str) -> str | None:
-    """The part of a text that nobody has filled in yet; None where there is none."""
-    match = _TO_FILL_IN.search(text)
+    """The placeholder in a text; None if there is none."""
+    match = _PLACEHOLDER.search(text)
     return match.group(0) if match else None
 
 
 def is_not_secret(text: str) -> bool:
-    """Whether a text in a secret's place is certainly none: empty, a placeholder, a variable, or made of few letters."""
+    """Whether a text is certainly not a secret: empty, a placeholder, a variable, or made of few different letters."""
     stripped = text.strip()
     if (
-        _EMPTY.match(stripped)
+        _NO_SECRET.match(stripped)
         or find_placeholder(stripped)
         or "EXAMPLE" in stripped.upper()
         or "<" in stripped
@@ -50,7 +50,7 @@ def is_not_secret(text: str) -> bool:
 
 
 def is_display_text(module: Module, node: ast.Constant) -> bool:
-    """Whether a text is printed, compared, raised or documented, and not used."""
+    """Whether a text is only printed, compared, raised or part of documentation."""
     child: ast.AST = node
     for ancestor in module.tree.ancestors(node):
         if isinstance(ancestor, (ast.Compare, ast.Raise, ast.Assert)) or (
@@ -61,7 +61,7 @@ def is_display_text(module: Module, node: ast.Constant) -> bool:
         if isinstance(ancestor, ast.Call):
             function = ancestor.func
             last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if last in _ONLY_SAID or child is function:
+            if last in _DISPLAY_FUNCTIONS or child is function:
                 return True
         if isinstance(ancestor, ast.stmt):
             return isinstance(ancestor, ast.Expr) and ancestor.value is node

@@ -1,4 +1,4 @@
-"""The folders that a processing job mounts, and what its script does with them."""
+"""The folders that a processing job mounts, and their use in its script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWN_MOUNTS = (
     f"{PROCESSING_DIR}/input/jars",
     f"{PROCESSING_DIR}/input/py-files",
 )
-"""What SDK v2's processors mount by themselves: the script, its folder, and Spark's files."""
+"""Folders that processors of SDK v2 mount themselves: the script, its folder, and files of Spark."""
 
 _WRITES = re.compile(
     r"""
@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"^\s*#.*$|\s#\s.*$", re.MULTILINE)
 
 
 def mounted_folders(job: JobDefinition) -> list[str] | None:
-    """Every folder that the job mounts, inputs and outputs; None where one of them is unknown."""
+    """The folders of all inputs and outputs of a job; None if one of them is unknown."""
     if job.inputs is None or job.outputs is None:
         return None
     paths = [one.path for one in (*job.inputs, *job.outputs)]
@@ -43,17 +43,17 @@ def mounted_folders(job: JobDefinition) -> list[str] | None:
 
 
 def is_under(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it."""
+    """Whether a path is a folder or inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def source_without_comments(module: Module) -> str:
-    """A module's text without its comments."""
+    """The source of a module without comments."""
     return _COMMENT.sub("", module.unit.source)
 
 
 def may_write(module: Module) -> bool:
-    """Whether anything that a module calls may write a file, by its name; true in doubt. Making a folder is not."""
+    """Whether a module calls something that may write a file, by name; creating folders does not count."""
     return any(_writes(call) for call in all_calls(module))
 
 
@@ -65,14 +65,14 @@ def _writes(call: Call) -> bool:
 
 
 def mentions_folder(module: Module, folder: str) -> bool:
-    """Whether a module names a folder, something in it, or a part of the path to it: `output` of `base / "output"`."""
+    """Whether a module mentions a folder, a path in it, or the last part of its path: `output` in `base / "output"`."""
     text = source_without_comments(module)
     last = folder.rstrip("/").rpartition("/")[2]
     return folder in text or re.search(rf"""["'/]{re.escape(last)}["'/]""", text) is not None
 
 
 def created_folders(module: Module) -> list[str]:
-    """Folders that a module makes itself: `os.makedirs(path)`, `Path(path).mkdir()`."""
+    """Folders that a module creates: `os.makedirs(path)`, `Path(path).mkdir()`."""
     calls = calls_named(module, "makedirs", "mkdir")
     paths = [(one.argument("name", 0) if one.name else evaluate(module, one.receiver)).text for one in calls]
     return [path.rstrip("/") for path in paths if path]

@@ -1,4 +1,4 @@
-"""What runs on every rank of a script that starts several processes, and what a script does about it."""
+"""Ranks of distributed scripts: which statements run on every rank, and how scripts start their processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _GUARD = re.compile(
     r"rank|master|main|chief|primary|leader|process|\bdist|host|distributed|should_save|node|worker|world|is_first|coordinator",
     re.IGNORECASE,
 )
-"""Words in a condition of which one may mean that it lets a single process through."""
-_SEVERAL = re.compile(
+"""Words in conditions that may restrict the code to a single process."""
+_SEVERAL_PROCESSES = re.compile(
     r"local_rank|LOCAL_RANK|\.spawn\(|start_processes\(|torchrun|torch\.distributed\.(launch|run)"
 )
-_STARTS = frozenset({"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"})
+_ENTRY_POINTS = frozenset(
+    {"main", "train", "run", "worker", "main_worker", "run_worker", "fit", "demo_basic"}
+)
 _LIBRARIES = re.compile(
     r"lightning|accelerat|\bfabric\b|deepspeed|horovod|\bhvd\b|smdistributed|\bray\b|ignite|composer|colossalai"
     r"|transformers\.Trainer|\bTrainer\b|fairseq|megatron|torch_xla|\bxm\.|fairscale|fastai|mosaicml|torchtitan"
@@ -28,12 +30,12 @@ _LIBRARIES = re.compile(
 
 
 def source_matches(script: Module, pattern: re.Pattern[str]) -> bool:
-    """Whether the script, or a module of its project that it imports, has such a text anywhere, even in a comment."""
+    """Whether a pattern occurs in the script or in a project module that it imports, also in comments."""
     return any(pattern.search(module.unit.source) for module in local_modules(script))
 
 
 def process_group_inits(module: Module) -> list[Call]:
-    """The calls with which a module makes PyTorch's process group."""
+    """The calls in a module that initialise the PyTorch process group."""
     if not module.imports("torch"):
         return []
     return [
@@ -44,26 +46,25 @@ def process_group_inits(module: Module) -> list[Call]:
 
 
 def uses_distribution_library(script: Module) -> bool:
-    """Whether a library that handles ranks itself is anywhere in the script. True when in doubt."""
+    """Whether the script uses a library that handles ranks itself; true if in doubt."""
     return source_matches(script, _LIBRARIES)
 
 
 def runs_several_processes_per_host(script: Module) -> bool:
-    """Whether the script is written for several processes on one host, each with a GPU of its own."""
-    return source_matches(script, _SEVERAL)
+    """Whether the script is written for several processes per host, each with its own GPU."""
+    return source_matches(script, _SEVERAL_PROCESSES)
 
 
 def has_one_gpu_per_host(module: Module, project: Project) -> bool:
-    """Whether every job that runs the script has one GPU on each host, as far as anybody knows."""
+    """Whether jobs run the script, all with one GPU per host; unknown types count as one GPU."""
     jobs = project.jobs_running(module)
     return bool(jobs) and all((gpus_per_host(project, job) or 1) < 2 for job in jobs)
 
 
 def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a statement certainly runs in every process: nothing on any way to it asks for a rank.
+    """Whether a statement certainly runs on every rank: no condition on any path to it depends on the rank.
 
-    Ways are followed through functions of the same file, from their calls or from what looks like the start. False
-    when in doubt.
+    Paths go through functions of the same file, from their calls or from typical entry points; false if in doubt.
     """
     if depth > 4 or _is_guarded(module, node):
         return False
@@ -77,11 +78,11 @@ def runs_on_every_rank(module: Module, node: ast.AST, depth: int = 0) -> bool:
     ]
     if calls:
         return all(runs_on_every_rank(module, call.node, depth + 1) for call in calls)
-    return function.name in _STARTS or _is_spawned(module, function)
+    return function.name in _ENTRY_POINTS or _is_spawned(module, function)
 
 
 def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
-    """Whether a line runs whenever the script does: at its top level, or in a function that is called from there."""
+    """Whether a statement runs on every run of the script: at its top level, or in a function called from there."""
     function = module.function_of(node)
     for ancestor in module.tree.ancestors(node):
         if ancestor is function:
@@ -94,12 +95,12 @@ def always_runs(module: Module, node: ast.AST, depth: int = 0) -> bool:
             return False
     if function is None:
         return True
-    leaves = any(isinstance(one, (ast.Return, ast.Raise)) for one in _before(function, node))
+    returns_early = any(isinstance(one, (ast.Return, ast.Raise)) for one in _nodes_before(function, node))
     calls = [one for one in calls_named(module, function.name) if one.receiver is None]
-    return depth < 3 and not leaves and any(always_runs(module, one.node, depth + 1) for one in calls)
+    return depth < 3 and not returns_early and any(always_runs(module, one.node, depth + 1) for one in calls)
 
 
-def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
+def _nodes_before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
     line = getattr(node, "lineno", 0)
     return [one for one in ast.walk(function) if getattr(one, "lineno", line) < line]
 
@@ -107,14 +108,14 @@ def _before(function: ast.AST, node: ast.AST) -> list[ast.AST]:
 def _is_guarded(module: Module, node: ast.AST) -> bool:
     function = module.function_of(node)
     for test in _tests_around(module, node, function):
-        if _asks(module, test):
+        if _may_depend_on_rank(module, test):
             return True
     line = getattr(node, "lineno", 0)
     scope: ast.AST = function if function is not None else module.tree.root
     for leaving in ast.walk(scope):
         if not isinstance(leaving, ast.If) or leaving.lineno >= line:
             continue
-        if isinstance(leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)) and _asks(
+        if isinstance(leaving.body[-1], (ast.Return, ast.Continue, ast.Raise)) and _may_depend_on_rank(
             module, leaving.test
         ):
             return True
@@ -133,7 +134,7 @@ def _tests_around(module: Module, node: ast.AST, function: FunctionNode | None) 
     return tests
 
 
-def _asks(module: Module, test: ast.expr) -> bool:
+def _may_depend_on_rank(module: Module, test: ast.expr) -> bool:
     text = module.text(test)
     if re.fullmatch(r"__name__\s*==\s*['\"]__main__['\"]", text):
         return False
@@ -142,7 +143,7 @@ def _asks(module: Module, test: ast.expr) -> bool:
     for name in (node for node in ast.walk(test) if isinstance(node, ast.Name)):
         parent = module.parent(name)
         if isinstance(parent, ast.Attribute):
-            # `args.verbose` says by its own name what it is; what `self` holds was decided elsewhere.
+            # Names such as `args.verbose` are explicit; attributes of `self` may depend on the rank.
             if name.id == "self":
                 return True
             continue

@@ -1,4 +1,4 @@
-"""A training or processing job's contract with its script: command line, channels and folders."""
+"""The contract between a training or processing job and its script: command line, channels and folders."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NO_COMMAND_LINE = frozenset(
         *("catboost", "statsmodels", "mxnet", "ultralytics", "segmentation_models_pytorch", "sagemaker"),
     }
 )
-"""Libraries that may do much behind a script's back, but do not read its command line or environment for it."""
+"""Libraries that do not read the command line or the environment of a script."""
 
 
 def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
-    """The SageMaker training jobs whose entry point a module is."""
+    """The SageMaker training jobs with a module as entry point."""
     return [
         job
         for job in project.jobs_running(module)
@@ -33,7 +33,7 @@ def training_jobs(module: Module, project: Project) -> list[JobDefinition]:
 
 
 def passed_hyperparameters(job: JobDefinition) -> dict[str, Value]:
-    """The hyperparameters that reach the script as `--name value`; those of the toolkit itself do not."""
+    """The hyperparameters that the script gets as `--name value`, without those of the toolkit itself."""
     return {
         str(name): value
         for name, value in job.hyperparameters.parts.items()
@@ -42,7 +42,7 @@ def passed_hyperparameters(job: JobDefinition) -> dict[str, Value]:
 
 
 def receives_hyperparameters(job: JobDefinition) -> bool:
-    """Whether the job's container hands hyperparameters to the script as command-line arguments.
+    """Whether the container of a job passes hyperparameters to the script as command-line arguments.
 
     The framework containers do (sagemaker-training-toolkit, `mapping.to_cmd_args`), and so does SDK v3's driver.
     """
@@ -54,7 +54,7 @@ def receives_hyperparameters(job: JobDefinition) -> bool:
 
 
 def flag_of(name: str) -> str:
-    """How the toolkit spells a hyperparameter on the command line: `--epochs`, and `-e` for a single letter."""
+    """The flag that the toolkit passes for a hyperparameter: `--epochs`, or `-e` for a single letter."""
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
@@ -78,28 +78,28 @@ def reads_argv(script: Module) -> bool:
 
 
 def has_positionals(line: CommandLine) -> bool:
-    """Whether some argument stands without a flag, and takes whatever word is left over."""
+    """Whether the parser has positional arguments."""
     return any(not one.flags[0].startswith("-") for one in line.arguments)
 
 
 def accepts_flag(line: CommandLine, flag: str) -> bool:
-    """Whether a parser knows a flag, by its name or by a unique beginning of it, as argparse allows."""
+    """Whether a parser accepts a flag, by its name or by a prefix, as argparse allows."""
     flags = [one for argument in line.arguments for one in argument.flags]
     return flag in flags or any(one.startswith(flag) for one in flags if flag.startswith("--"))
 
 
 def hidden_imports(script: Module) -> list[str]:
-    """Imports behind which the script may read its command line, its environment or its data."""
+    """Imports that may read the command line, environment or data of the script."""
     return [one for one in unseen_imports(script) if one not in _NO_COMMAND_LINE]
 
 
 def source_text(script: Module) -> str:
-    """The text of a script and of the project's modules that it imports."""
+    """The source of a script and of the project modules that it imports."""
     return "\n".join(one.unit.source for one in local_modules(script))
 
 
 def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]:
-    """Expressions whose value is a path that begins with a root, each as large as it can be resolved."""
+    """The largest expressions whose values are paths below a root."""
     for node in module.nodes(ast.Constant):
         if not isinstance(node.value, str) or not node.value.startswith(root):
             continue
@@ -110,14 +110,14 @@ def path_literals(module: Module, root: str) -> Iterator[tuple[ast.expr, Value]]
                 break
             whole, parent = parent, module.parent(parent)
         if isinstance(parent, ast.Expr):
-            continue  # a docstring, or a text that nothing uses
+            continue  # a docstring, or an unused text
         value = evaluate(module, whole)
         if value.text is not None and value.text.startswith(root):
             yield whole, value
 
 
 def keras_saves(script: Module) -> list[tuple[Call, Value]]:
-    """Where the script saves models for TensorFlow, as far as that is known."""
+    """The calls of a script that save TensorFlow models, with their paths."""
     found: list[tuple[Call, Value]] = []
     if not script.imports("tensorflow", "keras"):
         return found

@@ -1,4 +1,4 @@
-"""What several TensorFlow rules ask: which TensorFlow a script meets, and how its tf.data pipelines are put together."""
+"""TensorFlow facts: the TensorFlow version of a script, removed Keras names, and the calls of a tf.data pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ternary = Literal["yes", "no", "unknown"]
 
 
 class RemovedKerasName(NamedTuple):
-    """One row of `data/keras_removed.csv`: a method, function or keyword, and the TensorFlow that no longer has it."""
+    """One row of `data/keras_removed.csv`: a method, function or keyword, and the TensorFlow version that removed it."""
 
     kind: str
     name: str
@@ -28,7 +28,7 @@ class RemovedKerasName(NamedTuple):
 
 @cache
 def removed_from_keras() -> tuple[RemovedKerasName, ...]:
-    """What Keras has taken out, with the sources and dates in the file itself."""
+    """Names that Keras has removed; the file has sources and dates."""
     path = Path(__file__).parents[1] / "data" / "keras_removed.csv"
     return tuple(
         RemovedKerasName(row["kind"], row["name"], row["since"], row["instead"]) for row in read_rows(path)
@@ -36,17 +36,17 @@ def removed_from_keras() -> tuple[RemovedKerasName, ...]:
 
 
 def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Ternary:
-    """Whether the TensorFlow that a script meets is certainly this version or newer; `no`: certainly older.
+    """Whether a script runs on this TensorFlow version or newer (`yes`) or on an older one (`no`).
 
-    The job's `framework_version` says it, else a pin in the project; a lower bound (`>=2.17`) can only say yes.
+    The version is the job's `framework_version`, or else a pin in the project; a lower bound (`>=2.17`) can only be `yes`.
     """
     jobs = [one for one in project.jobs_running(module) if one.framework == "tensorflow"]
     if jobs:
         known = [one.framework_version.text for one in jobs]
         if any(text is None for text in known):
             return "unknown"
-        verdicts = {_not_below(str(text), version) for text in known}
-        return ("yes" if verdicts.pop() else "no") if len(verdicts) == 1 else "unknown"
+        answers = {_not_below(str(text), version) for text in known}
+        return ("yes" if answers.pop() else "no") if len(answers) == 1 else "unknown"
     pins = pinned_versions(module.unit)
     constraint = next(
         (pins[one] for one in ("tensorflow", "tensorflow-gpu", "tensorflow-cpu") if one in pins), ""
@@ -67,7 +67,7 @@ def tensorflow_is_at_least(module: Module, project: Project, version: str) -> Te
 
 
 def targets_old_tensorflow(module: Module) -> bool:
-    """Whether a script is plainly written for TensorFlow 1, or keeps the old Keras by its own choice."""
+    """Whether a script is clearly written for TensorFlow 1, or selects the legacy Keras."""
     return module.mentions(
         "tf.contrib",
         "tensorflow.contrib",
@@ -79,7 +79,7 @@ def targets_old_tensorflow(module: Module) -> bool:
 
 
 def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
-    """The calls that make a tf.data pipeline, the last one first, down to its source; None where part is unseen."""
+    """The calls of a tf.data pipeline, from the last one back to its source; None if part of it is unknown."""
     calls: list[Call] = []
     for _ in range(60):
         if isinstance(node, ast.Name):
@@ -108,7 +108,7 @@ def pipeline_calls(module: Module, node: ast.expr | None) -> list[Call] | None:
 
 
 def tensorflow_alias(module: Module) -> str | None:
-    """The name by which a file knows TensorFlow, `tf`; None where it imports parts of it only."""
+    """The name of TensorFlow in a file, such as `tf`; None if the file imports only parts of it."""
     return next((name for name, what in module.names.imports.items() if what == "tensorflow"), None)
 
 

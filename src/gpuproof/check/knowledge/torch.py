@@ -1,4 +1,4 @@
-"""What several PyTorch and TensorFlow rules ask of a script: where it runs, what it moves, what is only a test."""
+"""PyTorch facts about scripts: moves to devices, libraries that place models, evaluation functions, tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftes
 _EVALUATES = re.compile(
     r"^(test|eval|evaluate|validate|valid|validation|val|inference|infer|predict)($|_)|_(eval|evaluate|validate|predict)$"
 )
-_MOVES_BY_ITSELF = (
+_DEVICE_MANAGERS = (
     "accelerate",
     "lightning",
     "pytorch_lightning",
@@ -32,28 +32,28 @@ _MOVES_BY_ITSELF = (
 
 
 def runs_without_gpu(module: Module, project: Project) -> bool:
-    """Whether jobs are linked and every one of them certainly runs where no GPU is."""
+    """Whether jobs run a module, and all of them on instances without a GPU."""
     jobs = project.jobs_running(module)
     return bool(jobs) and all(gpus_per_host(project, job) == 0 for job in jobs)
 
 
 def is_test(module: Module) -> bool:
-    """Whether a file is a test by its path."""
+    """Whether a file is a test, by its path."""
     return _TESTS.search((module.unit.name or module.unit.path).replace("\\", "/")) is not None
 
 
 def has_evaluation_name(function: FunctionNode) -> bool:
-    """Whether a function's name says that it evaluates or predicts."""
+    """Whether a function evaluates or predicts, by its name."""
     return _EVALUATES.search(function.name.lower()) is not None
 
 
 def imports_device_manager(module: Module) -> bool:
-    """Whether a library that places models and batches itself is in the file."""
-    return module.imports(*_MOVES_BY_ITSELF)
+    """Whether a module imports a library that moves models and batches to devices itself."""
+    return module.imports(*_DEVICE_MANAGERS)
 
 
 def moves_to_gpu(call: Call) -> bool:
-    """Whether a call of `.cuda()` or `.to(device)` certainly asks for a device that is a GPU where there is one."""
+    """Whether a call of `.cuda()` or `.to(device)` certainly moves to a GPU if there is one."""
     if call.method == "cuda":
         return True
     if call.method != "to":
@@ -71,7 +71,7 @@ def moves_to_gpu(call: Call) -> bool:
 
 
 def moved_names(module: Module, around: ast.AST) -> set[str]:
-    """Names that something inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
+    """Names that code inside a node moves to a GPU: `model.to(device)`, `x = x.cuda()`."""
     return {
         one.receiver.id
         for one in calls_within(calls_named(module, "to", "cuda"), around)
@@ -80,7 +80,7 @@ def moved_names(module: Module, around: ast.AST) -> set[str]:
 
 
 def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> bool:
-    """Whether a `with` around a node, within its function, has one of these words in its head."""
+    """Whether a `with` or decorator around a node, in the same function, contains one of these words."""
     for ancestor in module.tree.ancestors(node):
         if isinstance(ancestor, (ast.With, ast.AsyncWith)):
             heads = " ".join(module.text(item.context_expr) for item in ancestor.items)
@@ -93,7 +93,7 @@ def is_inside_with(module: Module, node: ast.AST, words: tuple[str, ...]) -> boo
 
 
 def model_creations(module: Module, node: ast.expr | None, depth: int = 0) -> list[Call]:
-    """The calls that may have made a model, through parameters and `.to(device)`."""
+    """The calls that may have created a model, through parameters and `.to(device)`."""
     if node is None or depth > 6:
         return []
     if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""Versions that a project asks for: in requirements files, in pyproject.toml, and by `pip install` in its notebooks."""
+"""Version constraints of a project: in requirements files, pyproject.toml, and `pip install` in notebooks."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def pinned_versions(unit: Unit) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
-    """Constraints by normalised name, the nearest file's first: `{"sagemaker": "<3", "torch": "==2.1.0"}`.
+    """Constraints by normalised name, where the nearest file wins: `{"sagemaker": "<3", "torch": "==2.1.0"}`.
 
     Args:
-        folder: where the search begins.
-        repository: where it ends; None to look into the folder alone.
+        folder: the folder where the search starts.
+        repository: the folder where it ends; None to search only `folder`.
     """
     found: dict[str, str] = {}
     reach = [
@@ -47,7 +47,7 @@ def pins_above(folder: Path, repository: Path | None) -> dict[str, str]:
 
 
 def installed_in(text: str) -> dict[str, str]:
-    """What `!pip install "sagemaker<3"` in a notebook's text pins; packages without a version are left out."""
+    """Constraints in `!pip install "sagemaker<3"` lines of a notebook; packages without a version are left out."""
     found: dict[str, str] = {}
     for line in _INSTALL.findall(text):
         for name, constraint in _WORD.findall(line):
@@ -73,7 +73,7 @@ def _pins_in(folder: Path) -> dict[str, str]:
 
 
 def _of_pyproject(path: Path) -> list[tuple[str, str]]:
-    import tomllib  # only where such a file is
+    import tomllib  # only if there is such a file
 
     try:
         document = tomllib.loads(decode(read_bytes(path))[0])
@@ -92,7 +92,7 @@ def _of_pyproject(path: Path) -> list[tuple[str, str]]:
 
 
 def _of_poetry(version: str) -> str:
-    """Poetry's `^2.1` as `>=2.1,<3`; a bare version is an exact one."""
+    """Convert a Poetry constraint: `^2.1` is `>=2.1,<3`, and a bare version is exact."""
     if version.startswith("^"):
         major = version[1:].partition(".")[0]
         return f">={version[1:]},<{int(major) + 1}" if major.isdigit() else version

@@ -1,4 +1,4 @@
-"""What the real packages accept: the SageMaker SDK v2 and v3, and requests to AWS as botocore describes them.
+"""The interfaces of the SageMaker SDK v2 and v3, and of AWS requests in the service model of botocore.
 
 `tools/build_sdk_tables.py` reads the SDK's tables from the packages themselves; each is loaded at its first question.
 The service model is read from the installed botocore, so it is as fresh as boto3.

@@ -1,4 +1,4 @@
-"""Requests that a file makes with boto3, beside the shapes that botocore's service model gives them."""
+"""Finds boto3 requests and pairs their members with shapes of botocore's service model."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ METHODS = {
     "create_hyper_parameter_tuning_job": "sagemaker",
     "run_instances": "ec2",
 }
-"""Methods of boto3's clients that are looked at, and their service."""
+"""The boto3 client methods that are checked, with their service."""
 
 
 @dataclass(frozen=True, eq=False)
 class Boto3Request:
-    """One request.
+    """One boto3 request.
 
     Args:
         call: the call.
-        operation: what it takes.
-        members: what is given; `.entries.complete` if that is all.
+        operation: its operation in the service model.
+        members: the members; `.entries.complete` if these are all.
     """
 
     call: Call
@@ -42,13 +42,13 @@ class Boto3Request:
 
 @dataclass(frozen=True, eq=False)
 class RequestMember:
-    """One value in a request.
+    """One member of a request, at any depth.
 
     Args:
-        path: where it stands: `ResourceConfig.InstanceCount`.
-        shape: what it must be; None for a member that the service does not have.
-        value: what it is.
-        owner: the shape around it.
+        path: its path: `ResourceConfig.InstanceCount`.
+        shape: its shape; None for an unknown member.
+        value: its value.
+        owner: the shape that contains it.
     """
 
     path: str
@@ -58,7 +58,7 @@ class RequestMember:
 
 
 def boto3_requests(module: Module) -> Iterator[Boto3Request]:
-    """The requests of a module whose members are written as keywords."""
+    """The requests of a module whose members are keyword arguments."""
     for call in calls_named(module, *METHODS):
         members = call.arguments()
         is_request = all(name[:1].isupper() for name in members)
@@ -73,7 +73,7 @@ def boto3_requests(module: Module) -> Iterator[Boto3Request]:
 
 
 def request_members(request: Boto3Request) -> Iterator[RequestMember]:
-    """Every value of a request, from the outside in."""
+    """Every member of a request, outer members first."""
     yield from _parts(request.operation, request.operation.input, request.members, "")
 
 

@@ -1,4 +1,4 @@
-"""Which callable of the SageMaker SDK a call runs, and which version of the SDK a file is written for."""
+"""Resolves calls to callables of the SageMaker SDK, and the SDK version that a file is written for."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MADE_BY = {
     "deploy": "sagemaker.base_predictor.Predictor",
     "transformer": "sagemaker.transformer.Transformer",
 }
-"""What methods of v2 estimators and models give; every framework's predictor takes what the common one does."""
+"""Classes that methods of v2 estimators and models return; predictors of all frameworks accept the same arguments."""
 
 V3_FOLDERS = ("sagemaker.train", "sagemaker.core", "sagemaker.mlops")
-"""Packages that only v3 has."""
+"""Packages that exist only in v3."""
 
 _VERSION = re.compile(r"(===?|~=|!=|<=|>=|<|>|\^)\s*v?(\d+)((?:\.\d+)*)")
 _MAJORS = (1, 2, 3)
 
 
 def sdk_major(module: Module, project: Project) -> int | None:
-    """The SDK's major version: as `--sagemaker-sdk` says, as it is pinned, or as only it has what the file imports."""
+    """The major version of the SDK: from `--sagemaker-sdk`, a version pin, or imports that only v3 has; None if unknown."""
     if project.target.sagemaker_sdk is not None:
         return project.target.sagemaker_sdk
     pinned = pinned_major(pinned_versions(module.unit).get("sagemaker", ""))
@@ -35,7 +35,7 @@ def sdk_major(module: Module, project: Project) -> int | None:
 
 
 def pinned_major(constraint: str) -> int | None:
-    """The major version that a constraint such as `<3` brings; None if it allows v3 and older ones."""
+    """The major version that a constraint such as `<3` installs; None if it allows both v3 and older versions."""
     allowed = set(_MAJORS)
     for operator, major, rest in _VERSION.findall(constraint):
         allowed &= _allowed(operator, int(major), rest)
@@ -43,9 +43,9 @@ def pinned_major(constraint: str) -> int | None:
 
 
 def sdk_path(call: Call) -> str | None:
-    """The SDK's callable behind a call: `sagemaker.pytorch.PyTorch`, `sagemaker.pytorch.PyTorch.deploy`.
+    """The SDK callable of a call: `sagemaker.pytorch.PyTorch`, `sagemaker.pytorch.PyTorch.deploy`.
 
-    Methods are found where the receiver is certainly made by the SDK; None for anything else.
+    Methods are resolved if the receiver is certainly an object of the SDK; None for other calls.
     """
     if call.name is not None:
         return call.name if call.name.startswith("sagemaker.") else None
@@ -57,7 +57,7 @@ def sdk_path(call: Call) -> str | None:
 
 
 def sdk_class(made: Call) -> str | None:
-    """The SDK's class that a call makes an object of."""
+    """The SDK class that a call creates an object of."""
     if made.name is not None:
         is_class = made.name.startswith("sagemaker.") and made.name.rpartition(".")[2][:1].isupper()
         return made.name if is_class else None
@@ -69,7 +69,7 @@ def sdk_class(made: Call) -> str | None:
 
 
 def sdk_signature(path: str, major: int | None) -> Signature | None:
-    """What a callable accepts in the version that is used: v3's where only v3 has it, v2's where nobody says."""
+    """The signature of a callable in the SDK version in use; if the version is unknown, that of v2 if it exists there."""
     if major == 1:
         return None
     if major == 3 or v2().has(path) is not True:
@@ -78,13 +78,13 @@ def sdk_signature(path: str, major: int | None) -> Signature | None:
 
 
 def given_parameters(call: Call, signature: Signature) -> set[str]:
-    """Parameters that a call certainly names, by keyword or by position."""
+    """The parameters that a call certainly passes, by keyword or by position."""
     by_place = signature.positional[: len(call.node.args)]
     return {*by_place, *call.arguments()}
 
 
 def rename_keyword(call: Call, old: str, new: str) -> Edit | None:
-    """A keyword's name replaced; None where it is not written there, or the new one already is."""
+    """Rename a keyword argument; None if it is not written there, or if the new name already is."""
     written = next((one for one in call.node.keywords if one.arg == old), None)
     if written is None or new in call.keywords:
         return None
@@ -93,13 +93,13 @@ def rename_keyword(call: Call, old: str, new: str) -> Edit | None:
 
 
 def keyword_span(call: Call, keyword: ast.keyword) -> Span:
-    """Where a keyword's name stands."""
+    """The position of the name of a keyword argument."""
     whole = call.module.span(keyword)
     return Span(whole.unit, whole.line, whole.column, whole.line, whole.column + len(keyword.arg or ""))
 
 
 def major_minor(version: str | None) -> tuple[int, int] | None:
-    """Major and minor of `2.1.0`; None for anything that does not begin with a number."""
+    """Major and minor version of `2.1.0`; None if it does not start with a number."""
     match = re.match(r"(\d+)(?:\.(\d+))?", version or "")
     return (int(match.group(1)), int(match.group(2) or 0)) if match else None
 

@@ -1,4 +1,4 @@
-"""What became of names and keywords from one version of the SDK to the next."""
+"""Changes of names and keywords between major versions of the SageMaker SDK."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpuproof.check.sdk.tables import FOLDER, v2, v3
 from gpuproof.util.csv_table import read_rows
 
 State = Literal["gone", "deprecated", "no-op"]
-"""An error; works and warns; does nothing."""
+"""An error; works with a warning; has no effect."""
 
 
 @dataclass(frozen=True)
 class SdkChange:
-    """Something of sagemaker v1 in v2.
+    """A change from sagemaker v1 to v2.
 
     Args:
         path: the v1 name.
-        new: what replaces it in v2; empty if nothing does.
-        state: what using it does in v2.
+        new: its replacement in v2; empty if there is none.
+        state: the effect of using it in v2.
     """
 
     path: str
@@ -30,12 +30,12 @@ class SdkChange:
 
 @dataclass(frozen=True)
 class RequiredArguments:
-    """Arguments without which a v2 call is a ValueError although its signature does not require them.
+    """Arguments without which a v2 call raises ValueError although its signature does not require them.
 
     Args:
-        needs: the argument; any of the alternatives does.
+        needs: the argument, or alternatives of which one is enough.
         unless: arguments that make it unnecessary.
-        says: the SDK's message.
+        says: the error message of the SDK.
     """
 
     needs: tuple[str, ...]
@@ -44,12 +44,12 @@ class RequiredArguments:
 
 
 def v1_name(path: str) -> SdkChange | None:
-    """A module or name of v1 that v2 has no more, or only with a warning."""
+    """The change of a v1 module or name that v2 removed or deprecated."""
     return _names().get(path)
 
 
 def v1_method(path: str) -> SdkChange | None:
-    """A method of v1, by its v2 class and name, that is gone or does nothing: on the class or on one of its bases."""
+    """The change of a v1 method, by its v2 class and name, also for methods of base classes."""
     owner, _, name = path.rpartition(".")
     for change in _methods():
         base, _, method = change.path.rpartition(".")
@@ -59,7 +59,7 @@ def v1_method(path: str) -> SdkChange | None:
 
 
 def v1_parameter(path: str, keyword: str) -> SdkChange | None:
-    """A keyword that v1 took: of a call by its name in v2."""
+    """The change of a v1 keyword argument of a call, by the name of the call in v2."""
     home = v2().home(path)
     if found := _parameters().get((home, keyword)):
         return found
@@ -72,9 +72,9 @@ def v1_parameter(path: str, keyword: str) -> SdkChange | None:
 
 
 def v3_replacement(path: str) -> str | None:
-    """The import statement that replaces a v2 module or name in v3; empty if nothing does; None if v2 has no such name.
+    """The v3 import statement that replaces a v2 module or name; empty without a replacement, None if v2 has no such name.
 
-    Every statement was run against the version of v3 that the tables were read from.
+    Every statement was executed with the v3 release that the tables were read from.
     """
     if v2().has(path) is False:
         return None
@@ -89,12 +89,12 @@ def v3_replacement(path: str) -> str | None:
 
 
 def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
-    """What a v2 call needs beyond its signature; for a method, what its base's method needs."""
+    """Arguments that a v2 call requires beyond its signature, including those of base class methods."""
     home = v2().home(path)
     owner, _, name = home.rpartition(".")
     found: list[RequiredArguments] = []
     if owner.startswith("sagemaker.jumpstart."):
-        # JumpStart knows a type and a count for each of its models.
+        # JumpStart has a default type and count for each model.
         return ()
     for call, need in _needs():
         base, _, method = call.rpartition(".")
@@ -104,7 +104,7 @@ def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
 
 
 def distribution_keys(path: str) -> frozenset[str]:
-    """Keys of `distribution=` that mean something to a v2 estimator; empty if it was not looked at."""
+    """Keys of `distribution=` that a v2 estimator accepts; empty if unknown."""
     rows = {row["call"]: frozenset(row["keys"].split()) for row in rows_of("distribution")}
     return rows.get(v2().home(path), frozenset())
 
@@ -151,7 +151,7 @@ def _needs() -> list[tuple[str, RequiredArguments]]:
 
 
 def _replacement_above(path: str) -> str:
-    """What the rows of the modules around a name say of it."""
+    """The replacement of a name by the rows of its parent modules."""
     rows = _replacements()
     parent, _, name = path.rpartition(".")
     folder = parent
@@ -162,7 +162,7 @@ def _replacement_above(path: str) -> str:
             if target in v3().modules:
                 here = parent == folder and v3().has(f"{target}.{name}")
                 return f"from {target} import {name}" if here else ""
-            # What replaces a class says nothing of a function beside it.
+            # The replacement of a class does not apply to functions of its module.
             return statement if name[:1].isupper() else ""
         parent = parent.rpartition(".")[0]
     return ""

@@ -1,4 +1,4 @@
-"""Names of the SageMaker SDK that a file uses: imported, or reached through an imported package."""
+"""Finds the names of the SageMaker SDK that a file uses, imported or as attributes of an imported package."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Ex
 
 
 class SdkName(NamedTuple):
-    """One use of a name.
+    """One use of an SDK name.
 
     Attributes:
         path: the qualified name: `sagemaker.pytorch.PyTorch`.
         node: the alias of an import, or the attribute.
         statement: the import; None for an attribute.
-        guarded: whether an exception handler expects that it is not there.
+        guarded: whether an exception handler covers its absence.
     """
 
     path: str
@@ -29,7 +29,7 @@ class SdkName(NamedTuple):
 
 
 def sdk_names(module: Module) -> Iterator[SdkName]:
-    """Every imported name of the SDK, then every name reached through an import of the package, each once."""
+    """The imported names of the SDK, then the names used as attributes of the package, without duplicates."""
     for statement in module.nodes(ast.Import, ast.ImportFrom):
         for alias in statement.names:
             path = _imported(statement, alias)
@@ -42,7 +42,7 @@ def sdk_names(module: Module) -> Iterator[SdkName]:
         path = module.qualified(node)
         if path is None or not path.startswith(PACKAGE + ".") or path in seen:
             continue
-        # What an import brought under its own name is told at the import.
+        # Names that are imported directly are reported at the import.
         if _root(node) in module.names.imports and module.names.imports[_root(node)] == PACKAGE:
             seen.add(path)
             yield SdkName(path, node, None, _is_guarded(module, node))
@@ -65,7 +65,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _is_guarded(module: Module, node: ast.AST) -> bool:
-    """Whether it stands in a `try` that catches its absence, or in the handler: both sides are a choice."""
+    """Whether a statement is in a `try` that catches its absence, or in the handler."""
     child, parent = node, module.parent(node)
     while parent is not None:
         handlers = parent.handlers if isinstance(parent, ast.Try) and child not in parent.finalbody else ()

@@ -1,6 +1,6 @@
-"""Requests to AWS as the installed botocore's own service model describes them: no copy of it is kept.
+"""Reads the AWS service models of the installed botocore.
 
-The model is read as the file that it is, because importing botocore takes longer.
+The JSON file is read directly, because importing botocore takes longer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Shape:
     """One type of the service model.
 
     Args:
-        name: its name there: `StoppingCondition`.
+        name: such as `StoppingCondition`.
         type: `structure`, `list`, `map`, `string`, `integer`, `long`, `float`, `double`, `boolean`, `timestamp`, `blob`.
-        members: names of the members' shapes, by member; of a structure.
-        required: members that must be there.
+        members: names of the shapes of members, by member, for a structure.
+        required: required members.
         item: the shape of a list's items or a map's values.
         key: the shape of a map's keys.
-        enum: the texts that are allowed; empty for any.
-        pattern: the regular expression that a text must match whole.
-        minimum, maximum: of a number, or of the length of a text or list.
+        enum: the allowed values; empty for any.
+        pattern: the regular expression that a string must match completely.
+        minimum, maximum: limits of a number, or of the length of a string or list.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class Operation:
-    """One request.
+    """One operation of a service.
 
     Args:
         name: `CreateTrainingJob`.
-        input: what it takes.
-        service: where shapes are looked up.
+        input: the shape of its input.
+        service: the model that contains its shapes.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Operation:
 
 @dataclass(frozen=True)
 class FormerlyRequired:
-    """A member that older versions of botocore ask for and newer ones do not.
+    """A member that older versions of botocore require and newer ones do not.
 
     Args:
         member: its name.
-        up_to: the last version read that requires it.
-        optional_from: the first version read that does not.
+        up_to: the last version in the table that requires it.
+        optional_from: the first version in the table that does not.
     """
 
     member: str
@@ -124,7 +124,7 @@ class ServiceModel:
 
 @cache
 def service(name: str = "sagemaker") -> ServiceModel | None:
-    """The model of a service; None where botocore or the service cannot be found."""
+    """The model of a service; None if botocore or the service is not found."""
     spec = importlib.util.find_spec("botocore")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if files := sorted(Path(folder, "data", name).glob("*/service-2.json*")):
@@ -133,7 +133,7 @@ def service(name: str = "sagemaker") -> ServiceModel | None:
 
 
 def botocore_operation(method: str, service_name: str = "sagemaker") -> Operation | None:
-    """What an operation takes, as the installed botocore says."""
+    """An operation in the service model of the installed botocore; None if it is not found."""
     model = service(service_name)
     return model.operation(method) if model else None
 

@@ -1,4 +1,4 @@
-"""What one call of the SDK accepts, read from the short text that the tables hold."""
+"""Signatures of SDK callables, parsed from the compact texts in the tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 Unknown = Literal["error", "ignored", "open"]
-"""What an unknown keyword meets: a TypeError or validation error, silence, or code that takes keywords onwards."""
+"""The effect of an unknown keyword: a TypeError or validation error, none, or unknown because it is passed on."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Parameter:
     Args:
         name: its name.
         required: whether the call fails without it.
-        keyword_only: whether it can be given by name alone.
-        default: the default as Python writes it, where it is a number, a truth or a short text; else None.
+        keyword_only: whether it can be passed only by name.
+        default: the Python source of a number, boolean or short string default; else None.
     """
 
     name: str
@@ -30,14 +30,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a class, function or method accepts, with everything that its bases take through `**kwargs`.
+    """The parameters of a class, function or method, including those that base classes take through `**kwargs`.
 
     Args:
         path: where it is defined: `sagemaker.pytorch.estimator.PyTorch`.
         parameters: in order, without `self`.
-        unknown: what any other keyword meets.
-        renamed: old keywords that are still understood, with the new ones; they warn.
-        dropped: old keywords that are taken, warned about and forgotten.
+        unknown: the effect of any other keyword.
+        renamed: deprecated keywords, with the new ones.
+        dropped: deprecated keywords without an effect.
     """
 
     path: str
@@ -53,37 +53,37 @@ class Signature:
 
     @property
     def swallows_kwargs(self) -> bool:
-        """Whether a misspelt keyword is ignored without a word."""
+        """Whether a misspelt keyword is silently ignored."""
         return self.unknown == "ignored"
 
     @property
     def positional(self) -> tuple[str, ...]:
-        """Names that can be given by position, in order."""
+        """Parameters that can be passed by position, in order."""
         return tuple(each.name for each in self.parameters if not each.keyword_only)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Names without which the call fails."""
+        """Required parameters."""
         return tuple(each.name for each in self.parameters if each.required)
 
     def accepts(self, keyword: str) -> bool:
-        """Whether the keyword means something: a parameter, or an old name of one."""
+        """Whether a keyword is a parameter or a deprecated name."""
         return keyword in self.names or keyword in self.renamed or keyword in self.dropped
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every parameter's name."""
+        """The names of all parameters."""
         return frozenset(each.name for each in self.parameters)
 
 
 def read_signature(path: str, text: str, runs: list[str]) -> Signature:
-    """The signature behind a text such as `ignored role! volume=30 * tags old>new -gone &0`.
+    """Parse a signature from a text such as `ignored role! volume=30 * tags old>new -gone &0`.
 
     Args:
-        path: what is called.
-        text: what meets unknown words, then parameters (`!` required, `=` default, those after `*` by name alone),
+        path: the qualified name of the callable.
+        text: the effect of unknown keywords, then parameters (`!` required, `=` default, keyword-only after `*`),
             renamed and dropped words; `&0` stands for the first of the runs.
-        runs: words that many texts share.
+        runs: sequences of words that many texts share.
     """
     words = text.split(" ")
     while any(word.startswith("&") for word in words):

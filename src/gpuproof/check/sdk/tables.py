@@ -1,4 +1,4 @@
-"""One version of the SageMaker SDK: which names it has and what its calls accept."""
+"""Tables of the names and signatures in one version of the SageMaker SDK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def v3() -> Sdk:
 
 
 class Sdk:
-    """What one version of the package `sagemaker` offers; the table is read at the first question.
+    """The names and signatures of one version of the package `sagemaker`; the table is loaded on first use.
 
     Args:
         table: the table's name, `v2` or `v3`.
@@ -36,12 +36,12 @@ class Sdk:
 
     @property
     def version(self) -> str:
-        """The version that was read."""
+        """The version that the table was read from."""
         return self._table["version"]
 
     @property
     def source(self) -> str:
-        """Where the facts come from, with the date."""
+        """The source of the table, with the date."""
         return f"{self._table['source']}, {self._table['as_of']}"
 
     @property
@@ -50,12 +50,12 @@ class Sdk:
         return self._modules
 
     def names(self, module: str) -> frozenset[str] | None:
-        """Public names of a module, constants in capitals apart; None if it is not there or was not read."""
+        """Public names of a module, without constants in capitals; None if it does not exist or was not read."""
         listed = self._names(module)
         return frozenset(listed) if listed is not None else None
 
     def has(self, path: str) -> bool | None:
-        """Whether a module or a name of a module is there; None where nobody can tell.
+        """Whether a module or a name in a module exists; None if unknown.
 
         What stands below a class is not looked at: `sagemaker.estimator.Estimator.foo` is there as its class is.
         """
@@ -69,14 +69,14 @@ class Sdk:
         return None if names is None else first in names
 
     def home(self, path: str) -> str:
-        """Where a name is defined: `sagemaker.pytorch.estimator.PyTorch` of `sagemaker.pytorch.PyTorch`."""
+        """The qualified name at the definition: `sagemaker.pytorch.estimator.PyTorch` of `sagemaker.pytorch.PyTorch`."""
         module = self._module_of(path)
         first, dot, rest = path[len(module) + 1 :].partition(".") if module != path else ("", "", "")
         home = (self._names(module) or {}).get(first)
         return self.home(f"{home}{dot}{rest}") if home and home != f"{module}.{first}" else path
 
     def signature(self, path: str) -> Signature | None:
-        """What a call of that name accepts, through re-exports and base classes; None if it is not in the table."""
+        """The signature of a callable, through re-exports and base classes; None if it is not in the table."""
         return self._signature(self.home(path), frozenset())
 
     def derives(self, path: str, *bases: str) -> bool:
@@ -108,7 +108,7 @@ class Sdk:
         found = read_signature(home, text, self._table["runs"]) if text else None
         owner, _, name = home.rpartition(".")
         if found is None and owner not in seen:
-            # A method that its class inherits.
+            # An inherited method.
             inherited = (self._signature(f"{base}.{name}", seen | {owner}) for base in self._bases(owner))
             found = next(filter(None, inherited), None)
         self._signatures[home] = found
@@ -118,7 +118,7 @@ class Sdk:
         return self._table["bases"].get(home, "").split()
 
     def _module_of(self, path: str) -> str:
-        """The longest beginning that is a module."""
+        """The longest prefix that is a module."""
         while path and path not in self._modules:
             path = path.rpartition(".")[0]
         return path
@@ -127,7 +127,7 @@ class Sdk:
         return any(path == each or path.startswith(each + ".") for each in self._table["unread"])
 
     def _names(self, module: str) -> dict[str, str] | None:
-        """Names of a module with their homes, empty for its own."""
+        """Names of a module with the qualified name at their definition; empty if defined in the module itself."""
         if module not in self._named:
             text = self._table["modules"].get(module)
             self._named[module] = None if text is None else self._read_names(module, text)
