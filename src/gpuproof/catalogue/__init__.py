@@ -1,8 +1,7 @@
-"""Dated facts about AWS GPUs: what each instance type is, where it is, what runs on it and what it costs.
+"""Dated facts about AWS GPUs: instance types, regions, prices, quotas, images, drivers and framework builds.
 
-The facts lie in `data/*.csv`, each row with its source and date; `gpuproof catalogue refresh` lays fresher ones over
-them in the user's cache folder. `Catalogue` answers questions about them; it never raises for a name that it does
-not know.
+The facts are in `data/*.csv`, each row with its source and date; `gpuproof catalogue refresh` overlays newer ones from
+the user's cache folder. `Catalogue` is the query interface; it never raises for an unknown name.
 """
 
 from gpuproof.catalogue.build_support import Support

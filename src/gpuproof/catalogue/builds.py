@@ -1,4 +1,4 @@
-"""Finding a framework's build by what people write: `torch==2.11.0+cu126`, `tf 2.21`, `tensorflow`."""
+"""Finds a framework's build by a requirement: `torch==2.11.0+cu126`, `tf 2.21`, `tensorflow`."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ FRAMEWORKS = {
     "tf": "tensorflow",
     "jax": "jax",
 }
-"""What people call a framework, and what the build table calls it."""
+"""Names of frameworks, and their name in the build table."""
 
 
 def parse_requirement(text: str) -> tuple[str, str, str] | None:
-    """Read `torch==2.11.0+cu126`.
+    """Parses `torch==2.11.0+cu126`.
 
     Returns:
-        Framework, version as `2.11` (empty for the newest) and variant (empty for the default); None if illegible.
+        Framework, version as `2.11` (empty for the newest) and variant (empty for the default); None if it cannot be parsed.
     """
     match = re.fullmatch(
         r"\s*([A-Za-z]+)(?:\[[\w,-]+\])?\s*(?:(?:==|=|\s|:)\s*(\d+\.\d+)[.\w]*?(?:\+(\w+))?)?\s*", text
@@ -30,7 +30,7 @@ def parse_requirement(text: str) -> tuple[str, str, str] | None:
 
 
 def find_build(builds: Sequence[Build], requirement: str, arch: str) -> Build | None:
-    """The build that the requirement names for one host architecture; None if there is no such row."""
+    """Returns the build that the requirement names for one host architecture; None if there is no such row."""
     parsed = parse_requirement(requirement)
     if parsed is None:
         return None
@@ -43,10 +43,10 @@ def find_build(builds: Sequence[Build], requirement: str, arch: str) -> Build | 
         return next((build for build in candidates if build.variant == "default"), None)
     if named := next((build for build in candidates if build.variant == variant), None):
         return named
-    # `+cu130` also names the default wheel, where that is its CUDA.
+    # `+cu130` also matches the default wheel if it is built with that CUDA.
     return next((build for build in candidates if f"cu{build.cuda.replace('.', '')}" == variant), None)
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Orders versions as numbers: 2.9 before 2.11."""
+    """Sort key that compares versions as numbers: 2.9 before 2.11."""
     return tuple(int(part) for part in re.findall(r"\d+", version))

@@ -1,4 +1,4 @@
-"""The questions that the catalogue answers."""
+"""The query interface of the catalogue."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -24,14 +24,14 @@ from gpuproof.settings import cache_path
 
 
 class Catalogue:
-    """Dated facts about AWS GPUs, and the questions that follow from them.
+    """Queries over dated facts about AWS GPUs.
 
-    A name that is not known answers None, an empty tuple or `unknown`: nothing here raises for it. Prices are in USD
-    per hour, sizes in bytes.
+    For an unknown name, methods return None, an empty tuple or `unknown`; they never raise. Prices are in USD per hour,
+    sizes in bytes.
 
     Args:
         tables: the facts.
-        accepted: `ml.` types by job kind, as SageMaker's APIs accept them; empty where that is not known.
+        accepted: `ml.` types by job kind, as SageMaker's APIs accept them; empty if unknown.
     """
 
     def __init__(self, tables: Tables, accepted: Mapping[JobKind, frozenset[str]] | None = None) -> None:
@@ -43,12 +43,12 @@ class Catalogue:
 
     @classmethod
     def load(cls, refreshed: Path | None = None) -> Self:
-        """The catalogue that ships with GPUproof, with what was refreshed laid over it.
+        """Returns the catalogue that ships with GPUproof, overlaid with refreshed tables.
 
-        Files are read when a question needs them.
+        Files are read when a query needs them.
 
         Args:
-            refreshed: the folder of refreshed tables; None for the user's own.
+            refreshed: the folder of refreshed tables; None for that of the user.
         """
         if refreshed is None:
             cache = cache_path()
@@ -56,10 +56,10 @@ class Catalogue:
         return cls(Tables(refreshed=refreshed))
 
     def instance(self, name: str) -> Instance | None:
-        """The instance type called `g5.xlarge` (EC2) or `ml.g5.xlarge` (SageMaker); None if it is not known.
+        """Returns the instance type `g5.xlarge` (EC2) or `ml.g5.xlarge` (SageMaker); None if it is unknown.
 
-        A type without a GPU is known too: its `gpu_count` is 0. SageMaker has not every type of EC2: `ml.g5g.xlarge`
-        is None, since none of its APIs accepts it.
+        Types without a GPU are included; their `gpu_count` is 0. SageMaker does not have every EC2 type:
+        `ml.g5g.xlarge` is None, because none of its APIs accepts it.
         """
         if not name.startswith("ml."):
             return self.tables.gpu_instances.get(name) or self.tables.other_instance(name)
@@ -69,19 +69,19 @@ class Catalogue:
         return self._on_sagemaker(found)
 
     def accepted_for(self, name: str) -> tuple[JobKind, ...]:
-        """What SageMaker's APIs accept `ml.g5.xlarge` for, by the installed botocore; not whether it can be had."""
+        """Job kinds for which SageMaker's APIs accept `ml.g5.xlarge`, by the installed botocore; no proof of capacity."""
         return tuple(kind for kind, types in self._accepted.items() if name in types)
 
     def gpu(self, name: str) -> Gpu | None:
-        """The GPU model called `A10G`, or as a driver reports it: `NVIDIA A100-SXM4-80GB`.
+        """Returns the GPU model `A10G`, or as a driver reports it: `NVIDIA A100-SXM4-80GB`.
 
-        None for an unknown name, and for one that means several models (`A100`).
+        None for an unknown name, and for one that matches several models (`A100`).
         """
         found = instance_search.matching_gpus((name,), self.tables.gpus.values())
         return self.tables.gpus[next(iter(found))] if len(found) == 1 else None
 
     def search(self, query: InstanceQuery) -> tuple[Instance, ...]:
-        """The types that answer the query, cheapest first; those of unknown price last.
+        """Returns the matching types, cheapest first; types of unknown price come last.
 
         With `service="sagemaker"` or a `use` they are named `ml.…`. Fractional types count as less than one GPU.
         """
@@ -105,22 +105,22 @@ class Catalogue:
         use: JobKind | None = None,
         market: Market = "on-demand",
     ) -> Price | None:
-        """What an hour costs; None where nobody knows. A price does not mean that the type can be had.
+        """Returns the hourly price; None if unknown. A listed price does not guarantee capacity.
 
         Args:
             name: `g5.xlarge` or `ml.g5.xlarge`.
-            use: what SageMaker runs on it; None for whatever is known.
+            use: job kind on SageMaker; None for any.
         """
         return prices.find_price(self.tables.prices, name, region, use, market)
 
     def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
-        """Where EC2 offers the type, by region and zone id. SageMaker's own list is not public."""
+        """Regions and zone ids where EC2 offers the type. SageMaker's own list is not public."""
         ec2_type = name.removeprefix("ml.")
         regions = self.tables.offerings.items() if region is None else [(region, self.region(region))]
         return tuple(types[ec2_type] for _, types in sorted(regions) if ec2_type in types)
 
     def region(self, region: str) -> Mapping[str, Offering]:
-        """What one region offers, by type; empty for a region that nobody read."""
+        """Offerings of one region by type; empty for a region that was not read."""
         return self.tables.offerings.get(region, {})
 
     def regions(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Catalogue:
         market: str = "on-demand",
         instances: int = 1,
     ) -> quotas.Quota | None:
-        """The quota that so many instances count against; None for an unknown type.
+        """Returns the quota that the instances count against; None for an unknown type.
 
         Args:
             name: `g5.xlarge` counts vCPUs of EC2; `ml.g5.xlarge` counts instances of one use.
@@ -152,12 +152,12 @@ class Catalogue:
     def replacements(
         self, name: str, use: JobKind | None = None, region: str | None = None
     ) -> tuple[replacements.Replacement, ...]:
-        """What to take instead, nearest price first, with what each brings; empty for an unknown type.
+        """Returns alternatives with a reason each, cheapest first; empty for an unknown type.
 
         Args:
             name: a retired type, one without a GPU, or any other.
-            use: what SageMaker is to run; None for what it accepts the type for now, or any.
-            region: where it must be offered.
+            use: job kind on SageMaker; None for those that accept the type now, or any.
+            region: where the alternatives must be offered.
         """
         old = self.instance(name)
         if old is None:
@@ -175,13 +175,13 @@ class Catalogue:
     def image(
         self, framework: str, version: str | None, use: JobKind, instance: str, region: str
     ) -> images.Image | None:
-        """AWS's own container image for a job; None where AWS has none or the region is unknown.
+        """Returns the AWS Deep Learning Container for a job; None if there is none or the region is unknown.
 
         Args:
             framework: `torch`, `pytorch`, `tensorflow` or `tf`.
             version: `2.11` or `2.11.0`; None for the newest that AWS still patches.
-            use: the job kind; processing takes the training image.
-            instance: decides between GPU and CPU, the host architecture, and SageMaker or EC2 flavour.
+            use: the job kind; processing uses the training image.
+            instance: instance type, which determines GPU or CPU, the host architecture, and the SageMaker or EC2 flavour.
         """
         found = self.instance(instance)
         if found is None:
@@ -190,7 +190,7 @@ class Catalogue:
         return images.find_image(tables.images, tables.registries, framework, version, use, found, region)
 
     def amis(self, instance: str, framework: str | None = None) -> tuple[Ami, ...]:
-        """Deep Learning AMIs whose host architecture, driver module and named families suit an EC2 type."""
+        """Deep Learning AMIs that match an EC2 type by host architecture, kernel module and instance families."""
         found = self.instance(instance.removeprefix("ml."))
         gpu = self.tables.gpus.get(found.gpu_model or "") if found else None
         if found is None or gpu is None:
@@ -205,29 +205,27 @@ class Catalogue:
         )
 
     def driver_floor(self, cuda: str) -> drivers.DriverRequirement | None:
-        """The drivers that serve `12.9` or `cu129`; None for a version that nobody knows."""
+        """Drivers that support CUDA `12.9` or `cu129`; None for an unknown version."""
         return drivers.driver_floor(self.tables.cuda_drivers, cuda)
 
     def build(self, requirement: str, arch: str = "x86_64") -> Build | None:
-        """The build that `torch==2.11` or `torch==2.11.0+cu126` means on a host architecture; None if unknown."""
+        """Returns the build for `torch==2.11` or `torch==2.11.0+cu126` on a host architecture; None if unknown."""
         return find_build(self.tables.builds, requirement, arch)
 
     def runs_on(self, build: Build | str | None, gpu: Gpu | str | None) -> build_support.Support:
         """Whether a framework's build runs on a GPU: native, by PTX (a slow first start), no, or unknown.
 
         Args:
-            build: a row, or a requirement such as `torch==2.11`; the host architecture is then the one on which AWS
-                has this GPU.
+            build: a row, or a requirement such as `torch==2.11`, for the host architecture on which AWS offers this
+                GPU.
             gpu: a row, a key or any name of one model.
         """
         model = self.gpu(gpu) if isinstance(gpu, str) else gpu
         if model is None:
-            return build_support.Support("unknown", f"Nothing is known about a GPU called {gpu}.")
+            return build_support.Support("unknown", f"Unknown GPU {gpu}.")
         binary = self.build(build, self._arch_of(model)) if isinstance(build, str) else build
         if binary is None:
-            return build_support.Support(
-                "unknown", f"Nothing is known about {build} on {self._arch_of(model)}."
-            )
+            return build_support.Support("unknown", f"Unknown build {build} on {self._arch_of(model)}.")
         return build_support.support(binary, model)
 
     @cached_property
@@ -239,7 +237,7 @@ class Catalogue:
         return frozenset().union(*self._accepted.values())
 
     def _accepted_names(self, use: JobKind | None) -> frozenset[str] | None:
-        # A job kind outside the model, or no model at all, filters nothing.
+        # An unknown job kind, or a missing service model, excludes nothing.
         return (self._accepted.get(use) if use else self._accepted_by_any) or None
 
     def _price_column(
@@ -282,4 +280,4 @@ class _PriceColumn(NamedTuple):
 
 
 JOB_KINDS: tuple[JobKind, ...] = get_args(JobKind)
-"""Every job kind, in the order of their tables."""
+"""Every job kind."""

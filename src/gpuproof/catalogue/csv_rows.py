@@ -1,4 +1,4 @@
-"""One reader a table: a CSV row in, a typed row out. Empty cells mean unknown or none, as the model says."""
+"""One function per table that converts a CSV row into a typed row. Empty cells mean unknown or none, see the model."""
 
 from typing import Any, cast
 

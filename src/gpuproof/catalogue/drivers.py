@@ -1,4 +1,4 @@
-"""Which driver a CUDA version wants."""
+"""Minimum driver versions for a CUDA version."""
 
 import re
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from gpuproof.catalogue.model import CudaDriver
 
 
 class DriverRequirement(NamedTuple):
-    """The Linux drivers that serve one CUDA version.
+    """The Linux drivers that support one CUDA version.
 
     Attributes:
-        cuda: as asked, such as `12.9`.
-        minimum: the least driver that runs binaries built with it, by NVIDIA's minor version compatibility.
-        toolkit: the driver that came with it: needed where kernels are compiled from PTX. None where the version is
-            not in the table and only its major one is known.
+        cuda: as queried, such as `12.9`.
+        minimum: the oldest driver that runs binaries built with it, by NVIDIA's minor version compatibility.
+        toolkit: the driver released with it, needed to compile kernels from PTX. None if only the major version is in
+            the table.
         source: key into the source table.
     """
 
@@ -25,17 +25,17 @@ class DriverRequirement(NamedTuple):
     source: str
 
     def allows(self, driver: str, *, ptx: bool = False) -> bool:
-        """Whether a driver such as `580.95.05` is new enough; with PTX, whether it can compile it too."""
+        """Whether a driver such as `580.95.05` is new enough; with `ptx`, also to compile PTX."""
         floor = self.toolkit if ptx and self.toolkit else self.minimum
         return version_key(driver) >= version_key(floor)
 
 
 def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverRequirement | None:
-    """The drivers for `12.9`, `12.9.1` or `cu129`; None for a major version that nobody knows.
+    """Returns the drivers for `12.9`, `12.9.1` or `cu129`; None for an unknown major version.
 
     Source: NVIDIA CUDA Toolkit release notes, table "CUDA Toolkit and Corresponding Driver Versions".
     """
-    version = _dotted(cuda)
+    version = _parse_version(cuda)
     if version is None:
         return None
     major, minor, update = version
@@ -46,11 +46,11 @@ def driver_floor(toolkits: Sequence[CudaDriver], cuda: str) -> DriverRequirement
     same_major = [row for row in toolkits if row.cuda.startswith(f"{major}.")]
     if not same_major or major < 11:
         return None
-    # From CUDA 11 on one floor serves a whole major version.
+    # From CUDA 11 on, one minimum applies to a whole major version.
     return DriverRequirement(cuda, same_major[0].minimum_driver, None, same_major[0].source)
 
 
-def _dotted(cuda: str) -> tuple[int, int, int] | None:
+def _parse_version(cuda: str) -> tuple[int, int, int] | None:
     if match := re.fullmatch(r"cu(\d+)(\d)", cuda.strip()):
         return int(match[1]), int(match[2]), 0
     if match := re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", cuda.strip()):

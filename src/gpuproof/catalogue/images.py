@@ -1,4 +1,4 @@
-"""Which AWS Deep Learning Container fits a job."""
+"""Finds the AWS Deep Learning Container for a job."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,15 +12,15 @@ JOBS: dict[JobKind, str] = {
     "endpoint": "inference",
     "transform": "inference",
 }
-"""The kind of image for each job kind; processing has none of its own."""
+"""The kind of image for each job kind; there are none for processing."""
 
 
 class Image(NamedTuple):
     """A container image in one region.
 
     Attributes:
-        uri: with registry and tag, as an API takes it.
-        row: the facts about it; `row.cuda` against the host's driver is `Catalogue.driver_floor`.
+        uri: with registry and tag, as APIs expect it.
+        row: its facts; compare `row.cuda` with the host's driver by `Catalogue.driver_floor`.
     """
 
     uri: str
@@ -36,10 +36,10 @@ def find_image(
     instance: Instance,
     region: str,
 ) -> Image | None:
-    """The best image: of the asked version (or the newest that AWS still patches), listed before derived tags."""
+    """Returns the best image of a version (or the newest that AWS still patches); prefers listed to derived tags."""
     registry = registries.get(region)
     job = JOBS.get(use)
-    # Inferentia, Trainium and the like take images of their own, which the table leaves out.
+    # Inferentia, Trainium and the like have their own images, which are not in the table.
     if registry is None or job is None or instance.accelerator not in ("gpu", "none"):
         return None
     device = "gpu" if instance.gpu_count else "cpu"
@@ -67,7 +67,7 @@ def _is_version(of_image: str, wanted: str | None) -> bool:
     if wanted is None:
         return True
     parts = wanted.partition("+")[0].split(".")
-    # Frameworks keep their patch releases compatible, and AWS has one image a minor version.
+    # Patch releases of frameworks are compatible, and AWS has one image per minor version.
     return of_image.split(".")[:2] == parts[:2]
 
 

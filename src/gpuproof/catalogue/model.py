@@ -1,4 +1,4 @@
-"""The catalogue's rows, typed. Sizes are in bytes, rates in gigabits per second, prices in USD per hour.
+"""Typed rows of the catalogue. Sizes are in bytes, rates in gigabits per second, prices in USD per hour.
 
 Named tuples and not dataclasses: building the classes of this module at every start takes 2 ms instead of 18.
 """
@@ -6,10 +6,10 @@ Named tuples and not dataclasses: building the classes of this module at every s
 from typing import Literal, NamedTuple
 
 Status = Literal["offered", "legacy", "retired", "capacity-block"]
-"""`legacy` can still be had but is announced to end; `capacity-block` is sold by reservation only."""
+"""`legacy` is still offered, but AWS has announced its end; `capacity-block` is sold by reservation only."""
 
 JobKind = Literal["training", "processing", "endpoint", "transform", "notebook", "studio", "cluster"]
-"""What SageMaker is to run; each kind takes instance types and counts quotas of its own."""
+"""Kinds of SageMaker workloads; each has its own instance types and quotas."""
 
 Market = Literal["on-demand", "spot"]
 ServiceName = Literal["ec2", "sagemaker"]
@@ -18,31 +18,31 @@ MIB = 1024**2
 
 
 class Instance(NamedTuple):
-    """One instance type, under the name it was asked by.
+    """One instance type, by its EC2 or its SageMaker name.
 
     Attributes:
-        name: `g5.xlarge` or `ml.g5.xlarge`, as asked.
+        name: `g5.xlarge` or `ml.g5.xlarge`, as queried.
         ec2_type: the type without SageMaker's `ml.`.
-        status: whether it can be had; a price or an API's enumeration says nothing about that.
+        status: whether it is available; a price or an API's enumeration does not show that.
         gpu_model: key into the GPU table (`A10G`, `A100-40GB`), None without a GPU.
         gpu_count: GPUs that a program sees; a g6f type shows one, although it is a slice.
         fraction: share of a physical GPU that each of them is: 1.0, or 0.125 to 0.5 on g6f and gr6f.
         gpu_memory: bytes per GPU as EC2 reports them; 0 without a GPU.
         accelerator: `gpu`, `none`, or another kind (`inferentia`, `trainium`, `gaudi`, ...).
-        vcpus: None where no source says.
-        memory: bytes of host memory; None where no source says.
+        vcpus: None if unknown.
+        memory: bytes of host memory; None if unknown.
         arch: `x86_64` or `arm64`.
-        network: EC2's own words, such as `Up to 25 Gigabit`.
-        network_gbps: the peak that those words name.
-        network_baseline_gbps: what is sustained.
-        efa_interfaces: Elastic Fabric Adapter interfaces at most; 0 without EFA.
+        network: as EC2 describes it, such as `Up to 25 Gigabit`.
+        network_gbps: the peak of that description.
+        network_baseline_gbps: the sustained rate.
+        efa_interfaces: maximum number of Elastic Fabric Adapter interfaces; 0 without EFA.
         local_disk: bytes of instance store; 0 without.
         usage: `on-demand`, `spot`, `capacity-block`.
-        retires_on: the end that AWS announced, ISO date.
+        retires_on: the announced end of availability, ISO date.
         last_seen, gone_by: the type was in the API on the first date and no longer on the second.
-        note: what else one should know.
+        note: anything else worth knowing.
         source: key into the source table.
-        as_of: ISO date of the reading.
+        as_of: ISO date on which the row was read.
     """
 
     name: str
@@ -86,25 +86,25 @@ class Instance(NamedTuple):
 
     @property
     def on_sagemaker(self) -> bool:
-        """Whether it was asked for by its SageMaker name."""
+        """Whether `name` is the SageMaker name."""
         return self.name.startswith("ml.")
 
 
 class Gpu(NamedTuple):
-    """One GPU model. Rates are dense peaks in 10^12 operations a second; None where it has no such unit.
+    """One GPU model. Rates are dense peaks in 10^12 operations a second; None if the GPU has no such unit.
 
     Attributes:
         name: the key of the GPU table, such as `A10G` or `A100-80GB`.
-        aliases: other names, among them those that drivers report.
+        aliases: other names, including those that drivers report.
         vendor: `NVIDIA` or `AMD`.
         architecture: `Ampere`, `Hopper`, ...
-        compute_capability: such as (8, 6); None where there is no CUDA.
-        memory_gb: as the datasheet has it; what EC2 reports is in `Instance.gpu_memory`.
+        compute_capability: such as (8, 6); None without CUDA.
+        memory_gb: from the datasheet; `Instance.gpu_memory` is what EC2 reports.
         bandwidth: memory bandwidth in 10^9 bytes a second.
         nvlink: 10^9 bytes a second to the other GPUs, 0 without NVLink.
-        cuda_first, cuda_last: toolkits that support it; `cuda_last` is None while the newest does.
-        driver_first, driver_last: Linux driver branches that drive it; `driver_last` is None while the newest does.
-        kernel_module: which flavour of NVIDIA's kernel module drives it: `open`, `proprietary` or `either`.
+        cuda_first, cuda_last: toolkits that support it; `cuda_last` is None if the newest does.
+        driver_first, driver_last: Linux driver branches that support it; `driver_last` is None if the newest does.
+        kernel_module: the flavour of NVIDIA's kernel module that supports it: `open`, `proprietary` or `either`.
         confidence: `high`, `medium` or `low`, for the whole row.
     """
 
@@ -149,14 +149,14 @@ class Offering(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What an hour of one instance costs in USD. It says nothing about whether the type can be had.
+    """The hourly price of one instance in USD. It does not imply that the type is available.
 
     Attributes:
         service: `ec2` or `sagemaker`.
-        use: a job kind on SageMaker, `any` where the price serves all of them, `compute` on EC2.
-        usd_per_hour: for spot the lowest among the zones.
-        usd_per_hour_max: for spot the highest among the zones, where it is known.
-        kind: `observed` by somebody, or `derived` by the rule that the source names.
+        use: a job kind on SageMaker, `any` if the price applies to all of them, `compute` on EC2.
+        usd_per_hour: for spot, the lowest among the zones.
+        usd_per_hour_max: for spot, the highest among the zones, if known.
+        kind: `observed`, or `derived` by the rule that the source names.
     """
 
     service: str
@@ -182,9 +182,9 @@ class Build(NamedTuple):
         arch: of the host, `x86_64` or `arm64`.
         device: `cpu` for a build without CUDA.
         python: versions that it installs on.
-        cuda, cudnn: what it was built with; empty where unknown.
-        architectures: what it carries, such as (`sm_80`, `compute_90`).
-        evidence: `architectures` was `read` from the build, `inferred` from its neighbours, or is `unread`.
+        cuda, cudnn: versions that it was built with; empty if unknown.
+        architectures: compiled kernels and PTX, such as (`sm_80`, `compute_90`).
+        evidence: `architectures` was `read` from the build, `inferred` from the versions before and after it, or is `unread`.
     """
 
     framework: str
@@ -208,13 +208,13 @@ class Build(NamedTuple):
 
 
 class CudaDriver(NamedTuple):
-    """The Linux drivers that one CUDA toolkit wants.
+    """The Linux drivers that one CUDA toolkit requires.
 
     Attributes:
         cuda: such as `12.9`.
         update: 0 for the first release, 1 for Update 1.
-        driver: the driver that the toolkit came with; PTX of this toolkit needs it.
-        minimum_driver: the least that runs binaries of this major version (minor version compatibility).
+        driver: the driver released with the toolkit; PTX of this toolkit needs it.
+        minimum_driver: the oldest that runs binaries of this major version (minor version compatibility).
     """
 
     cuda: str
@@ -232,10 +232,10 @@ class ImageRow(NamedTuple):
     Attributes:
         job: `training`, `inference` or `base`.
         platform: `sagemaker` or `ec2`.
-        cuda: empty on CPU images and where unknown.
-        patched_until: ISO date; empty where unknown.
+        cuda: empty for CPU images and if unknown.
+        patched_until: ISO date; empty if unknown.
         status: `patched` or `ended` at the time of `as_of`; an ended image stays in the registry.
-        evidence: `listed` by AWS, or a tag `derived` as SageMaker's SDK puts it together.
+        evidence: `listed` by AWS, or a tag `derived` in the way of the SageMaker SDK.
     """
 
     repository: str
@@ -258,7 +258,7 @@ class ImageRow(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """The account that holds AWS's own images in one region."""
+    """The ECR account of AWS's images in one region."""
 
     region: str
     account: str
@@ -268,15 +268,15 @@ class Registry(NamedTuple):
 
 
 class Ami(NamedTuple):
-    """One line of AWS Deep Learning AMIs.
+    """One series of AWS Deep Learning AMIs.
 
     Attributes:
         name_pattern: for `Filters=[{"Name": "name", ...}]`.
         framework, version: empty on base AMIs.
         kernel_module: `open` or `proprietary`.
-        driver, cuda, cuda_versions: empty where not read.
-        families: EC2 families that the release notes name; empty where not read.
-        ssm_parameter: the newest build's id is its value; empty where none is known.
+        driver, cuda, cuda_versions: empty if not read.
+        families: EC2 families in the release notes; empty if not read.
+        ssm_parameter: its value is the id of the newest build; empty if none is known.
         ssm_evidence: `listed` or `inferred`.
         released: ISO date of the build that was read.
     """
@@ -315,10 +315,10 @@ class QuotaRow(NamedTuple):
     Attributes:
         market: `on-demand`, `spot` or `warm-pool`.
         use: the job kind on SageMaker; empty on EC2.
-        families: EC2 families that it counts; `standard` stands for the CPU families.
-        instance_type: where the row is for one type.
+        families: EC2 families that count against it; `standard` stands for the CPU families.
+        instance_type: if the row is for one type.
         unit: `vCPU` or `instance`.
-        default: of a fresh account; None where unknown.
+        default: in a new account; None if unknown.
     """
 
     service: str
@@ -336,7 +336,7 @@ class QuotaRow(NamedTuple):
 
 
 class QuotaLimit(NamedTuple):
-    """What one account may use in one region, as `gpuproof catalogue refresh` read it."""
+    """The quota of one account in one region, as read by `gpuproof catalogue refresh`."""
 
     service: str
     name: str
@@ -347,7 +347,7 @@ class QuotaLimit(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where facts come from.
+    """A source of facts.
 
     Attributes:
         source: the key that rows name.

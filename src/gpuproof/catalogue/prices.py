@@ -1,4 +1,4 @@
-"""What an instance costs, from the rows of the price table."""
+"""Looks up hourly prices in the price table."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -9,16 +9,16 @@ PriceTable = Mapping[tuple[str, str, str, str, str], Price]
 """Prices by service, use, type, region and market."""
 
 DEFAULT_REGION = "us-east-1"
-"""The region whose prices are told where nobody names one: the most complete and, with us-west-2, the lowest."""
+"""The default region for prices: the most complete and, with us-west-2, the cheapest."""
 
 
 def find_price(
     prices: PriceTable, name: str, region: str, use: JobKind | None = None, market: str = "on-demand"
 ) -> Price | None:
-    """The price of `g5.xlarge` or `ml.g5.xlarge`; None where no row tells it.
+    """Returns the price of `g5.xlarge` or `ml.g5.xlarge`; None if there is no row.
 
-    On SageMaker the row of the use itself comes first, then one that serves any use, then one of another use: every
-    type whose uses could be compared costs the same in all of them. Such a price is marked `derived`.
+    On SageMaker the row of the use itself is preferred, then one for any use, then one of another use, which is marked
+    `derived`: every type for which uses could be compared costs the same in all of them.
     """
     if not name.startswith("ml."):
         return prices.get(("ec2", "compute", name, region, market))

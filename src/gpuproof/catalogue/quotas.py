@@ -1,4 +1,4 @@
-"""The service quota that stands before an instance, and how to ask for more of it."""
+"""The service quota that applies to an instance, and how to request an increase."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gpuproof.catalogue.model import Instance, JobKind, QuotaLimit, QuotaRow
 
 CONSOLES = (("cn-", "console.amazonaws.cn"), ("us-gov-", "console.amazonaws-us-gov.com"))
-"""Consoles outside the standard partition, by how their regions begin."""
+"""Console domains outside the standard partition, by region prefix."""
 
 
 class Quota(NamedTuple):
@@ -16,13 +16,13 @@ class Quota(NamedTuple):
     Attributes:
         service: `ec2` or `sagemaker`.
         name: as the Service Quotas console shows it.
-        code: such as `L-DB2E81BA`; None where no source has it or sources disagree.
+        code: such as `L-DB2E81BA`; None if no source has it or sources disagree.
         unit: `vCPU` or `instance`.
-        needed: how many units the instances take; None where their vCPUs are unknown.
-        default: of a fresh account; None where unknown.
-        limit: what this account has, as last refreshed; None if it was not.
-        console_url: where to look at it and ask for more.
-        command: what asks for `needed`, or finds the code where that is unknown.
+        needed: units that the instances use; None if their number of vCPUs is unknown.
+        default: in a new account; None if unknown.
+        limit: the account's value at the last refresh; None without one.
+        console_url: page of the quota, where an increase can be requested.
+        command: requests `needed`, or finds the code if that is unknown.
     """
 
     service: str
@@ -47,7 +47,7 @@ def find_quota(
     market: str,
     instances: int,
 ) -> Quota | None:
-    """The quota for so many instances; None where no row covers them."""
+    """Returns the quota for a number of instances; None if no row covers them."""
     row = _sagemaker_row(rows, instance.name, use, market) if use else _ec2_row(rows, instance, market)
     if row is None:
         return None
@@ -84,7 +84,7 @@ def _sagemaker_row(rows: Sequence[QuotaRow], name: str, use: JobKind, market: st
         and (row.use, row.market) == (use, market)
         and row.instance_type in ("", name)
     ]
-    # A row for this very type knows its code; the pattern does not.
+    # A row for one type has its code; a pattern does not.
     return max(fitting, key=lambda row: bool(row.instance_type), default=None)
 
 

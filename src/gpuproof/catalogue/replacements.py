@@ -1,4 +1,4 @@
-"""What to take instead of a type that is retired, has no GPU, or is not what a job needs."""
+"""Alternatives to a type that is retired, has no GPU, or does not fit a job."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -6,15 +6,15 @@ from typing import NamedTuple
 from gpuproof.catalogue.model import Gpu, Instance
 
 MAX_GPUS = 8
-"""No instance has more GPUs than this today; p2.16xlarge had 16."""
+"""The most GPUs of any current instance type; p2.16xlarge had 16."""
 
 
 class Replacement(NamedTuple):
-    """A type to take instead.
+    """An alternative instance type.
 
     Attributes:
-        instance: named for the place of the one that it replaces.
-        reason: what it brings, in one sentence.
+        instance: with an EC2 or SageMaker name, like the one that it replaces.
+        reason: its GPUs, memory and price, in one sentence.
     """
 
     instance: Instance
@@ -24,11 +24,11 @@ class Replacement(NamedTuple):
 def find_replacements(
     old: Instance, candidates: Iterable[Instance], gpus: Mapping[str, Gpu], prices: Mapping[str, float]
 ) -> list[Replacement]:
-    """The cheapest successor of each GPU model: as many whole GPUs, none with less memory, the same host architecture.
+    """Returns the cheapest alternative for each GPU model: at least as many whole GPUs, no less memory, the same host architecture.
 
     Args:
-        old: what is to be replaced; without a GPU, one GPU of any memory will do.
-        candidates: cheapest first, such as `search` gives them.
+        old: the type to replace; if it has no GPU, one GPU of any size is enough.
+        candidates: cheapest first, as `search` returns them.
         gpus: models by key.
         prices: USD per hour by EC2 type.
     """
@@ -47,7 +47,7 @@ def find_replacements(
         if fits and (model not in best or one.gpu_count < best[model].gpu_count):
             best[model] = one
     fewest = min((one.gpu_count for one in best.values()), default=0)
-    # Eight GPUs in place of one are no replacement while something nearer is there.
+    # Eight GPUs are no alternative to one while there is something closer.
     near = [one for one in best.values() if one.gpu_count <= max(fewest, 2 * needed)]
     return [Replacement(one, _reason(one, gpus.get(one.gpu_model or ""), prices)) for one in near]
 

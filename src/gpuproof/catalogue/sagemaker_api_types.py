@@ -1,7 +1,7 @@
-"""Which `ml.*` types each SageMaker API accepts, as the installed botocore's own service model says.
+"""The `ml.*` types that each SageMaker API accepts, from the service model of the installed botocore.
 
-An API accepts types that can no longer be had (ml.p2, ml.p3): acceptance is not availability. The model is read as
-the file that it is, 25 ms for 2.6 MB, because importing botocore takes longer; so no copy of it is kept anywhere.
+APIs still accept retired types (ml.p2, ml.p3): acceptance is not availability. The model's file is read directly, 25 ms
+for 2.6 MB, because importing botocore takes longer.
 """
 
 import gzip
@@ -21,12 +21,12 @@ SHAPES: dict[JobKind, str] = {
     "studio": "AppInstanceType",
     "cluster": "ClusterInstanceType",
 }
-"""The enumeration in the service model that each job kind takes its instance type from."""
+"""The enumeration of instance types in the service model, by job kind."""
 
 
 @cache
 def accepted_types() -> dict[JobKind, frozenset[str]]:
-    """Types by job kind; empty where botocore or its model cannot be found."""
+    """Types by job kind; empty if botocore or its model is missing."""
     path = service_model()
     if path is None:
         return {}
@@ -39,7 +39,7 @@ def accepted_types() -> dict[JobKind, frozenset[str]]:
 
 
 def service_model() -> Path | None:
-    """The newest SageMaker service model of the installed botocore; None if there is none."""
+    """Path of the newest SageMaker service model of the installed botocore; None if there is none."""
     spec = importlib.util.find_spec("botocore")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if files := sorted(Path(folder, "data", "sagemaker").glob("*/service-2.json*")):

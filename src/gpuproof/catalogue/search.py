@@ -1,4 +1,4 @@
-"""Choosing instance types: what is asked for, and which types answer it."""
+"""Searches instance types by GPU, memory, price and other criteria."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,23 +13,23 @@ MIB = 1024**2
 
 @dataclass(frozen=True)
 class InstanceQuery:
-    """What is wanted of an instance type; None and empty mean that it does not matter.
+    """Criteria for instance types; None and empty mean no restriction.
 
     Attributes:
-        gpus: names of models that will do; `A100` takes both A100s, `A100-80GB` one.
+        gpus: names of acceptable models; `A100` matches both A100s, `A100-80GB` one.
         gpu_memory: per GPU. An L4 has 24 GB but not 24 GiB: 22,888 MiB.
         total_gpu_memory: over all GPUs of the instance.
         count: physical GPUs: a g6f with an eighth of one is not 1.
         memory: of the host.
         cpus: vCPUs.
-        region: where EC2 offers the type. Of a region that nobody read, every type is left in.
-        place: where it is to run; prices and names are of that place.
-        use: what SageMaker is to run; implies `service="sagemaker"`.
-        max_price: USD per hour and instance; types of unknown price are left out.
-        market: whose price counts.
+        region: where EC2 offers the type. A region that was not read excludes no type.
+        service: `ec2` or `sagemaker`; names and prices are those of the service.
+        use: kind of SageMaker workload; implies `service="sagemaker"`.
+        max_price: USD per hour and instance; types of unknown price are excluded.
+        market: whose price applies.
         arch: of the host.
-        builds: a framework's builds, one a host architecture; one must be known to run on the GPU.
-        include_retired: types that can no longer be had, too.
+        builds: a framework's builds, one per host architecture; one must be known to run on the GPU.
+        include_retired: whether to include types that are no longer available.
     """
 
     gpus: tuple[str, ...] = ()
@@ -49,14 +49,14 @@ class InstanceQuery:
 
 
 class SearchContext(NamedTuple):
-    """What a search needs to know beside the types themselves.
+    """What a search needs besides the types themselves.
 
     Attributes:
         gpus: models by key.
-        offered: types that the region offers; None where nobody read it.
-        accepted: `ml.` names that will do; None where that does not matter or is not known.
-        prices: USD per hour by type, in the place, region and market asked for.
-        running: host architectures with models that one of the builds runs on; None where none was asked for.
+        offered: types that the region offers; None if the region was not read.
+        accepted: acceptable `ml.` names; None if unrestricted or unknown.
+        prices: USD per hour by type, for the queried service, region and market.
+        running: pairs of host architecture and GPU model that one of the builds runs on; None without builds.
     """
 
     gpus: Mapping[str, Gpu]
@@ -67,7 +67,7 @@ class SearchContext(NamedTuple):
 
 
 def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchContext) -> list[Instance]:
-    """The types that answer the query, in the order in which they were given."""
+    """Returns the types that match the query, in the given order."""
     wanted = matching_gpus(query.gpus, context.gpus.values()) if query.gpus else None
     found = [one for one in instances if wanted is None or one.gpu_model in wanted]
     if not query.include_retired:
@@ -106,7 +106,7 @@ def search(instances: Iterable[Instance], query: InstanceQuery, context: SearchC
 
 
 def sort_by_price(instances: Iterable[Instance], prices: Mapping[str, float]) -> list[Instance]:
-    """Cheapest first; those of unknown price last; then by name."""
+    """Sorts by price, then by name; types of unknown price come last."""
     unknown = float("inf")
     return sorted(
         instances, key=lambda one: (prices.get(one.ec2_type, unknown), natural_sort_key(one.ec2_type))
@@ -114,18 +114,18 @@ def sort_by_price(instances: Iterable[Instance], prices: Mapping[str, float]) ->
 
 
 def matching_gpus(names: Iterable[str], gpus: Iterable[Gpu]) -> frozenset[str]:
-    """Keys of the GPU models that any of the names means: by key, by alias, or by what stands before its memory."""
+    """Keys of the GPU models that match any of the names: by key, by alias, or without the memory size."""
     plain = {normalize_gpu_name(name) for name in names}
     return frozenset(gpu.name for gpu in gpus if plain & _names(gpu))
 
 
 def normalize_gpu_name(name: str) -> str:
-    """`NVIDIA A100-SXM4-80GB`, `a100 sxm4 80gb`: the same but for vendor, case, blanks and dashes."""
+    """Removes vendor, case, blanks and dashes: `NVIDIA A100-SXM4-80GB` and `a100 sxm4 80gb` become equal."""
     return re.sub(r"^(nvidia|tesla)", "", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
 def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
-    """Orders `g5.2xlarge` before `g5.12xlarge`."""
+    """Sort key that puts `g5.2xlarge` before `g5.12xlarge`."""
     return tuple((text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name))
 
 
@@ -137,7 +137,7 @@ def _names(gpu: Gpu) -> frozenset[str]:
 
 
 _NAMES: dict[Gpu, frozenset[str]] = {}
-"""Plain names by model: they are compared at every search."""
+"""Normalized names by model, cached because every search compares them."""
 
 
 def _ends(wanted: Range[int]) -> tuple[int, float]:
@@ -145,7 +145,7 @@ def _ends(wanted: Range[int]) -> tuple[int, float]:
 
 
 def _memory_test(wanted: Range[Memory]) -> Callable[[int], bool]:
-    # EC2 reports whole MiB: 22,888 of them are 24 GB less a fraction of one, and must pass for 24 GB.
+    # EC2 reports whole MiB: 22,888 MiB are a fraction of a MiB less than 24 GB, and must match 24 GB.
     low = wanted.low.bytes // MIB if wanted.low else 0
     high = -(-wanted.high.bytes // MIB) if wanted.high else float("inf")
     return lambda size: low <= size // MIB <= high

@@ -1,6 +1,6 @@
-"""Reads the catalogue's CSV files into typed rows, each file only when a question needs it.
+"""Reads the catalogue's CSV files into typed rows, each file when it is first needed.
 
-Every table is the shipped file with the refreshed one, where there is one, laid over it.
+Every table is the shipped file, overlaid with the refreshed one if it exists.
 """
 
 import csv
@@ -13,7 +13,7 @@ from gpuproof.catalogue import csv_rows, model
 from gpuproof.catalogue.csv_rows import Row
 
 SHIPPED = Path(__file__).parent / "data"
-"""The facts that came with this version of GPUproof."""
+"""The facts of this version of GPUproof."""
 
 T = TypeVar("T")
 
@@ -22,8 +22,8 @@ class Tables:
     """Every table of the catalogue, read at first use.
 
     Args:
-        shipped: the folder of CSV files that came with GPUproof.
-        refreshed: the folder that `gpuproof catalogue refresh` writes; None or a missing folder for none.
+        shipped: the folder of GPUproof's CSV files.
+        refreshed: the folder that `gpuproof catalogue refresh` writes; may be None or missing.
     """
 
     def __init__(self, shipped: Path = SHIPPED, refreshed: Path | None = None) -> None:
@@ -38,7 +38,7 @@ class Tables:
         found = {row.name: row for row in self._shipped_rows("instances", csv_rows.gpu_instance)}
         for row in self._refreshed_rows("instances", csv_rows.gpu_instance):
             old = found.get(row.name)
-            # The API offers a type to its last day: that its end is announced must not be forgotten.
+            # The API lists a type until its last day: keep the announcement of its end.
             announced = old is not None and old.status == "legacy"
             found[row.name] = row._replace(status="legacy", note=old.note) if old and announced else row
         return found
@@ -50,21 +50,21 @@ class Tables:
 
     @cached_property
     def offerings(self) -> dict[str, dict[str, model.Offering]]:
-        """Offerings by region, then by type. A region that is missing was not read."""
+        """Offerings by region, then by type. Missing regions were not read."""
         found: dict[str, dict[str, model.Offering]] = {}
         for row in self._shipped_rows("offerings", csv_rows.offering):
             found.setdefault(row.region, {})[row.instance_type] = row
         fresh: dict[str, dict[str, model.Offering]] = {}
         for row in self._refreshed_rows("offerings", csv_rows.offering):
             fresh.setdefault(row.region, {})[row.instance_type] = row
-        # A region that was read again is replaced whole: what it no longer offers must vanish.
+        # A refreshed region is replaced as a whole, so that types it no longer offers are removed.
         return found | fresh
 
     @cached_property
     def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
         """Prices by service, use, type, region and market."""
         fresh = self._refreshed_rows("prices", csv_rows.price)
-        # What was read again is replaced whole, as with offerings.
+        # Refreshed prices replace all of the same service, region and market, as with offerings.
         again = {(row.service, row.region, row.market) for row in fresh}
         shipped = self._shipped_rows("prices", csv_rows.price)
         kept = (row for row in shipped if (row.service, row.region, row.market) not in again)
@@ -99,7 +99,7 @@ class Tables:
 
     @cached_property
     def ami_ids(self) -> dict[tuple[str, str], str]:
-        """AMI ids by SSM parameter and region; only what was refreshed."""
+        """AMI ids by SSM parameter and region; only after a refresh."""
         read = self._refreshed_rows("ami_ids", lambda row: row)
         return {(row["ssm_parameter"], row["region"]): row["ami_id"] for row in read}
 
@@ -110,12 +110,12 @@ class Tables:
 
     @cached_property
     def quotas(self) -> tuple[model.QuotaRow, ...]:
-        """Quotas and patterns of their names."""
+        """Quotas, and patterns of their names."""
         return tuple(self._shipped_rows("quotas", csv_rows.quota))
 
     @cached_property
     def quota_limits(self) -> dict[tuple[str, str, str], model.QuotaLimit]:
-        """What the account may use, by service, region and quota name; only what was refreshed."""
+        """The account's quotas by service, region and name; only after a refresh."""
         read = self._refreshed_rows("quota_limits", csv_rows.quota_limit)
         return {(row.service, row.region, row.name): row for row in read}
 
@@ -131,7 +131,7 @@ class Tables:
 
     @cached_property
     def _other_types(self) -> dict[str, Row]:
-        # 1,300 types: typed one by one when somebody asks, which is seldom.
+        # 1,300 types, rarely needed: each is parsed on demand.
         return {row["instance_type"]: row for row in _read(self._shipped / "other_types.csv")}
 
     def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
@@ -143,7 +143,7 @@ class Tables:
         try:
             return list(map(reader, _read(path)))
         except (OSError, ValueError, KeyError, TypeError, csv.Error):
-            # A cache may be cut short, or be of another version: the shipped facts serve on.
+            # A cached file may be truncated or from another version: use the shipped facts.
             self.ignored.append(path)
             return []
 

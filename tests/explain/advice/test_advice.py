@@ -55,7 +55,7 @@ def test_a_v100_with_the_default_wheel_of_torch_2_11_gets_a_build_that_runs(cont
         "PyTorch version: 2.11.0+cu130",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
     )
-    assert "for V100-32GB CUDA 12.9 was the last that supports it" in (found.here or "")
+    assert "CUDA 12.9 is the last that supports V100-32GB" in (found.here or "")
     assert "pip install 'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu126" in found.remedy
 
 

@@ -85,7 +85,7 @@ class Store:
 
         Args:
             fresh: rows by part and region.
-            as_of: ISO date of the reading.
+            as_of: ISO date on which the row was read.
         """
         if not fresh:
             return
