@@ -48,7 +48,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
 
 def imported_by(*words: str) -> set[str]:
-    """Modules that a fresh Python has imported when `gpuproof WORDS` is through."""
+    """Modules that a fresh Python has imported when `gpuproof TEXT_COLUMNS` is through."""
     code = (
         f"import sys, atexit, json\natexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
         f"from gpuproof.cli.main import main\nsys.exit(main({list(words)!r}))"

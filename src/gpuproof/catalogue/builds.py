@@ -19,7 +19,7 @@ def parse_requirement(text: str) -> tuple[str, str, str] | None:
     """Parses `torch==2.11.0+cu126`.
 
     Returns:
-        Framework, version as `2.11` (empty for the newest) and variant (empty for the default); None if it cannot be parsed.
+        Framework, version as `2.11` (empty for the newest) and variant (empty for the default); None for other text.
     """
     match = re.fullmatch(
         r"\s*([A-Za-z]+)(?:\[[\w,-]+\])?\s*(?:(?:==|=|\s|:)\s*(\d+\.\d+)[.\w]*?(?:\+(\w+))?)?\s*", text

@@ -69,7 +69,7 @@ class Catalogue:
         return self._on_sagemaker(found)
 
     def accepted_for(self, name: str) -> tuple[JobKind, ...]:
-        """Job kinds for which SageMaker's APIs accept `ml.g5.xlarge`, by the installed botocore; no proof of capacity."""
+        """Job kinds for which SageMaker's APIs accept `ml.g5.xlarge`, by the installed botocore."""
         return tuple(kind for kind, types in self._accepted.items() if name in types)
 
     def gpu(self, name: str) -> Gpu | None:
@@ -181,7 +181,7 @@ class Catalogue:
             framework: `torch`, `pytorch`, `tensorflow` or `tf`.
             version: `2.11` or `2.11.0`; None for the newest that AWS still patches.
             use: the job kind; processing uses the training image.
-            instance: instance type, which determines GPU or CPU, the host architecture, and the SageMaker or EC2 flavour.
+            instance: instance type; determines GPU or CPU, host architecture, and SageMaker or EC2 flavour.
         """
         found = self.instance(instance)
         if found is None:

@@ -184,7 +184,7 @@ class Build(NamedTuple):
         python: versions that it installs on.
         cuda, cudnn: versions that it was built with; empty if unknown.
         architectures: compiled kernels and PTX, such as (`sm_80`, `compute_90`).
-        evidence: `architectures` was `read` from the build, `inferred` from the versions before and after it, or is `unread`.
+        evidence: `architectures` is `read` from the build, `inferred` from the neighbouring versions, or `unread`.
     """
 
     framework: str

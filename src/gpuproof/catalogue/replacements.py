@@ -24,7 +24,9 @@ class Replacement(NamedTuple):
 def find_replacements(
     old: Instance, candidates: Iterable[Instance], gpus: Mapping[str, Gpu], prices: Mapping[str, float]
 ) -> list[Replacement]:
-    """Returns the cheapest alternative for each GPU model: at least as many whole GPUs, no less memory, the same host architecture.
+    """Returns the cheapest alternative for each GPU model.
+
+    Alternatives have at least as many whole GPUs, no less GPU memory, and the same host architecture.
 
     Args:
         old: the type to replace; if it has no GPU, one GPU of any size is enough.

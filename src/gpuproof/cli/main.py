@@ -1,4 +1,4 @@
-"""Entry point of `gpuproof`: imports the module of one command, runs it, and turns errors into messages and exit codes."""
+"""Entry point of `gpuproof`: imports and runs the module of one command; prints errors and returns exit codes."""
 
 from __future__ import annotations
 

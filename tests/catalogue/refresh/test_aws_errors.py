@@ -81,7 +81,7 @@ def test_without_credentials_the_user_is_told_and_the_exit_code_is_3(
     aws_environment.delenv("AWS_ACCESS_KEY_ID")
     aws_environment.delenv("AWS_SECRET_ACCESS_KEY")
     assert main(["catalogue", "refresh"]) == 3
-    assert "no AWS credentials" in capsys.readouterr().err
+    assert "No AWS credentials" in capsys.readouterr().err
 
 
 def test_when_not_even_the_regions_can_be_read_aws_refused(

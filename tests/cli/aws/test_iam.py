@@ -67,9 +67,9 @@ def test_the_settings_are_taken_where_no_flag_says_otherwise(
     ("words", "problem"),
     [
         (["--account", "12"], "12 digits"),
-        (["--input", "data/"], "not on S3"),
-        (["--output", "out"], "not on S3"),
-        (["--kms-key", "alias/x"], "no key's ARN"),
+        (["--input", "data/"], "is not an S3 address"),
+        (["--output", "out"], "is not an S3 address"),
+        (["--kms-key", "alias/x"], "not the ARN of a KMS key"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(

@@ -1,7 +1,7 @@
-"""Fresher facts from AWS itself: offerings, prices, quotas and AMI ids, into the user's cache folder.
+"""Refreshes offerings, prices, quotas and AMI ids from AWS, into the user's cache folder.
 
-Each part of each region is read on its own; what fails keeps what was there before and is named. The calls are here
-and nowhere else in the catalogue; boto3 is imported only when they are made.
+Each part of each region is read independently; if one fails, its earlier data is kept and the failure is reported.
+All AWS calls of the catalogue are made here; boto3 is imported only for them.
 """
 
 from gpuproof.catalogue.refresh.runner import PARTS, Outcome, Refresh

@@ -1,4 +1,4 @@
-"""What depends on the account and the day: its quotas, and the ids of the newest AMIs."""
+"""Reads data of one account and day: its quotas, and the ids of the newest AMIs."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from gpuproof.catalogue.csv_rows import Row
 
 SSM_BATCH = 10
-"""GetParameters takes ten names at most."""
+"""Maximum number of names per GetParameters call."""
 
 
 def quota_rows(
@@ -16,7 +16,7 @@ def quota_rows(
 
     Args:
         ec2_names: EC2 quotas by name.
-        types: EC2 types; on SageMaker every quota whose name holds one of them as `ml.TYPE` counts.
+        types: EC2 types; on SageMaker, every quota whose name contains one of them as `ml.TYPE`.
     """
     ml_types = {f"ml.{name}" for name in types}
 
@@ -40,7 +40,7 @@ def quota_rows(
 
 
 def ami_rows(client: Any, region: str, parameters: Sequence[str], as_of: str) -> list[Row]:
-    """Ids of the newest AMIs behind the SSM parameters (GetParameters); one that does not exist here is left out."""
+    """Ids of the newest AMIs in the SSM parameters (GetParameters); missing parameters are skipped."""
     return [
         {"ssm_parameter": one["Name"], "region": region, "ami_id": one["Value"], "as_of": as_of}
         for names in _batches(parameters)

@@ -1,4 +1,4 @@
-"""What a failed call means, in words."""
+"""Classifies errors of boto3, with a message and a remedy."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ BY_CODE: dict[str, AwsErrorKind] = {
         "credentials",
     ),
     **dict.fromkeys(("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"), "permission"),
-    # EC2 answers AuthFailure to good credentials in a region that the account has not opted into.
+    # EC2 answers AuthFailure to valid credentials in a region that the account has not enabled.
     **dict.fromkeys(("OptInRequired", "AuthFailure", "InvalidRegion"), "region"),
     **dict.fromkeys(
         (
@@ -35,28 +35,28 @@ BY_CODE: dict[str, AwsErrorKind] = {
         "throttled",
     ),
 }
-"""AWS error codes by what they mean (AWS "Common Errors" pages of EC2, Pricing, Service Quotas and SSM)."""
+"""Kinds of AWS error codes (AWS "Common Errors" pages of EC2, Pricing, Service Quotas and SSM)."""
 
-LONGEST = 300
-"""Characters of a message that are told."""
+MAX_MESSAGE_LENGTH = 300
+"""Characters of a message that are shown."""
 
 REMEDIES: dict[AwsErrorKind, str] = {
-    "credentials": "Sign in again (aws sso login, or new keys), then repeat.",
-    "permission": "Ask for the permission that the message names; the README lists all that a refresh needs.",
-    "region": "Enable the region in the account's settings, or leave it out with --region.",
-    "throttled": "Repeat it later, or for fewer regions: --region.",
-    "connection": "Look at the network, a proxy, or AWS_ENDPOINT_URL, then repeat.",
-    "other": "Repeat it later.",
+    "credentials": "Sign in again (aws sso login, or new keys), then try again.",
+    "permission": "Request the permission in the message; the README lists all permissions that a refresh needs.",
+    "region": "Enable the region in the account's settings, or exclude it with --region.",
+    "throttled": "Try again later, or with fewer regions: --region.",
+    "connection": "Check the network, the proxy and AWS_ENDPOINT_URL, then try again.",
+    "other": "Try again later.",
 }
 """What to do next."""
 
 
 class AwsError(NamedTuple):
-    """Why a part could not be read.
+    """A failed AWS call.
 
     Attributes:
-        kind: what it means.
-        message: with the AWS error code where there is one.
+        kind: what failed.
+        message: begins with the AWS error code, if there is one.
     """
 
     kind: AwsErrorKind
@@ -69,7 +69,7 @@ class AwsError(NamedTuple):
 
 
 def classify_error(error: Exception) -> AwsError | None:
-    """What a boto3 error means; None for an error that is a bug of ours."""
+    """Classifies an error of boto3; returns None for any other error, which is a bug."""
     from botocore import exceptions  # with boto3: only when a call was made
 
     if isinstance(error, exceptions.ClientError):
@@ -94,6 +94,6 @@ def classify_error(error: Exception) -> AwsError | None:
 
 
 def _one_line(text: str) -> str:
-    # A proxy or a stand-in for AWS may answer with a whole HTML page.
+    # A proxy or an emulator may answer with a whole HTML page.
     line = " ".join(text.split()).rstrip(": ")
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"

@@ -1,4 +1,4 @@
-"""AWS clients for several regions, made once each."""
+"""AWS clients for several regions, created once each."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -12,30 +12,30 @@ class Clients:
     """boto3 clients by service and region, in botocore's standard retry mode: three attempts, or `AWS_MAX_ATTEMPTS`.
 
     Args:
-        session: makes the boto3 session; called once.
+        session: creates the boto3 session; called once.
     """
 
     def __init__(self, session: Callable[[], Any]) -> None:
         self._make_session = session
         self._session: Any = None
         self._made: dict[tuple[str, str], Any] = {}
-        # A boto3 session may not make two clients at once; the clients themselves may be shared.
+        # A boto3 session must not create two clients at once; the clients themselves are thread-safe.
         self._lock = Lock()
 
     def get(self, service: str, region: str) -> Any:
-        """The client of a service in a region."""
+        """Returns the client of a service in a region."""
         with self._lock:
             if (service, region) not in self._made:
                 self._made[service, region] = self._client(service, region)
             return self._made[service, region]
 
     def default_region(self) -> str | None:
-        """The region of the environment or the profile."""
+        """Returns the region of the environment or the profile."""
         with self._lock:
             return self._opened().region_name
 
     def has_credentials(self) -> bool:
-        """Whether there are any credentials at all, valid or not."""
+        """Whether any credentials are configured, valid or not."""
         with self._lock:
             return self._opened().get_credentials() is not None
 

@@ -1,4 +1,4 @@
-"""What a refresh found that the shipped facts do not say."""
+"""Compares refreshed rows with the shipped facts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -20,11 +20,11 @@ COMPARED = (
     "efa_interfaces",
     "local_disk",
 )
-"""Fields of an instance whose change is told."""
+"""Fields of an instance whose changes are reported."""
 
 
 class Difference(NamedTuple):
-    """One thing that AWS says otherwise than the shipped facts, or in addition to them."""
+    """One difference between AWS and the shipped facts."""
 
     part: str
     region: str
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
 
 def differences(shipped: Tables, outcomes: Iterable[Outcome]) -> list[Difference]:
-    """All differences, in the order of the outcomes. Quotas and AMI ids are of an account and a day: never shipped."""
+    """Returns all differences, in the order of the outcomes. Quotas and AMI ids are never shipped, so not compared."""
     comparers: dict[str, Callable[[Tables, str, Sequence[Row]], list[str]]] = {
         "instances": lambda tables, _, rows: _instances(tables, rows),
         "offerings": _offerings,
@@ -53,7 +53,7 @@ def _instances(shipped: Tables, rows: Sequence[Row]) -> list[str]:
     for name, new in found.items():
         old = shipped.gpu_instances.get(name)
         if old is None or old.status == "retired":
-            again = "new" if old is None else "back, though shipped as retired"
+            again = "new" if old is None else "available again, but shipped as retired"
             texts.append(f"{name}: {again}: {new.gpu_count} {new.gpu_model}")
         else:
             texts += _changed(old, new)

@@ -1,4 +1,4 @@
-"""What EC2 tells: types with GPUs, where they are offered, what they cost on the spot market."""
+"""Reads from EC2: types with GPUs, where they are offered, spot prices."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from gpuproof.catalogue.search import matching_gpus
 SOURCE = "aws-api"
 GIB = 2**30
 GPU_FAMILIES: Sequence[Mapping[str, Any]] = ({"Name": "instance-type", "Values": ["g*", "p*"]},)
-"""Every GPU family's name begins with one of these letters; some others' do too, and are dropped afterwards."""
+"""The names of all GPU families begin with these letters; other families that do so are dropped afterwards."""
 
 
 def enabled_regions(client: Any) -> list[str]:
@@ -28,7 +28,7 @@ def instance_rows(client: Any, gpus: Mapping[str, Gpu], as_of: str) -> list[Row]
 
 
 def offering_rows(client: Any, region: str, types: Iterable[str], as_of: str) -> list[Row]:
-    """Where the types are offered (DescribeInstanceTypeOfferings), by zone id."""
+    """Zone ids where the types are offered (DescribeInstanceTypeOfferings)."""
     known = set(types)
     paginator = client.get_paginator("describe_instance_type_offerings")
     zones: dict[str, set[str]] = {}
@@ -49,7 +49,7 @@ def offering_rows(client: Any, region: str, types: Iterable[str], as_of: str) ->
 
 
 def spot_rows(client: Any, region: str, types: Iterable[str], now: datetime, as_of: str) -> list[Row]:
-    """Spot prices of this moment (DescribeSpotPriceHistory), the lowest and the highest among the zones."""
+    """Current spot prices (DescribeSpotPriceHistory), the lowest and the highest among the zones."""
     paginator = client.get_paginator("describe_spot_price_history")
     pages = paginator.paginate(StartTime=now, ProductDescriptions=["Linux/UNIX"], InstanceTypes=sorted(types))
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
@@ -107,7 +107,7 @@ def _instance_row(one: Mapping[str, Any], gpus: Mapping[str, Gpu], as_of: str) -
         "instance_type": one["InstanceType"],
         "status": "offered",
         "gpu": _model(gpu["Name"], memory_mib, gpus),
-        # A fractional GPU has a Count of 0; what a program sees is the logical one.
+        # A fractional GPU has a Count of 0; programs see the logical one.
         "gpu_count": str(gpu.get("LogicalGpuCount") or gpu["Count"]),
         "gpu_fraction": f"{gpu.get('GpuPartitionSize', 1.0):g}",
         "gpu_memory_mib": str(memory_mib),
@@ -130,7 +130,7 @@ def _instance_row(one: Mapping[str, Any], gpus: Mapping[str, Gpu], as_of: str) -
 
 
 def _model(api_name: str, memory_mib: int, gpus: Mapping[str, Gpu]) -> str:
-    # The API says A100 and V100 for both sizes of each.
+    # The API reports A100 and V100 for both memory sizes of each.
     same_name = matching_gpus((api_name,), gpus.values())
     if not same_name:
         return re.sub(r"\s+", "-", api_name.strip())

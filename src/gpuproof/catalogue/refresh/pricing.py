@@ -9,7 +9,7 @@ from gpuproof.catalogue.csv_rows import Row
 from gpuproof.catalogue.refresh.ec2 import price_row
 
 PRICING_REGION = "us-east-1"
-"""The Pricing API answers for all regions, but only in a few."""
+"""The Pricing API covers all regions, but has endpoints in only a few."""
 
 EC2_FILTERS = {
     "instanceFamily": "GPU instance",
@@ -18,7 +18,7 @@ EC2_FILTERS = {
     "tenancy": "Shared",
     "capacitystatus": "Used",
 }
-"""Without these the list mixes in dedicated hosts, reservations and other systems, at other prices."""
+"""Without these filters the list includes dedicated hosts, reservations and other operating systems."""
 
 USAGE = {
     "Train": "training",
@@ -29,7 +29,7 @@ USAGE = {
     "Studio": "studio",
     "Cluster": "cluster",
 }
-"""SageMaker's usage types (`USE1-Train:ml.g5.xlarge`) by job kind."""
+"""The job kind for each of SageMaker's usage types (`USE1-Train:ml.g5.xlarge`)."""
 
 COMPONENTS = {
     "training": "training",
@@ -40,7 +40,7 @@ COMPONENTS = {
     "studiojupyterlab": "studio",
     "cluster": "cluster",
 }
-"""The `component` or `platoinstancetype` of a product, in small letters, by job kind."""
+"""The job kind for each `component` or `platoinstancetype` of a product, in lower case."""
 
 
 def ec2_rows(client: Any, region: str, as_of: str) -> list[Row]:
@@ -64,7 +64,7 @@ def sagemaker_rows(client: Any, region: str, as_of: str) -> list[Row]:
 
 
 def use_and_type(attributes: Mapping[str, str]) -> tuple[str, str] | None:
-    """Which use of which type a SageMaker product is; None for what is no instance (storage, data, features)."""
+    """Returns job kind and instance type of a SageMaker product; None if it is no instance (storage, data)."""
     usage = re.fullmatch(r"(?:[A-Z0-9]+-)?(\w+):(?:\w+-)?(ml\.[\w.-]+)", attributes.get("usagetype", ""))
     component = attributes.get("component") or attributes.get("platoinstancetype") or ""
     use = USAGE.get(usage[1]) if usage else None

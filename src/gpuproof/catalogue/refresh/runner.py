@@ -1,4 +1,4 @@
-"""Reads all parts of all regions, several at once, and says what became of each."""
+"""Reads all parts of all regions in parallel, and returns the outcome of each."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -13,15 +13,15 @@ from gpuproof.catalogue.refresh.store import TABLES, Scope
 from gpuproof.catalogue.tables import Tables
 
 PARTS = tuple(TABLES)
-"""What can be refreshed, in the order in which it is told."""
+"""What can be refreshed, in the order of the report."""
 
 WORKERS = 8
-PATIENCE_S = (5.0, 20.0)
-"""Waits before a throttled part is tried again, after botocore's own retries have given up."""
+RETRY_WAITS_S = (5.0, 20.0)
+"""Seconds before a throttled part is retried, after botocore's own retries have failed."""
 
 
 class Outcome(NamedTuple):
-    """What became of one part of one region: rows, or the failure that kept them away."""
+    """The result of one part of one region: rows, or an error."""
 
     scope: Scope
     rows: list[Row] | None
@@ -29,14 +29,14 @@ class Outcome(NamedTuple):
 
 
 class Refresh:
-    """A refresh of the catalogue; it reads and does not write.
+    """Reads fresh rows from AWS; writes nothing.
 
     Args:
         clients: AWS.
-        tables: the catalogue so far: types, quotas and SSM parameters to ask for.
-        now: the time, aware of its zone.
-        sleep: waits so many seconds.
-        progress: told what has been read, for a line that changes.
+        tables: the current catalogue: types, quotas and SSM parameters to read.
+        now: returns the time, with its time zone.
+        sleep: waits a number of seconds.
+        progress: called with the text of the progress line.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class Refresh:
         self._done = 0
 
     def regions(self) -> list[str]:
-        """Regions that the account may use; raises what boto3 raises."""
+        """Regions that the account may use; errors of boto3 are not caught."""
         home = self._clients.default_region() or "us-east-1"
         return ec2.enabled_regions(self._clients.get("ec2", home))
 
     def fetch(self, regions: Sequence[str], parts: Collection[str] = PARTS) -> list[Outcome]:
-        """Read the parts of the regions.
+        """Reads the parts of the regions.
 
         Returns:
-            One outcome a part and region, in the order of `PARTS`, then of regions. Types, which are the same
-            everywhere, are one outcome for region `*`, and one more for each region that failed.
+            One outcome per part and region, in the order of `PARTS`, then of regions. Instance types, which are the
+            same everywhere, are one outcome for region `*`, and one more for each region that failed.
         """
         self._done = 0
         with ThreadPoolExecutor(max_workers=WORKERS) as pool:
@@ -82,7 +82,7 @@ class Refresh:
                 for region in regions
             }
             others = self._run(pool, jobs)
-        return [*(_one_for_all(described) if "instances" in parts else ()), *others]
+        return [*(_merge_instances(described) if "instances" in parts else ()), *others]
 
     def _run(self, pool: ThreadPoolExecutor, jobs: Mapping[Scope, Callable[[], list[Row]]]) -> list[Outcome]:
         running: dict[Future[Outcome], Scope] = {
@@ -102,7 +102,7 @@ class Refresh:
         return [outcomes[scope] for scope in jobs]
 
     def _attempt(self, scope: Scope, job: Callable[[], list[Row]]) -> Outcome:
-        for wait in (*PATIENCE_S, None):
+        for wait in (*RETRY_WAITS_S, None):
             try:
                 return Outcome(scope, job(), None)
             except Exception as error:
@@ -119,7 +119,7 @@ class Refresh:
 
     def _job(self, part: str, region: str, here: set[str]) -> Callable[[], list[Row]]:
         known = here | set(self._tables.gpu_instances)
-        # The spot history refuses a request that names a type unknown to the region.
+        # DescribeSpotPriceHistory rejects types that are unknown in the region.
         named = here or set(self._tables.offerings.get(region, ()))
         get, today = self._clients.get, self._today()
         ec2_quotas = {row.name for row in self._tables.quotas if row.service == "ec2"}
@@ -142,7 +142,7 @@ class Refresh:
         return self._now().date().isoformat()
 
 
-def _one_for_all(described: Sequence[Outcome]) -> list[Outcome]:
+def _merge_instances(described: Sequence[Outcome]) -> list[Outcome]:
     read = [outcome.rows for outcome in described if outcome.rows is not None]
     together = [Outcome(Scope("instances", "*"), list(ec2.merged(read)), None)] if read else []
     return [*together, *(outcome for outcome in described if outcome.error)]

@@ -1,6 +1,6 @@
-"""The folder of refreshed tables: what is in it, and how old each part is.
+"""The folder of refreshed tables, with the date of each part.
 
-Each file is replaced whole, by a rename, so a reader sees the old table or the new one. `state.json` comes last.
+Each file is replaced atomically, so a reader sees the old table or the new one. `state.json` is written last.
 """
 
 import csv
@@ -20,7 +20,7 @@ class Scope(NamedTuple):
 
     Attributes:
         part: such as `offerings`.
-        region: `*` for what is the same in all regions.
+        region: `*` if the data is the same in all regions.
     """
 
     part: str
@@ -28,12 +28,12 @@ class Scope(NamedTuple):
 
 
 class TablePart(NamedTuple):
-    """Where the rows of a part lie.
+    """The table that a part is stored in.
 
     Attributes:
         table: the file's name without `.csv`.
-        owns: whether a row of that table is one of this part and region, and so goes when the part is read again.
-        key: the column whose values are unique; a fresh row takes the place of an old one.
+        owns: whether a row of the table belongs to this part and region, and is therefore replaced by a refresh.
+        key: the column with unique values; a new row replaces the old one with the same value.
     """
 
     table: str
@@ -62,26 +62,26 @@ TABLES: Mapping[str, TablePart] = {
     "quotas": TablePart("quota_limits", _in_region),
     "amis": TablePart("ami_ids", _in_region),
 }
-"""The parts of a refresh, and what each replaces."""
+"""The parts of a refresh, and the rows that each replaces."""
 
 
 class Store:
     """The refreshed tables in one folder.
 
     Args:
-        folder: made at the first save.
+        folder: created by the first save.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def as_of(self) -> dict[Scope, str]:
-        """When each part of each region was last read, as ISO dates."""
+        """ISO dates on which each part of each region was last read."""
         parts: dict[str, dict[str, str]] = self._state().get("as_of", {})
         return {Scope(part, region): date for part, dates in parts.items() for region, date in dates.items()}
 
     def save(self, fresh: Mapping[Scope, list[Row]], as_of: str) -> None:
-        """Replace what was read, keep the rest.
+        """Replaces the parts that were read, keeps the others.
 
         Args:
             fresh: rows by part and region.

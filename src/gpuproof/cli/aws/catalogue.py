@@ -1,6 +1,6 @@
-"""Refresh the facts about AWS GPUs from AWS itself.
+"""Update the data about AWS GPUs from AWS.
 
-Without credentials and offline everything else still works, on the facts that came with GPUproof.
+Optional: GPUproof ships with this data and works offline, without AWS credentials.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 PARTS = ("instances", "offerings", "ec2-prices", "spot-prices", "sagemaker-prices", "quotas", "amis")
 
 
-class Refused(GPUproofError):
-    """AWS did not answer at all."""
+class RefreshRefused(GPUproofError):
+    """AWS rejected the first request."""
 
     exit_code = ExitCode.AWS_REFUSED
 
 
 class NoCredentials(GPUproofError):
-    """There is nobody to ask AWS as."""
+    """No AWS credentials are configured."""
 
     exit_code = ExitCode.UNDECIDED
 
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof catalogue` to the command line."""
-    parser = add_command(commands, "catalogue", "refresh the facts about AWS GPUs from AWS itself", __doc__)
+    parser = add_command(commands, "catalogue", "update the data about AWS GPUs from AWS", __doc__)
     actions = parser.add_subparsers(metavar="refresh", required=True)
     refresh = actions.add_parser(
         "refresh",
         help="read offerings, prices, quotas and AMI ids from AWS",
-        description="Read instance types, offerings, prices, spot prices, quotas and AMI ids from AWS, into the user's "
-        "cache folder. What cannot be read stays as it was, and is named.",
+        description="Read instance types, offerings, prices, spot prices, quotas and AMI ids from AWS into the user's "
+        "cache folder. Data that cannot be read is kept as it was and reported.",
     )
     refresh.add_argument(
         "--region",
         action="append",
         metavar="us-west-2",
-        help="repeatable (default: all regions of the account)",
+        help="may be repeated (default: all regions of the account)",
     )
-    refresh.add_argument("--part", action="append", choices=PARTS, help="repeatable (default: all)")
+    refresh.add_argument("--part", action="append", choices=PARTS, help="may be repeated (default: all)")
     refresh.add_argument(
-        "--check", action="store_true", help="show what differs from the shipped facts, and write nothing"
+        "--check", action="store_true", help="show differences from the shipped data; write nothing"
     )
     refresh.set_defaults(run=run)
 
@@ -93,15 +93,15 @@ def _regions(asked: Sequence[str] | None, refresh: Refresh, clients: Clients) ->
     try:
         if not clients.has_credentials():
             raise NoCredentials(
-                "There are no AWS credentials, so nothing was refreshed; the shipped facts stay in use.",
+                "No AWS credentials: nothing was refreshed. The shipped data stays in use.",
                 remedy="Set AWS_PROFILE, sign in with `aws sso login`, or set AWS_ACCESS_KEY_ID and its secret.",
             )
         return list(dict.fromkeys(asked)) if asked else refresh.regions()
     except Exception as error:
         if isinstance(error, GPUproofError) or (failure := classify_error(error)) is None:
             raise
-        raise Refused(
-            f"AWS did not say which regions there are: {failure.message}. Nothing was refreshed.",
+        raise RefreshRefused(
+            f"AWS did not list the regions: {failure.message}. Nothing was refreshed.",
             remedy=failure.remedy,
         ) from error
 
@@ -117,7 +117,7 @@ def _report(outcomes: Sequence[Outcome], before: Mapping[Scope, str], folder: st
             rows.append([part, regions, str(sum(len(outcome.rows or ()) for outcome in read))])
     if rows:
         print(render_table(["PART", "REGIONS", "ROWS"], rows, right=[1, 2]))
-        print(f"\nWritten to {folder}. `gpuproof gpus` uses it from now on.")
+        print(f"\nWritten to {folder}. `gpuproof gpus` now uses this data.")
     _print_errors(outcomes, before)
 
 
@@ -130,7 +130,7 @@ def _print_errors(outcomes: Sequence[Outcome], before: Mapping[Scope, str]) -> N
         if outcome.error is None:
             continue
         scope = outcome.scope
-        kept = f"kept from {before[scope]}" if scope in before else "still as shipped"
+        kept = f"kept from {before[scope]}" if scope in before else "the shipped data stays in use"
         print(f"gpuproof: {scope.part} of {scope.region}: {kept}. {outcome.error.message}", file=sys.stderr)
         remedies.append(outcome.error.remedy)
     for remedy in dict.fromkeys(remedies):
@@ -146,7 +146,7 @@ def _check(outcomes: Sequence[Outcome]) -> int:
     if found:
         print(render_table(["PART", "REGION", "DIFFERENCE"], [list(one) for one in found]))
     elif any(outcome.rows is not None for outcome in outcomes):
-        print("AWS says what the shipped facts say.")
+        print("The shipped data matches AWS.")
     _print_errors(outcomes, {})
     return ExitCode.FAILED if found else _exit_code(outcomes)
 

@@ -1,10 +1,10 @@
-"""An AWS on this machine that really runs SageMaker jobs: training and processing containers become processes with a
-private /opt/ml, S3, IAM, STS, CloudWatch Logs, EC2 and others are moto's. No account, no Docker, no cost.
+"""Emulate AWS on this machine; SageMaker jobs really run, as processes with a private /opt/ml instead of containers.
+S3, IAM, STS, CloudWatch Logs, EC2 and other services come from moto. No account, no Docker, no cost.
 
-In another terminal, type the export lines that it prints; boto3, the AWS CLI, the SageMaker SDKs and GPUproof then talk
-to it. What it holds survives a restart.
+Paste the export lines that it prints into another terminal; boto3, the AWS CLI, the SageMaker SDKs and GPUproof then
+use it. Its state survives a restart.
 
-Things can be made to go wrong, from the start or while it runs (POST URL/_gpuproof/faults):
+Faults can be injected from the start, or while it runs (POST URL/_gpuproof/faults):
   gpuproof emulator --fault throttling,operation=CreateTrainingJob,count=3
   gpuproof emulator --fault 'capacity,instance=ml.p5.*' --quota 'ml.g5.xlarge for training job usage=0'
 """
@@ -30,18 +30,20 @@ def add_parser(commands: Subparsers) -> None:
     from gpuproof.emulator.server import DEFAULT_PORT
 
     parser = add_command(
-        commands, "emulator", "an AWS on this machine that really runs SageMaker jobs", __doc__
+        commands, "emulator", "emulate AWS on this machine; SageMaker jobs really run", __doc__
     )
     parser.add_argument(
         "--port",
         type=_port,
         default=DEFAULT_PORT,
-        help=f"on loopback; 0 takes a free one (default {DEFAULT_PORT})",
+        help=f"port on loopback; 0 for a free one (default: {DEFAULT_PORT})",
     )
-    parser.add_argument("--state", metavar="FOLDER", help="where everything is kept (default: with the runs)")
-    parser.add_argument("--fresh", action="store_true", help="forget what was there before")
     parser.add_argument(
-        "--no-role", action="store_true", help="begin without the role that SageMaker may assume"
+        "--state", metavar="FOLDER", help="folder for the emulator's state (default: next to the runs)"
+    )
+    parser.add_argument("--fresh", action="store_true", help="start with an empty state")
+    parser.add_argument(
+        "--no-role", action="store_true", help="start without an execution role for SageMaker"
     )
     parser.add_argument(
         "--python",
@@ -51,30 +53,46 @@ def add_parser(commands: Subparsers) -> None:
         help="the interpreter for containers, or for images of one framework (tensorflow, pytorch); may be repeated",
     )
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for every container"
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an environment variable for every container; may be repeated",
     )
     parser.add_argument(
         "--fault",
         action="append",
         default=[],
         metavar="KIND[,LIMIT=VALUE…]",
-        help=f"make something go wrong: {', '.join(KINDS)}; limits: {', '.join(LIMITS)}",
+        help=f"inject a fault: {', '.join(KINDS)}; limits: {', '.join(LIMITS)}; may be repeated",
     )
     parser.add_argument(
-        "--quota", action="append", default=[], metavar="NAME=VALUE", help="a service quota, by name or code"
+        "--quota",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a service quota, by name or code; may be repeated",
     )
     parser.add_argument(
-        "--stop-grace", type=float, default=120.0, metavar="SECONDS", help="between SIGTERM and SIGKILL"
+        "--stop-grace",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="time between SIGTERM and SIGKILL (default: 120)",
     )
     parser.add_argument(
         "--hold",
         type=float,
         default=20.0,
         metavar="SECONDS",
-        help="how long an SDK's Describe waits for a job to end before it is answered; 0 never",
+        help="how long a Describe call of an SDK is held for the job to end (default: 20; 0: not at all)",
     )
     parser.add_argument(
-        "--most-hosts", type=int, default=8, metavar="N", help="instances that one job may have"
+        "--most-hosts",
+        type=int,
+        default=8,
+        metavar="N",
+        help="maximum number of instances of one job (default: 8)",
     )
     parser.set_defaults(run=run)
 
@@ -89,8 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
         for name, value in lines.items():
             print(f"export {name}={value}")
         if not arguments.no_role:
-            print(f"# A role for jobs, unless you delete it: {ROLE_ARN}")
-        print("# Ctrl-C ends it, with every job.", flush=True)
+            print(f"# Execution role for jobs: {ROLE_ARN}")
+        print("# Ctrl-C stops the emulator and all of its jobs.", flush=True)
 
     serve(
         _options(arguments),
@@ -100,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
         fresh=arguments.fresh,
         role=not arguments.no_role,
     )
-    print("gpuproof: the emulator has ended.", file=sys.stderr)
+    print("gpuproof: the emulator has stopped.", file=sys.stderr)
     return ExitCode.OK
 
 
@@ -126,10 +144,10 @@ def _options(arguments: argparse.Namespace) -> Options:
 
 
 def _port(text: str) -> int:
-    """A port; werkzeug would take what is too large for another."""
+    """Parses a port; werkzeug would silently use another one for a number that is too large."""
     if text.isdecimal() and int(text) < 1 << 16:
         return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a port: 0 to 65535")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a port: use 0 to 65535")
 
 
 def _faults(texts: list[str]) -> list[Fault]:
@@ -150,7 +168,7 @@ def _quotas(texts: list[str]) -> dict[str, float]:
         refuse_unknown(values)
     except UnknownQuota as error:
         raise UsageError(
-            f"--quota: {error}", remedy="gpuproof gpus show TYPE names a type's quotas."
+            f"--quota: {error}", remedy="gpuproof gpus show TYPE shows the quotas of a type."
         ) from error
     except ValueError as error:
         raise UsageError(f"--quota takes NAME=NUMBER: {error}.") from error

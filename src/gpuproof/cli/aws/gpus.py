@@ -1,6 +1,6 @@
-"""Choose a GPU: what AWS offers, what it costs, what runs on it.
+"""List AWS GPU instance types: memory, prices, supported frameworks; cheapest first.
 
-Without a verb: a table of instance types, cheapest first. `gpuproof gpus show TYPE` tells all about one type.
+`gpuproof gpus show TYPE` prints everything known about one type.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SORTS = ("price", "per-gpu", "per-tflop", "memory", "total-memory", "gpus", "vcp
 KINDS = ("training", "processing", "endpoint", "transform", "notebook", "studio", "cluster")
 
 
-class UnknownHere(GPUproofError):
-    """The facts do not reach this far."""
+class NotInCatalogue(GPUproofError):
+    """The catalogue has no data on this."""
 
     exit_code = ExitCode.UNDECIDED
 
@@ -28,32 +28,51 @@ class UnknownHere(GPUproofError):
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof gpus` to the command line."""
     parser = add_command(
-        commands, "gpus", "choose a GPU: what AWS offers, what it costs, what runs on it", __doc__
+        commands, "gpus", "list AWS GPU instance types: memory, prices, supported frameworks", __doc__
     )
-    parser.add_argument("--gpu", metavar="A10G", help="model, or several: A10G,L4; with a count: A10G:1..4")
     parser.add_argument(
-        "--gpu-memory", metavar="24GB+", help="memory per GPU: 24GB+, 40GiB..80GiB (GiB counts by 1024)"
+        "--gpu", metavar="A10G", help="GPU model, or several: A10G,L4; with a count: A10G:1..4"
     )
-    parser.add_argument("--total-gpu-memory", metavar="96GB+", help="memory of all GPUs of the instance")
-    parser.add_argument("--count", metavar="1..4", help="GPUs: 1, 1..4, 8+; a fractional g6f is not 1")
-    parser.add_argument("--region", metavar="us-west-2", help="offered there, at its prices")
-    parser.add_argument("--place", choices=["ec2", "sagemaker"], help="where it is to run")
-    parser.add_argument("--for", dest="use", choices=KINDS, help="what SageMaker must accept the type for")
-    parser.add_argument("--max-price", metavar="$2.50", help="USD per hour and instance")
-    parser.add_argument("--spot", action="store_true", help="spot prices instead of on-demand ones")
-    parser.add_argument("--framework", metavar="torch==2.11", help="only what is known to run this build")
-    parser.add_argument("--arch", choices=["x86_64", "arm64"], help="of the host")
-    parser.add_argument("--include-retired", action="store_true", help="types that can no longer be had, too")
-    parser.add_argument("--sort", choices=SORTS, default="price", help="default: price")
+    parser.add_argument(
+        "--gpu-memory", metavar="24GB+", help="memory per GPU: 24GB+, 40GiB..80GiB (1 GiB = 1024 MiB)"
+    )
+    parser.add_argument("--total-gpu-memory", metavar="96GB+", help="total GPU memory of the instance")
+    parser.add_argument(
+        "--count",
+        metavar="1..4",
+        help="number of GPUs: 1, 1..4, 8+; a fractional GPU (g6f) counts as less than 1",
+    )
+    parser.add_argument(
+        "--region", metavar="us-west-2", help="only types offered in this region, with its prices"
+    )
+    parser.add_argument("--place", choices=["ec2", "sagemaker"], help="the service to run on")
+    parser.add_argument("--for", dest="use", choices=KINDS, help="only types that SageMaker accepts for this")
+    parser.add_argument("--max-price", metavar="$2.50", help="maximum USD per hour and instance")
+    parser.add_argument("--spot", action="store_true", help="use spot prices instead of on-demand prices")
+    parser.add_argument(
+        "--framework", metavar="torch==2.11", help="only types whose GPU is known to run this build"
+    )
+    parser.add_argument("--arch", choices=["x86_64", "arm64"], help="CPU architecture of the host")
+    parser.add_argument(
+        "--include-retired", action="store_true", help="include types that are no longer available"
+    )
+    parser.add_argument("--sort", choices=SORTS, default="price", help="sort order (default: price)")
     _add_format(parser)
     parser.set_defaults(run=run)
     actions = parser.add_subparsers(metavar="[show TYPE]")
     show = actions.add_parser(
-        "show", help="all about one type, with what to take instead", description="All about one type."
+        "show",
+        help="print everything known about one type, and alternatives",
+        description="Print everything known about one type, and alternatives.",
     )
     show.add_argument("type", metavar="TYPE", help="g5.xlarge, ml.g5.xlarge")
-    show.add_argument("--region", default=None, metavar="us-west-2", help="default: us-east-1")
-    show.add_argument("--for", dest="use", choices=KINDS, help="what SageMaker is to run")
+    show.add_argument(
+        "--region",
+        default=None,
+        metavar="us-west-2",
+        help="region for prices, offerings and quotas (default: us-east-1)",
+    )
+    show.add_argument("--for", dest="use", choices=KINDS, help="the SageMaker workload")
     show.add_argument(
         "--format", choices=["text", "json"], default="text", help="json is versioned and stable"
     )
@@ -71,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows.sort(key=gpus_table.SORT_KEYS[arguments.sort])
     print(gpus_table.FORMATS[arguments.format](query, rows), end="")
     warnings += gpus_table.hints(catalogue, query)
-    gpus_table.say(warnings)
+    gpus_table.print_warnings(warnings)
     if arguments.framework and not query.builds:
         return ExitCode.UNDECIDED
     return ExitCode.OK if rows else ExitCode.FAILED
@@ -85,7 +104,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     catalogue = Catalogue.load()
     instance = catalogue.instance(arguments.type)
     if instance is None:
-        raise UnknownHere(
+        raise NotInCatalogue(
             gpus_show.unknown(catalogue, arguments.type),
             remedy=gpus_show.suggestion(catalogue, arguments.type),
         )
@@ -109,8 +128,8 @@ def _request(arguments: argparse.Namespace, catalogue: Catalogue) -> tuple[Insta
     builds = _builds(arguments.framework, catalogue, warnings) if arguments.framework else ()
     if arguments.use and arguments.place == "ec2":
         raise UsageError(
-            f"--for {arguments.use} asks SageMaker, and --place ec2 does not.",
-            remedy="Leave one of them out.",
+            f"--for {arguments.use} selects SageMaker, which contradicts --place ec2.",
+            remedy="Remove one of them.",
         )
     query = InstanceQuery(
         gpus=names,
@@ -141,8 +160,8 @@ def _check_names(names: tuple[str, ...], catalogue: Catalogue) -> None:
         from difflib import get_close_matches  # only for a mistake
 
         near = get_close_matches(name.upper(), known, n=3, cutoff=0.5)
-        remedy = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known)}."
-        raise UnknownHere(f"No GPU of AWS called {name} is known.", remedy=remedy)
+        remedy = f"Did you mean {' or '.join(near)}?" if near else f"Known GPUs: {', '.join(known)}."
+        raise NotInCatalogue(f"Unknown GPU {name}: no AWS instance type has one.", remedy=remedy)
 
 
 def _builds(requirement: str, catalogue: Catalogue, warnings: list[str]) -> tuple[Build, ...]:
@@ -151,7 +170,7 @@ def _builds(requirement: str, catalogue: Catalogue, warnings: list[str]) -> tupl
     parsed = parse_requirement(requirement)
     if parsed is None:
         raise UsageError(
-            f"'{requirement}' names no framework build that the catalogue has.",
+            f"'{requirement}' is not a framework build in the catalogue.",
             remedy="Write, for example, torch==2.11, torch==2.11+cu126, tensorflow==2.21 or jax.",
         )
     found = (catalogue.build(requirement, arch) for arch in ("x86_64", "arm64"))
@@ -160,7 +179,7 @@ def _builds(requirement: str, catalogue: Catalogue, warnings: list[str]) -> tupl
         framework = parsed[0]
         newest = next(build.version for build in catalogue.tables.builds if build.framework == framework)
         warnings.append(
-            f"Nothing is known about {requirement} (the newest known is {framework} {newest}), so nothing was filtered by it."
+            f"Unknown build {requirement} (the newest known is {framework} {newest}); the filter was ignored."
         )
     return builds
 

@@ -1,4 +1,4 @@
-"""`gpuproof gpus show TYPE`: all about one instance type, and what to take instead where it will not do."""
+"""`gpuproof gpus show TYPE`: everything known about one instance type, and alternatives to it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _title(instance: Instance, gpu: Gpu | None) -> str:
 def _status(instance: Instance) -> str:
     if instance.status == "retired":
         dates = (
-            f"in the EC2 API until {instance.last_seen}, gone by {instance.gone_by}"
+            f"in the EC2 API until {instance.last_seen}, removed by {instance.gone_by}"
             if instance.last_seen
             else ""
         )
@@ -76,9 +76,9 @@ def _status(instance: Instance) -> str:
             "; ".join(text for text in (announced, dates) if text) or "no longer in its API"
         )
     if instance.status == "legacy":
-        return "legacy: still offered, announced to end"
+        return "legacy: still offered; AWS has announced its end"
     if instance.status == "capacity-block":
-        return "by Capacity Block reservation only"
+        return "only by Capacity Block reservation"
     return "offered"
 
 
@@ -96,9 +96,11 @@ def _host(instance: Instance) -> str:
 def _sagemaker(catalogue: Catalogue, instance: Instance) -> str:
     accepted = catalogue.accepted_for(f"ml.{instance.ec2_type}")
     if not accepted:
-        return "no API of SageMaker accepts it"
+        return "not accepted by any SageMaker API"
     refused = [kind for kind in JOB_KINDS if kind not in accepted]
-    caveat = "; the API accepts it, yet there is none to be had" if instance.status == "retired" else ""
+    caveat = (
+        "; the API still accepts it, but it is no longer available" if instance.status == "retired" else ""
+    )
     return f"for {', '.join(accepted)}" + (f"; not for {', '.join(refused)}" if refused else "") + caveat
 
 
@@ -111,7 +113,7 @@ def _offered(catalogue: Catalogue, instance: Instance, region: str) -> str:
         return "in none of the regions that were read"
     if here:
         return f"in {region} ({', '.join(here[0].az_ids)}) and {len(everywhere) - 1} other regions"
-    absent = f"not in {region}" if catalogue.region(region) else f"{region} was not read"
+    absent = f"not in {region}" if catalogue.region(region) else f"availability in {region} was not checked"
     return f"{absent}; in {', '.join(everywhere)}"
 
 
@@ -122,8 +124,8 @@ def _prices(catalogue: Catalogue, instance: Instance, region: str, use: JobKind 
     named = (("EC2", ec2), ("spot", spot), ("SageMaker", sagemaker))
     told = [_one_price(name, price) for name, price in named if price]
     if not told:
-        return f"none known for {region}"
-    caveat = " (price lists keep retired types)" if instance.status == "retired" else ""
+        return f"unknown for {region}"
+    caveat = " (price lists still contain retired types)" if instance.status == "retired" else ""
     return f"{'; '.join(told)} an hour in {region}{caveat}"
 
 
@@ -164,15 +166,15 @@ def _frameworks(catalogue: Catalogue, instance: Instance, gpu: Gpu | None) -> li
             by_kind.setdefault(catalogue.runs_on(build, gpu).kind, []).append(build.version)
         words = {
             "native": "native",
-            "ptx": "by PTX, with a slow first start",
+            "ptx": "by PTX (slow first start)",
             "no": "no",
-            "unknown": "not known",
+            "unknown": "unknown",
         }
         told = [f"{words[kind]}: {_ranges(by_kind[kind], builds)}" for kind in words if kind in by_kind]
         if told:
             lines.append(f"{title} {'; '.join(told)}")
         lines += _variants(catalogue, framework, by_kind.get("no", []), instance, gpu)
-    return lines or [f"nothing is known for {instance.arch} hosts"]
+    return lines or [f"unknown for {instance.arch} hosts"]
 
 
 def _ranges(versions: Sequence[str], builds: Sequence[Any]) -> str:
@@ -197,7 +199,7 @@ def _variants(
         and build.variant != "default"
         and catalogue.runs_on(build, gpu).runs
     ]
-    return [f"{', '.join(others)} still runs on it"] if others else []
+    return [f"{', '.join(others)} still supports it"] if others else []
 
 
 def _quota(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | None) -> list[str]:
@@ -206,11 +208,9 @@ def _quota(catalogue: Catalogue, instance: Instance, region: str, use: JobKind |
     quota = catalogue.quota(instance.name, region, use)
     if quota is None:
         return []
-    counts = (
-        f", of which one takes {quota.needed} {quota.unit}" if quota.needed and quota.unit == "vCPU" else ""
-    )
-    has = f"; yours is {quota.limit:g}" if quota.limit is not None else ""
-    fresh = f"; fresh accounts have {quota.default:g}" if quota.default is not None and not has else ""
+    counts = f": {quota.needed} vCPUs per instance" if quota.needed and quota.unit == "vCPU" else ""
+    has = f"; your limit is {quota.limit:g}" if quota.limit is not None else ""
+    fresh = f"; new accounts start at {quota.default:g}" if quota.default is not None and not has else ""
     return [
         f"{quota.name} ({quota.code or 'code unknown'}){counts}{has}{fresh}",
         quota.command,
@@ -274,19 +274,19 @@ def _json(catalogue: Catalogue, instance: Instance, region: str, use: JobKind | 
 
 
 FORMATS: dict[str, Callable[[Catalogue, Instance, str, JobKind | None], str]] = {"text": _text, "json": _json}
-"""The formats of one type."""
+"""Output formats of `gpus show`."""
 
 
 def unknown(catalogue: Catalogue, name: str) -> str:
-    """What is to be said of a type that is not known."""
+    """The message for an unknown instance type."""
     ec2_type = name.removeprefix("ml.")
     if name != ec2_type and catalogue.instance(ec2_type):
-        return f"SageMaker has no {name}: none of its APIs accepts it, although EC2 has {ec2_type}."
-    return f"Nothing is known about an instance type called {name}."
+        return f"SageMaker has no {name}: none of its APIs accepts it, but EC2 has {ec2_type}."
+    return f"Unknown instance type {name}."
 
 
 def suggestion(catalogue: Catalogue, name: str) -> str:
-    """What to type instead."""
+    """The remedy for an unknown instance type."""
     from difflib import get_close_matches
 
     ec2_type = name.removeprefix("ml.")
@@ -295,4 +295,4 @@ def suggestion(catalogue: Catalogue, name: str) -> str:
     near = get_close_matches(ec2_type, catalogue.tables.gpu_instances, n=3)
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` brings new ones."
+    return "`gpuproof gpus` lists the types with GPUs; `gpuproof catalogue refresh` adds new ones."

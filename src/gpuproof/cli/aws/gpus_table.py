@@ -1,4 +1,4 @@
-"""The table of `gpuproof gpus`: its rows, its order, its formats."""
+"""The table of `gpuproof gpus`: rows, sorting, output formats."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GIB = 2**30
 
 
 class Row(NamedTuple):
-    """One instance type with what it costs.
+    """One instance type with its prices.
 
     Attributes:
-        per_gpu: USD per hour and physical GPU, in the place that the list is for.
-        per_tflop: USD per hour and 10^12 dense bfloat16 operations a second; None where the GPU has no BF16.
-        support: `native` or `ptx` where a framework was asked for.
+        per_gpu: USD per hour and physical GPU, on the queried service.
+        per_tflop: USD per hour and 10^12 dense bfloat16 operations a second; None if the GPU has no BF16.
+        support: `native` or `ptx` if a framework was queried.
     """
 
     instance: Instance
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 
 def make_rows(catalogue: Catalogue, query: InstanceQuery) -> list[Row]:
-    """What answers the query, with its prices."""
+    """Returns the matching types with their prices."""
     return [_row(catalogue, query, one) for one in catalogue.search(query)]
 
 
@@ -78,7 +78,7 @@ SORT_KEYS: dict[str, Callable[[Row], Any]] = {
     "vcpus": lambda row: (-(row.instance.vcpus or 0), _price_of(row)),
     "name": lambda row: natural_sort_key(row.instance.name),
 }
-"""What each `--sort` orders by: prices and names upwards, sizes downwards, unknown last."""
+"""The sort key of each `--sort`: prices and names ascending, sizes descending, unknown last."""
 
 
 def _arch(row: Row) -> str:
@@ -105,11 +105,11 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 """The table's columns, by header."""
 
-WORDS = {"TYPE", "GPUS", "ARCH", "STATUS", "RUNS"}
-"""Columns that line up at the left; numbers line up at the right."""
+TEXT_COLUMNS = {"TYPE", "GPUS", "ARCH", "STATUS", "RUNS"}
+"""Left-aligned columns; numbers are right-aligned."""
 
-SPARED = ("RAM", "VCPU", "$/TFLOP", "$/GPU", "ARCH")
-"""Columns that a narrow terminal goes without, first one first."""
+OPTIONAL_COLUMNS = ("RAM", "VCPU", "$/TFLOP", "$/GPU", "ARCH")
+"""Columns that are dropped in a narrow terminal, in this order."""
 
 
 def _table(query: InstanceQuery, rows: Sequence[Row]) -> str:
@@ -124,48 +124,48 @@ def _table(query: InstanceQuery, rows: Sequence[Row]) -> str:
     def cells() -> list[list[str]]:
         return [[COLUMNS[header](row) for header in headers] for row in rows]
 
-    spared: list[str] = []
-    for header in SPARED:
+    dropped: list[str] = []
+    for header in OPTIONAL_COLUMNS:
         if not terminal_width() or table_width([headers, *cells()]) <= terminal_width():
             break
         headers.remove(header)
-        spared.append(header)
-    right = [index for index, header in enumerate(headers) if header not in WORDS]
-    return f"{render_table(headers, cells(), right)}\n\n{_legend(query, rows, spared)}\n"
+        dropped.append(header)
+    right = [index for index, header in enumerate(headers) if header not in TEXT_COLUMNS]
+    return f"{render_table(headers, cells(), right)}\n\n{_legend(query, rows, dropped)}\n"
 
 
 def fraction(instance: Instance) -> str:
-    """How many GPUs: `4`, or `1/8` of one."""
+    """The number of GPUs: `4`, or `1/8` of one."""
     if instance.fraction == 1.0 or instance.gpu_count != 1:
         return str(instance.gpu_count)
     return f"1/{round(1 / instance.fraction)}"
 
 
 def gib(size: int) -> str:
-    """GPU memory in GiB with one decimal; what EC2 reports is not the round number of the datasheet."""
+    """GPU memory in GiB with one decimal; EC2 reports less than the datasheet."""
     return format_bytes(size) if size else "-"
 
 
 def money(price: Price | None) -> str:
-    """USD with two decimals; `~` before a derived price; `-` where none is known."""
+    """USD with two decimals; `~` before a derived price; `-` if unknown."""
     if price is None:
         return "-"
     return f"{'~' if price.kind == 'derived' else ''}{price.usd_per_hour:.2f}"
 
 
-def _legend(query: InstanceQuery, rows: Sequence[Row], spared: Sequence[str]) -> str:
+def _legend(query: InstanceQuery, rows: Sequence[Row], dropped: Sequence[str]) -> str:
     region = query.region or DEFAULT_REGION
     market = "spot, the cheapest zone" if query.market == "spot" else "on demand"
     dates = sorted({price.as_of for row in rows for price in (row.ec2, row.sagemaker) if price})
     span = f", read {dates[0]} to {dates[-1]}" if dates else ""
     place = "SageMaker's" if rows[0].instance.on_sagemaker else "EC2's"
     lines = [
-        f"USD per hour in {region}, {market}{span}; ~ is derived. A price does not mean that the type can be had.",
-        f"$/GPU and $/TFLOP take {place} price; TFLOP: 10^12 dense bfloat16 operations a second, - without BF16.",
-        "`gpuproof gpus show TYPE` tells all about one; `gpuproof catalogue refresh` brings today's prices.",
+        f"USD per hour in {region}, {market}{span}; ~ is derived. A listed price does not guarantee capacity.",
+        f"$/GPU and $/TFLOP use {place} price; TFLOP: 10^12 dense bfloat16 operations a second, - without BF16.",
+        "`gpuproof gpus show TYPE` prints everything about one type; `gpuproof catalogue refresh` updates the prices.",
     ]
-    if spared:
-        lines.append(f"This terminal is too narrow for {', '.join(spared)}; --format csv has everything.")
+    if dropped:
+        lines.append(f"Columns hidden in this narrow terminal: {', '.join(dropped)}; --format csv has all.")
     return "\n".join(lines)
 
 
@@ -182,7 +182,7 @@ def _json(query: InstanceQuery, rows: Sequence[Row]) -> str:
 
 
 def as_document(row: Row) -> dict[str, Any]:
-    """A row for programs: bytes, USD per hour, and where each price comes from."""
+    """A row as a JSON object: bytes, USD per hour, and the source of each price."""
     instance, gpu = row.instance, row.gpu
     return {
         "type": instance.name,
@@ -211,7 +211,7 @@ def as_document(row: Row) -> dict[str, Any]:
 
 
 def price_document(price: Price | None) -> dict[str, Any] | None:
-    """A price for programs."""
+    """A price as a JSON object."""
     if price is None:
         return None
     return {
@@ -253,14 +253,14 @@ FORMATS: dict[str, Callable[[InstanceQuery, Sequence[Row]], str]] = {
     "json": _json,
     "csv": lambda _, rows: _csv(rows),
 }
-"""The formats of the list."""
+"""Output formats of `gpus`."""
 
 
 def hints(catalogue: Catalogue, query: InstanceQuery) -> list[str]:
-    """What a person may have overlooked: GB against GiB, a region that nobody read, nothing found."""
+    """Hints for the user: GB and GiB confused, unknown region, no result."""
     found: list[str] = []
     if query.region and not catalogue.region(query.region):
-        found.append(_unread(catalogue, query.region))
+        found.append(_unknown_region(catalogue, query.region))
     if query.gpu_memory and query.gpu_memory.low:
         low = query.gpu_memory.low.bytes
         short = sorted(
@@ -274,28 +274,28 @@ def hints(catalogue: Catalogue, query: InstanceQuery) -> list[str]:
             }
         )
         if short:
-            found.append(f"Sold with as many GB, but short of {query.gpu_memory.low}: {', '.join(short)}.")
+            found.append(f"Sold with as many GB, but less than {query.gpu_memory.low}: {', '.join(short)}.")
     found += [
-        f"{path} cannot be read, so the shipped facts are used: gpuproof catalogue refresh"
+        f"{path} cannot be read; using the shipped data. To replace it: gpuproof catalogue refresh"
         for path in catalogue.tables.ignored
     ]
     if not catalogue.search(query):
-        found.append("No instance type answers this. Leave a filter out, or look at --include-retired.")
+        found.append("No instance types match. Drop a filter, or try --include-retired.")
     return found
 
 
-def _unread(catalogue: Catalogue, region: str) -> str:
+def _unknown_region(catalogue: Catalogue, region: str) -> str:
     from difflib import get_close_matches  # only for a mistake
 
     if near := get_close_matches(region, catalogue.regions(), n=1, cutoff=0.85):
         meant = f"Did you mean {near[0]}?"
     else:
-        meant = f"Once AWS is asked it is known: gpuproof catalogue refresh --region {region}"
-    return f"Nobody has read what {region} offers, so nothing was left out for it. {meant}"
+        meant = f"To check it: gpuproof catalogue refresh --region {region}"
+    return f"Unknown region '{region}'; availability was not checked. {meant}"
 
 
-def say(warnings: Sequence[str]) -> None:
-    """Tell on standard error, so that the output stays clean."""
+def print_warnings(warnings: Sequence[str]) -> None:
+    """Prints warnings to standard error, to keep the output machine-readable."""
     sys.stdout.flush()
     for warning in warnings:
         print(f"gpuproof: {warning}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Print the least permissions that GPUproof needs on AWS, as IAM's JSON; nothing is asked of AWS, and nothing is made.
+"""Print the minimal IAM permissions that GPUproof needs, as policy JSON. Makes no AWS calls.
 
-gpuproof iam policy --user     for whoever starts jobs
-gpuproof iam policy --role     for the role that jobs run as
-gpuproof iam policy --trust    who may assume that role
+gpuproof iam policy --user     for users who start jobs
+gpuproof iam policy --role     for the jobs' execution role
+gpuproof iam policy --trust    the trust policy of that role
 """
 
 from __future__ import annotations
@@ -19,53 +19,61 @@ if TYPE_CHECKING:
     from gpuproof.backends.sagemaker.iam_policy import Scope
     from gpuproof.cli.arguments import Subparsers
 
-_WORDS = {
-    "user": "for whoever starts jobs and looks at them: exactly the calls that GPUproof makes.\n"
+_NOTES = {
+    "user": "for users who start and view jobs: exactly the calls that GPUproof makes.\n"
     "aws iam put-user-policy --user-name YOU --policy-name gpuproof --policy-document file://user.json",
-    "role": "for the role {role} that jobs run as: their files in the bucket, their logs, images and metrics.\n"
+    "role": "for the jobs' execution role {role}: their files in the bucket, logs, images and metrics.\n"
     "aws iam put-role-policy --role-name {role} --policy-name gpuproof --policy-document file://role.json",
-    "trust": "who may assume the role {role}: SageMaker alone.\n"
+    "trust": "trust policy of the role {role}: only SageMaker may assume it.\n"
     "aws iam create-role --role-name {role} --assume-role-policy-document file://trust.json",
 }
 
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof iam` to the command line."""
-    parser = add_command(commands, "iam", "print the least permissions that GPUproof needs", __doc__)
+    parser = add_command(commands, "iam", "print the minimal IAM permissions that GPUproof needs", __doc__)
     parser.add_argument("what", choices=["policy"], metavar="policy", help="what to print")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--user", dest="which", action="store_const", const="user", help="the user's alone")
-    which.add_argument("--role", dest="which", action="store_const", const="role", help="the role's alone")
     which.add_argument(
-        "--trust", dest="which", action="store_const", const="trust", help="the role's trust policy alone"
+        "--user", dest="which", action="store_const", const="user", help="only the user's policy"
+    )
+    which.add_argument(
+        "--role", dest="which", action="store_const", const="role", help="only the role's policy"
+    )
+    which.add_argument(
+        "--trust", dest="which", action="store_const", const="trust", help="only the role's trust policy"
     )
     parser.add_argument(
-        "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the one that GPUproof makes)"
+        "--bucket", help="your own bucket (default: GPUPROOF_BUCKET, else the bucket that GPUproof creates)"
     )
     parser.add_argument(
         "--job-role",
         metavar="ROLE",
-        help="the jobs' role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker)",
+        help="the execution role, by name or ARN (default: GPUPROOF_ROLE_ARN, else gpuproof-sagemaker)",
     )
-    parser.add_argument("--account", help="12 digits (default: any)")
-    parser.add_argument("--region", help="the region of the jobs (default: any)")
-    parser.add_argument("--kms-key", metavar="ARN", help="a key that encrypts what jobs read and write")
+    parser.add_argument("--account", help="AWS account, 12 digits (default: any)")
+    parser.add_argument("--region", help="AWS region of the jobs (default: any)")
+    parser.add_argument("--kms-key", metavar="ARN", help="KMS key that encrypts what jobs read and write")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="S3", help="an s3:// address that jobs read (repeat)"
+        "--input",
+        action="append",
+        default=[],
+        metavar="S3",
+        help="an s3:// address that jobs read; may be repeated",
     )
     parser.add_argument(
         "--output",
         action="append",
         default=[],
         metavar="S3",
-        help="an s3:// address that jobs write (repeat)",
+        help="an s3:// address that jobs write to; may be repeated",
     )
-    parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of yours")
+    parser.add_argument("--vpc", action="store_true", help="jobs run in subnets of your VPC")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Entry point of `gpuproof iam`: JSON on stdout, what it is for on stderr."""
+    """Entry point of `gpuproof iam`: prints JSON to standard output and its purpose to standard error."""
     from gpuproof.backends.sagemaker import iam_policy
 
     scope = _scope(arguments)
@@ -77,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = [arguments.which] if arguments.which else list(makers)
     documents = {name: makers[name](scope) for name in chosen}
     for name in chosen:
-        print(f"{name}: {_WORDS[name].format(role=scope.role.rpartition('/')[2])}", file=sys.stderr)
+        print(f"{name}: {_NOTES[name].format(role=scope.role.rpartition('/')[2])}", file=sys.stderr)
     print(json.dumps(documents[arguments.which] if arguments.which else documents, indent=2))
     return ExitCode.OK
 
@@ -88,15 +96,18 @@ def _scope(arguments: argparse.Namespace) -> Scope:
 
     for address in (*arguments.input, *arguments.output):
         if not address.startswith("s3://"):
-            raise UsageError(f"'{address}' is not on S3.", remedy="Write s3://BUCKET/PREFIX.")
+            raise UsageError(f"'{address}' is not an S3 address.", remedy="Write s3://BUCKET/PREFIX.")
     account = arguments.account
     if account is not None and not (len(account) == 12 and account.isdigit()):
         raise UsageError(
-            f"'{account}' is no account: they have 12 digits.", remedy="aws sts get-caller-identity"
+            f"'{account}' is not an AWS account: it must have 12 digits.",
+            remedy="aws sts get-caller-identity",
         )
     key = arguments.kms_key
     if key is not None and ":key/" not in key:
-        raise UsageError(f"'{key}' is no key's ARN.", remedy="aws kms describe-key --key-id alias/NAME")
+        raise UsageError(
+            f"'{key}' is not the ARN of a KMS key.", remedy="aws kms describe-key --key-id alias/NAME"
+        )
     bucket = arguments.bucket or settings.bucket_name()
     return Scope(
         account=account or "*",
