@@ -33,7 +33,7 @@ def module_of(text: str, path: str = "script.py") -> Module:
 
 
 def value_of(text: str, name: str = "x") -> Value:
-    """What the resolver makes of the last `name` at the end of a text: a use of it is added."""
+    """The value of `name` at the end of a text, to which a use of it is added."""
     module = module_of(textwrap.dedent(text) + f"\n{name}\n")
     last = module.tree.root.body[-1]
     assert isinstance(last, ast.Expr)

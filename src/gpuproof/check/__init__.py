@@ -1,8 +1,8 @@
-"""`gpuproof check`: finds what will leave a GPU idle, or a job broken, before it is paid for.
+"""`gpuproof check`: a linter that finds idle GPUs and broken jobs before they cost money.
 
-It reads scripts, notebooks, job descriptions and templates, links every job to the script that it runs, and asks the
-catalogue what the job's instance really has. Rules are one file each under `rules/`; importing this costs nothing, and
-no framework, SDK or AWS library is imported to check.
+It reads scripts, notebooks, job descriptions and templates, links each job to the script that it runs, and looks up the
+job's instance type in the catalogue. Each rule is one file under `rules/`. No framework, SDK or AWS library is imported.
 
-`engine.check_paths` checks files and folders, `running.check_job` the job that is about to run.
+`engine.check_paths` checks files and folders, `preflight.check_job` a job before it runs. The packages import each other
+only downwards: `rules`, `knowledge`, `project`, `jobs`, `analysis`, `source`.
 """

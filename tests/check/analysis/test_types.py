@@ -7,7 +7,7 @@ from gpuproof.check.analysis.types import InferredType, TypeKind, type_of
 from support.check_helpers import module_of
 
 
-def tagged(text: str) -> InferredType:
+def inferred(text: str) -> InferredType:
     """What the argument of `use(...)` is."""
     module = module_of(text)
     return type_of(module, calls_named(module, "use")[0].node.args[0])
@@ -49,7 +49,7 @@ def tagged(text: str) -> InferredType:
     ],
 )
 def test_things_are_followed_to_where_they_were_made(text: str, tag: TypeKind | None) -> None:
-    assert tagged(text).kind is tag
+    assert inferred(text).kind is tag
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_things_are_followed_to_where_they_were_made(text: str, tag: TypeKind | 
     ],
 )
 def test_devices_are_followed_too(text: str, device: str | None) -> None:
-    assert tagged(text).device == device
+    assert inferred(text).device == device
 
 
 def test_what_every_call_hands_over_is_what_a_parameter_is() -> None:
     text = "import torch\ndef f(model):\n    use(model)\nf(torch.nn.Linear(1, 1))\nf(model=torch.nn.Linear(1, 2))"
-    assert tagged(text).kind is TypeKind.MODULE
+    assert inferred(text).kind is TypeKind.MODULE
 
 
 def test_callers_that_disagree_leave_a_parameter_unknown() -> None:
     text = "import torch\ndef f(model):\n    use(model)\nf(torch.nn.Linear(1, 1))\nf(other())"
-    assert tagged(text).kind is None
+    assert inferred(text).kind is None

@@ -28,26 +28,22 @@ _PIPELINE_PARAMETERS = frozenset(
 )
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv", "environ.get", "getenv", "os.environ.setdefault"})
 _SAME_AS_ARGUMENT = frozenset(
-    {
-        *(
-            "str",
-            "int",
-            "float",
-            "bool",
-            "list",
-            "tuple",
-            "pathlib.Path",
-            "pathlib.PurePosixPath",
-            "os.fspath",
-        ),
-        *(
-            "os.path.abspath",
-            "os.path.expanduser",
-            "os.path.normpath",
-            "os.path.realpath",
-            "pathlib.PurePath",
-        ),
-    }
+    [
+        "str",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "tuple",
+        "pathlib.Path",
+        "pathlib.PurePosixPath",
+        "os.fspath",
+        "os.path.abspath",
+        "os.path.expanduser",
+        "os.path.normpath",
+        "os.path.realpath",
+        "pathlib.PurePath",
+    ]
 )
 
 

@@ -12,26 +12,35 @@ Node = TypeVar("Node", bound=ast.AST)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 LoopNode = ast.For | ast.AsyncFor | ast.While
 _NO_NODES = frozenset(
-    {
-        *(
-            "ctx",
-            "id",
-            "attr",
-            "arg",
-            "name",
-            "kind",
-            "op",
-            "ops",
-            "level",
-            "module",
-            "asname",
-            "names",
-            "n",
-            "s",
-        ),
-        *("conversion", "is_async", "simple", "type_comment", "type_ignores", "type_params", "tag", "rest"),
-        *("kwd_attrs", "annotation", "returns", "lineno", "col_offset"),
-    }
+    [
+        "ctx",
+        "id",
+        "attr",
+        "arg",
+        "name",
+        "kind",
+        "op",
+        "ops",
+        "level",
+        "module",
+        "asname",
+        "names",
+        "n",
+        "s",
+        "conversion",
+        "is_async",
+        "simple",
+        "type_comment",
+        "type_ignores",
+        "type_params",
+        "tag",
+        "rest",
+        "kwd_attrs",
+        "annotation",
+        "returns",
+        "lineno",
+        "col_offset",
+    ]
 )
 """Fields that are not indexed: they contain no nodes, or annotations, which do not run."""
 

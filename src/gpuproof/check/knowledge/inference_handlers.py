@@ -24,13 +24,27 @@ PARAMETERS = {
 """The arguments that the toolkit passes to each function, in order."""
 
 _LOADERS = frozenset(
-    {
-        *("torch.load", "torch.jit.load", "torch.hub.load", "joblib.load", "pickle.load", "dill.load"),
-        *("keras.models.load_model", "keras.saving.load_model", "tensorflow.keras.models.load_model"),
-        *("tensorflow.saved_model.load", "tensorflow.keras.saving.load_model", "transformers.pipeline"),
-        *("onnxruntime.InferenceSession", "tensorflow_hub.load", "mlflow.pytorch.load_model"),
-        *("mlflow.pyfunc.load_model", "catboost.load_model", "spacy.load", "timm.create_model"),
-    }
+    [
+        "torch.load",
+        "torch.jit.load",
+        "torch.hub.load",
+        "joblib.load",
+        "pickle.load",
+        "dill.load",
+        "keras.models.load_model",
+        "keras.saving.load_model",
+        "tensorflow.keras.models.load_model",
+        "tensorflow.saved_model.load",
+        "tensorflow.keras.saving.load_model",
+        "transformers.pipeline",
+        "onnxruntime.InferenceSession",
+        "tensorflow_hub.load",
+        "mlflow.pytorch.load_model",
+        "mlflow.pyfunc.load_model",
+        "catboost.load_model",
+        "spacy.load",
+        "timm.create_model",
+    ]
 )
 _NOT_MODELS = ("Tokenizer", "Processor", "Config", "FeatureExtractor", "Scheduler", "Tokenize")
 """Words in the names of classes whose `from_pretrained` does not load a model."""

@@ -15,10 +15,22 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
 
 _NO_COMMAND_LINE = frozenset(
-    {
-        *("transformers", "datasets", "evaluate", "peft", "accelerate", "diffusers", "lightgbm", "xgboost"),
-        *("catboost", "statsmodels", "mxnet", "ultralytics", "segmentation_models_pytorch", "sagemaker"),
-    }
+    [
+        "transformers",
+        "datasets",
+        "evaluate",
+        "peft",
+        "accelerate",
+        "diffusers",
+        "lightgbm",
+        "xgboost",
+        "catboost",
+        "statsmodels",
+        "mxnet",
+        "ultralytics",
+        "segmentation_models_pytorch",
+        "sagemaker",
+    ]
 )
 """Libraries that do not read the command line or the environment of a script."""
 

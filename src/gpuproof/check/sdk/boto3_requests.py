@@ -100,5 +100,5 @@ def _parts(operation: Operation, shape: Shape, value: Value, path: str) -> Itera
 
 
 def _is_client(call: Call, has_members: bool) -> bool:
-    tag = type_of(call.module, call.receiver).kind
-    return tag is TypeKind.CLIENT or (tag is None and has_members)
+    kind = type_of(call.module, call.receiver).kind
+    return kind is TypeKind.CLIENT or (kind is None and has_members)

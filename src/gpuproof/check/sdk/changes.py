@@ -35,12 +35,12 @@ class RequiredArguments:
     Args:
         needs: the argument, or alternatives of which one is enough.
         unless: arguments that make it unnecessary.
-        says: the error message of the SDK.
+        message: the error message of the SDK.
     """
 
     needs: tuple[str, ...]
     unless: tuple[str, ...]
-    says: str
+    message: str
 
 
 def v1_name(path: str) -> SdkChange | None:

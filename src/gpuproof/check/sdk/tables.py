@@ -57,7 +57,7 @@ class Sdk:
     def has(self, path: str) -> bool | None:
         """Whether a module or a name in a module exists; None if unknown.
 
-        What stands below a class is not looked at: `sagemaker.estimator.Estimator.foo` is there as its class is.
+        Attributes of classes are not checked: `sagemaker.estimator.Estimator.foo` exists because its class does.
         """
         module = self._module_of(path)
         if module == path:

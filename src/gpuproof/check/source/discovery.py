@@ -16,30 +16,28 @@ if TYPE_CHECKING:
     Ignores = list[tuple[Path, pathspec.GitIgnoreSpec]]
 
 SKIPPED_FOLDERS = frozenset(
-    {
-        *(
-            ".git",
-            ".hg",
-            ".svn",
-            ".venv",
-            "venv",
-            "__pycache__",
-            "node_modules",
-            "site-packages",
-            "dist-packages",
-        ),
-        *(
-            ".tox",
-            ".nox",
-            ".mypy_cache",
-            ".ruff_cache",
-            ".pytest_cache",
-            ".ipynb_checkpoints",
-            ".terraform",
-            ".eggs",
-        ),
-        *("__pypackages__", ".aws-sam", "cdk.out"),
-    }
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "venv",
+        "__pycache__",
+        "node_modules",
+        "site-packages",
+        "dist-packages",
+        ".tox",
+        ".nox",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".ipynb_checkpoints",
+        ".terraform",
+        ".eggs",
+        "__pypackages__",
+        ".aws-sam",
+        "cdk.out",
+    ]
 )
 """Folders that contain no source of the project."""
 

@@ -188,7 +188,7 @@ class _Parser:
         return known(_Variable(name.text), span)
 
     def _encoded(self, depth: int) -> Value | None:
-        """`jsonencode({...})`: the object itself, which is what rules on policies ask about."""
+        """The object in `jsonencode({...})`, which rules on policies check."""
         token = self._peek(newlines=True)
         if token is None or token.text != "(":
             return None

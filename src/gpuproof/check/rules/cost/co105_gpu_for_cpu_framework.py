@@ -66,28 +66,24 @@ rule = Rule("CO105", "gpu-for-cpu-framework", Severity.ERROR)
 
 _CPU_LIBRARIES = frozenset(
     {
-        *(
-            "numpy",
-            "pandas",
-            "sklearn",
-            "scipy",
-            "joblib",
-            "boto3",
-            "botocore",
-            "matplotlib",
-            "seaborn",
-            "statsmodels",
-        ),
-        *(
-            "sagemaker",
-            "sagemaker_training",
-            "sagemaker_containers",
-            "yaml",
-            "requests",
-            "tqdm",
-            "pyarrow",
-            "s3fs",
-        ),
+        "numpy",
+        "pandas",
+        "sklearn",
+        "scipy",
+        "joblib",
+        "boto3",
+        "botocore",
+        "matplotlib",
+        "seaborn",
+        "statsmodels",
+        "sagemaker",
+        "sagemaker_training",
+        "sagemaker_containers",
+        "yaml",
+        "requests",
+        "tqdm",
+        "pyarrow",
+        "s3fs",
     }
 )
 _WORDS = ("gpu", "cuda", "GPU", "CUDA", "subprocess", "os.system", "importlib", "exec(")

@@ -57,7 +57,12 @@ rule = Rule("IN101", "unknown-instance-type", Severity.ERROR)
 _SAGEMAKER = re.compile(r"ml\.[a-z][a-z0-9-]*\d[a-z0-9-]*\.[a-z0-9-]+")
 _EC2 = re.compile(r"[a-z][a-z0-9-]*\d[a-z0-9-]*\.[a-z0-9-]+")
 _SIZES = (
-    *("nano", "micro", "small", "medium", "large", "xlarge"),
+    "nano",
+    "micro",
+    "small",
+    "medium",
+    "large",
+    "xlarge",
     *(f"{number}xlarge" for number in (2, 3, 4, 6, 8, 9, 10, 12, 16, 18, 24, 32, 36, 48, 96)),
     "metal",
 )

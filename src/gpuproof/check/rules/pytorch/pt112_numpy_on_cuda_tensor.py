@@ -64,20 +64,27 @@ rule = Rule("PT112", "numpy-on-cuda-tensor", Severity.ERROR, needs=(".numpy()",)
 
 _KEEPS = frozenset(
     {
-        *(
-            "detach",
-            "squeeze",
-            "unsqueeze",
-            "view",
-            "reshape",
-            "float",
-            "argmax",
-            "softmax",
-            "sum",
-            "mean",
-            "flatten",
-        ),
-        *("permute", "transpose", "contiguous", "clone", "sigmoid", "exp", "round", "half", "double", "t"),
+        "detach",
+        "squeeze",
+        "unsqueeze",
+        "view",
+        "reshape",
+        "float",
+        "argmax",
+        "softmax",
+        "sum",
+        "mean",
+        "flatten",
+        "permute",
+        "transpose",
+        "contiguous",
+        "clone",
+        "sigmoid",
+        "exp",
+        "round",
+        "half",
+        "double",
+        "t",
     }
 )
 _FUNCTIONS = (

@@ -73,18 +73,23 @@ rule = Rule(
 
 _READERS = frozenset(
     {
-        *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.memmap", "numpy.fromfile", "h5py.File"),
+        "numpy.load",
+        "numpy.loadtxt",
+        "numpy.genfromtxt",
+        "numpy.memmap",
+        "numpy.fromfile",
+        "h5py.File",
         *(
             f"pandas.read_{kind}"
             for kind in ("csv", "parquet", "json", "pickle", "excel", "feather", "hdf", "table")
         ),
-        *(
-            "torchvision.datasets.ImageFolder",
-            "torchvision.datasets.DatasetFolder",
-            "datasets.load_from_disk",
-        ),
-        *("tensorflow.keras.utils.image_dataset_from_directory", "keras.utils.image_dataset_from_directory"),
-        *("tensorflow.keras.preprocessing.image_dataset_from_directory", "tensorflow.data.TFRecordDataset"),
+        "torchvision.datasets.ImageFolder",
+        "torchvision.datasets.DatasetFolder",
+        "datasets.load_from_disk",
+        "tensorflow.keras.utils.image_dataset_from_directory",
+        "keras.utils.image_dataset_from_directory",
+        "tensorflow.keras.preprocessing.image_dataset_from_directory",
+        "tensorflow.data.TFRecordDataset",
     }
 )
 _ELSEWHERE = re.compile(

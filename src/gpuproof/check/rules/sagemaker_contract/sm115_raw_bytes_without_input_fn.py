@@ -72,8 +72,16 @@ rule = Rule("SM115", "raw-bytes-without-input-fn", Severity.ERROR, needs=("predi
 
 _OF_BYTES = frozenset(
     {
-        *("io.BytesIO", "BytesIO", "PIL.Image.open", "json.loads", "numpy.frombuffer", "cv2.imdecode"),
-        *("base64.b64decode", "soundfile.read", "librosa.load", "pickle.loads"),
+        "io.BytesIO",
+        "BytesIO",
+        "PIL.Image.open",
+        "json.loads",
+        "numpy.frombuffer",
+        "cv2.imdecode",
+        "base64.b64decode",
+        "soundfile.read",
+        "librosa.load",
+        "pickle.loads",
     }
 )
 _TEXT_METHODS = frozenset({"decode"})

@@ -64,22 +64,22 @@ from gpuproof.findings import Severity
 rule = Rule("TF101", "memory-growth-after-init", Severity.ERROR, needs=("set_memory_growth",))
 
 _OPENS = (
-    *(
-        "tensorflow.constant",
-        "tensorflow.zeros",
-        "tensorflow.ones",
-        "tensorflow.Variable",
-        "tensorflow.range",
-    ),
-    *(
-        "tensorflow.convert_to_tensor",
-        "tensorflow.random.normal",
-        "tensorflow.random.uniform",
-        "tensorflow.matmul",
-    ),
-    *("tensorflow.config.list_logical_devices", "tensorflow.config.experimental.list_logical_devices"),
-    *("tensorflow.distribute.MirroredStrategy", "tensorflow.data.Dataset.from_tensor_slices"),
-    *("tensorflow.data.Dataset.range", "tensorflow.eye", "tensorflow.fill"),
+    "tensorflow.constant",
+    "tensorflow.zeros",
+    "tensorflow.ones",
+    "tensorflow.Variable",
+    "tensorflow.range",
+    "tensorflow.convert_to_tensor",
+    "tensorflow.random.normal",
+    "tensorflow.random.uniform",
+    "tensorflow.matmul",
+    "tensorflow.config.list_logical_devices",
+    "tensorflow.config.experimental.list_logical_devices",
+    "tensorflow.distribute.MirroredStrategy",
+    "tensorflow.data.Dataset.from_tensor_slices",
+    "tensorflow.data.Dataset.range",
+    "tensorflow.eye",
+    "tensorflow.fill",
 )
 
 
