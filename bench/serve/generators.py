@@ -74,7 +74,7 @@ def _wrk(target: Target, clients: int, seconds: float, scratch: Path) -> Reading
 
 def _own(target: Target, clients: int, seconds: float, _scratch: Path) -> Reading:
     load = Load(connections=clients, warm_up=0.0, timeout=60.0)
-    result = closed_loop(target, clients, 1_000_000, load, most_seconds=seconds)
+    result = closed_loop(target, clients, 1_000_000, load, max_seconds=seconds)
     return Reading(
         result.throughput,
         result.latency.percentile(50),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuproof.loadtest import Goal, Result, find_rate
-from gpuproof.loadtest.find_rate import MOST_RATE, MOST_TRIALS
+from gpuproof.loadtest.find_rate import MAX_RATE, MAX_TRIALS
 
 GOAL = Goal(0.05)
 
@@ -32,7 +32,7 @@ def test_the_rate_found_is_within_a_tenth_below_the_capacity(capacity: float, fi
     found = find_rate(_server(capacity), GOAL, first, 9.0)
     assert found.best
     assert 0.9 * capacity <= found.best.rate <= capacity
-    assert len(found.trials) <= MOST_TRIALS
+    assert len(found.trials) <= MAX_TRIALS
 
 
 def test_the_last_trial_is_the_long_one() -> None:
@@ -59,13 +59,13 @@ def test_a_rate_that_holds_for_a_short_while_only_is_not_the_answer() -> None:
 def test_a_server_that_never_meets_it_gives_no_rate_in_bounded_time() -> None:
     found = find_rate(_server(0), GOAL, 1000, 9.0)
     assert found.best is None
-    assert len(found.trials) <= MOST_TRIALS
+    assert len(found.trials) <= MAX_TRIALS
 
 
 def test_it_never_asks_for_more_than_can_be_sent() -> None:
     found = find_rate(_server(1e9), GOAL, 1000, 9.0)
     assert found.best
-    assert found.best.rate == MOST_RATE
+    assert found.best.rate == MAX_RATE
 
 
 def test_a_generator_that_could_not_keep_up_is_named() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.loadtest.http_parser import AnswerReader, Malformed
+from gpuproof.loadtest.http_parser import MalformedResponse, ResponseReader
 
 WITH_LENGTH = b"HTTP/1.1 201 Created\r\nX: y\r\ncontent-LENGTH: 5 \r\n\r\nhello"
 CHUNKED = (
@@ -20,7 +20,7 @@ CHUNKED = (
 def test_an_answer_ends_at_its_last_byte_however_it_is_cut(
     answer: bytes, status: int, body: bytes, step: int
 ) -> None:
-    reader = AnswerReader(keep=100)
+    reader = ResponseReader(keep=100)
     pieces = [answer[at : at + step] for at in range(0, len(answer), step)]
     for _ in range(2):
         assert [reader.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
@@ -28,7 +28,7 @@ def test_an_answer_ends_at_its_last_byte_however_it_is_cut(
 
 
 def test_an_interim_answer_is_not_the_answer() -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     assert reader.feed(b"HTTP/1.1 100 Continue\r\n\r\n" + WITH_LENGTH)
     assert reader.status == 201
 
@@ -41,13 +41,13 @@ def test_an_interim_answer_is_not_the_answer() -> None:
     ],
 )
 def test_a_connection_that_the_server_will_close_is_not_kept(head: bytes) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     assert reader.feed(head)
     assert not reader.keep_alive
 
 
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
-    reader = AnswerReader(keep=10)
+    reader = ResponseReader(keep=10)
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     assert not reader.feed(b"thing")
     assert reader.end()
@@ -56,14 +56,14 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 
 @pytest.mark.parametrize("piece", [b"HTTP/1.1 200", WITH_LENGTH[:-1], CHUNKED[:-1], b""])
 def test_a_connection_closed_in_the_middle_is_no_answer(piece: bytes) -> None:
-    reader = AnswerReader()
+    reader = ResponseReader()
     if piece:
         assert not reader.feed(piece)
     assert not reader.end()
 
 
 def test_an_answer_without_a_body_needs_no_length() -> None:
-    assert AnswerReader().feed(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert ResponseReader().feed(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_an_answer_without_a_body_needs_no_length() -> None:
     ],
 )
 def test_what_is_no_answer_is_malformed(data: bytes) -> None:
-    with pytest.raises(Malformed):
-        AnswerReader().feed(data)
+    with pytest.raises(MalformedResponse):
+        ResponseReader().feed(data)

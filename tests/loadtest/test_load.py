@@ -17,7 +17,7 @@ import pytest
 
 from gpuproof.errors import GPUproofError
 from gpuproof.loadtest import Load, Target, closed_loop, open_loop, probe
-from gpuproof.loadtest.connections import Pool
+from gpuproof.loadtest.connections import ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
 QUICK = Load(connections=8, warm_up=0.0, timeout=60.0, arrivals="constant")
@@ -104,7 +104,7 @@ def test_failures_are_counted_by_status_and_have_no_latency(server: Any) -> None
         result = open_loop(_to(there), rate=200, seconds=0.2, load=QUICK)
     assert result.outcomes == {"200": 30, "500": 10}
     assert (result.good, result.latency.count) == (30, 30)
-    assert result.share_missing(10.0) == pytest.approx(0.25)
+    assert result.share_missed(10.0) == pytest.approx(0.25)
 
 
 def test_a_server_that_closes_after_each_answer_gets_a_new_connection_each_time(server: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_server_that_never_answers_is_given_up_and_shows_as_slow(server: Any) 
     assert time.monotonic() - began < 30
     assert result.outcomes == {"timeout": 400}
     assert result.latency.percentile(50) >= 0.3
-    assert result.share_missing(10.0) == 1.0
+    assert result.share_missed(10.0) == 1.0
 
 
 def test_refused_connections_are_counted() -> None:
@@ -182,7 +182,7 @@ def test_a_closed_loop_counts_as_many_as_it_was_told(server: Any) -> None:
 
 def test_a_closed_loop_ends_in_time(server: Any) -> None:
     with server(_answering) as there:
-        result = closed_loop(_to(there), clients=1, count=10**9, load=QUICK, most_seconds=0.3)
+        result = closed_loop(_to(there), clients=1, count=10**9, load=QUICK, max_seconds=0.3)
     assert 0 < result.sent < 10**9
     assert not result.interrupted
 
@@ -205,14 +205,14 @@ def test_ctrl_c_gives_what_was_measured_so_far(server: Any) -> None:
 def test_a_burst_beyond_what_one_core_can_send_is_said_to_be_the_generators_limit(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = Pool.submit
+    submit = ConnectionPool.submit
 
-    def slowly(pool: Pool, due: float) -> None:
+    def slowly(pool: ConnectionPool, due: float) -> None:
         time.sleep(0.005)
         submit(pool, due)
 
     # A core that sends 200 a second, whichever this one is.
-    monkeypatch.setattr(Pool, "submit", slowly)
+    monkeypatch.setattr(ConnectionPool, "submit", slowly)
     with server(_answering) as there:
         result = open_loop(_to(there), rate=100_000, seconds=0.004, load=QUICK)
     assert result.outcomes == {"200": 400}
@@ -232,7 +232,7 @@ def test_a_probe_brings_status_and_body(server: Any) -> None:
 def test_a_probe_of_nothing_says_that_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with pytest.raises(GPUproofError, match="Nobody listens"):
+    with pytest.raises(GPUproofError, match="No server listens"):
         probe(Target("127.0.0.1", port))
 
 
@@ -241,7 +241,7 @@ def test_a_probe_of_half_an_answer_says_so(server: Any) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nne")
         return False
 
-    with server(behave) as there, pytest.raises(GPUproofError, match="middle of an answer"):
+    with server(behave) as there, pytest.raises(GPUproofError, match="middle of a response"):
         probe(_to(there))
 
 

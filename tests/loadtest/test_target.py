@@ -24,7 +24,7 @@ def test_what_is_no_server_is_wrong_usage(url: str) -> None:
 
 
 def test_a_sagemaker_endpoint_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="SageMaker cannot be measured yet"):
+    with pytest.raises(UsageError, match="SageMaker endpoints are not supported yet"):
         Target.parse("sagemaker:digits")
 
 

@@ -1,4 +1,4 @@
-"""Connections that stay open to one server, and what becomes of each request on them."""
+"""A pool of persistent connections to one server, and the outcome of each request on them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from gpuproof.loadtest.http_parser import AnswerReader, Malformed
+from gpuproof.loadtest.http_parser import MalformedResponse, ResponseReader
 from gpuproof.loadtest.target import Target
 
 _SWEEP_S = 0.1
 _BUFFER = 64 * 1024
 
-Ended = Callable[[float, float, str], None]
-"""Told of each request: when it was due, when it ended, and how: a status, `refused`, `closed`, `timeout`, `malformed`."""
+OnEnded = Callable[[float, float, str], None]
+"""Called for each request with the time it was due, the time it ended, and its outcome: a status, `refused`, `closed`,
+`timeout`, `malformed` or `unanswered`."""
 
 
-class Pool:
-    """At most so many connections; a request that finds none free waits its turn.
+class ConnectionPool:
+    """A limited number of connections; requests wait if none is idle.
 
-    Must be made and used within a running event loop. Times are the loop's own.
+    Must be created and used within a running event loop. Times are on the loop's clock.
 
     Args:
-        target: what to send, and where.
-        limit: connections at most.
-        timeout: seconds after its due time at which a request is given up; its connection is then closed.
-        ended: told of every request exactly once.
+        target: the request to send, and the server.
+        limit: maximum number of connections.
+        timeout: seconds after its due time at which a request fails; its connection is then closed.
+        ended: called exactly once for every request.
     """
 
-    def __init__(self, target: Target, limit: int, timeout: float, ended: Ended) -> None:
+    def __init__(self, target: Target, limit: int, timeout: float, on_ended: OnEnded) -> None:
         self._target = target
         self._request = target.request()
         self._tls = ssl.create_default_context() if target.tls else None
         self._limit = limit
         self._timeout = timeout
-        self._ended = ended
+        self._on_ended = on_ended
         self._loop = asyncio.get_running_loop()
         self._connections: set[Connection] = set()
         self._idle: list[Connection] = []
@@ -43,21 +44,21 @@ class Pool:
         self._waiting: deque[float] = deque()
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
         self.outstanding = 0
-        """Requests that were submitted and have not ended."""
+        """Number of requests that were submitted and have not ended."""
 
     async def open(self, count: int) -> None:
-        """Open connections beforehand, so that no request pays for it; a server that refuses is found out later."""
+        """Open connections in advance, so that no request includes the time to connect. Ignores errors."""
         for _ in range(min(count, self._limit)):
             self._open(None)
         await asyncio.gather(*self._opening)
 
     def submit(self, due: float) -> None:
-        """Send a request that was due at this time, as soon as a connection is free."""
+        """Send a request with the given due time as soon as a connection is idle."""
         self.outstanding += 1
         self._send_or_queue(due)
 
     def close(self) -> None:
-        """Give up what is outstanding as `unanswered` and close everything."""
+        """Fail the outstanding requests as `unanswered` and close all connections."""
         self._sweeper.cancel()
         now = self._loop.time()
         for task, due in list(self._opening.items()):
@@ -68,7 +69,7 @@ class Pool:
         while self._waiting:
             self._report(self._waiting.popleft(), now, "unanswered")
         for connection in list(self._connections):
-            connection.give_up(now, "unanswered")
+            connection.fail(now, "unanswered")
 
     def _send_or_queue(self, due: float) -> None:
         if self._idle:
@@ -81,7 +82,7 @@ class Pool:
     def _open(self, due: float | None) -> None:
         task = self._loop.create_task(self._connect(due))
         self._opening[task] = due
-        # Its errors are handled within; what is left is the cancelling by `close`.
+        # It handles its errors itself; it may be cancelled by `close`.
         task.add_done_callback(lambda done: self._opening.pop(done, None))
 
     async def _connect(self, due: float | None) -> None:
@@ -89,7 +90,7 @@ class Pool:
         try:
             async with asyncio.timeout(self._timeout):
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._loop, self._free, self._report, self._lost),
+                    lambda: Connection(self._loop, self._on_idle, self._report, self._on_closed),
                     target.host,
                     target.port,
                     ssl=self._tls,
@@ -99,34 +100,34 @@ class Pool:
                 outcome = "timeout" if isinstance(error, TimeoutError) else "refused"
                 self._report(due, self._loop.time(), outcome)
             self._opening.pop(_this_task(), None)
-            self._next()
+            self._send_next()
             return
         self._opening.pop(_this_task(), None)
         self._connections.add(connection)
         if due is None:
-            self._free(connection)
+            self._on_idle(connection)
         else:
             connection.send(self._request, due)
 
-    def _free(self, connection: Connection) -> None:
+    def _on_idle(self, connection: Connection) -> None:
         if self._waiting:
             connection.send(self._request, self._waiting.popleft())
         else:
             self._idle.append(connection)
 
-    def _lost(self, connection: Connection) -> None:
+    def _on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        self._next()
+        self._send_next()
 
-    def _next(self) -> None:
+    def _send_next(self) -> None:
         if self._waiting:
             self._send_or_queue(self._waiting.popleft())
 
     def _report(self, due: float, now: float, outcome: str) -> None:
         self.outstanding -= 1
-        self._ended(due, now, outcome)
+        self._on_ended(due, now, outcome)
 
     def _sweep(self) -> None:
         now = self._loop.time()
@@ -134,32 +135,32 @@ class Pool:
             self._report(self._waiting.popleft(), now, "timeout")
         for connection in list(self._connections):
             if connection.due is not None and now - connection.due > self._timeout:
-                connection.give_up(now, "timeout")
+                connection.fail(now, "timeout")
         self._sweeper = self._loop.call_later(_SWEEP_S, self._sweep)
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection with one request on it at a time.
+    """A connection with one request at a time.
 
-    It reads into a buffer of its own: asyncio's other kind of protocol allocates 256 KiB for every read.
+    It reads into its own buffer, because asyncio's streaming protocol allocates 256 KiB for every read.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        free: Callable[[Connection], None],
-        report: Ended,
-        lost: Callable[[Connection], None],
+        on_idle: Callable[[Connection], None],
+        on_ended: OnEnded,
+        on_closed: Callable[[Connection], None],
     ) -> None:
         self.due: float | None = None
-        """When the request that is on it was due; None while it is idle."""
+        """Due time of the present request; None while the connection is idle."""
         self._loop = loop
-        self._free = free
-        self._report = report
-        self._lost = lost
+        self._on_idle = on_idle
+        self._report = on_ended
+        self._on_closed = on_closed
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._reader = AnswerReader()
+        self._reader = ResponseReader()
         self._transport: asyncio.Transport | None = None
 
     def send(self, request: bytes, due: float) -> None:
@@ -168,46 +169,46 @@ class Connection(asyncio.BufferedProtocol):
         self.due = due
         self._transport.write(request)
 
-    def give_up(self, now: float, outcome: str) -> None:
-        """End the request that is on it, if any, and the connection."""
+    def fail(self, now: float, outcome: str) -> None:
+        """Fail the present request, if any, and close the connection."""
         self._finish(now, outcome)
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """asyncio has connected."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
-        """Where asyncio is to read to."""
+        """Return the receive buffer."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """asyncio has read."""
+        """Parse received bytes."""
         assert self._transport is not None
         if self.due is None:
-            # Nothing was asked: an answer out of turn, or what follows an answer that was malformed.
+            # Bytes without a request: an unexpected response, or the rest of a malformed one.
             self._transport.abort()
             return
         try:
             complete = self._reader.feed(bytes(self._view[:nbytes]))
-        except Malformed:
-            self.give_up(self._loop.time(), "malformed")
+        except MalformedResponse:
+            self.fail(self._loop.time(), "malformed")
             return
         if not complete:
             return
         self._finish(self._loop.time(), str(self._reader.status))
         if self._reader.keep_alive and not self._transport.is_closing():
-            self._free(self)
+            self._on_idle(self)
         else:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
+        """Complete a response that ends with the connection, or fail the request."""
         complete = exc is None and self._reader.end()
         self._finish(self._loop.time(), str(self._reader.status) if complete else "closed")
-        self._lost(self)
+        self._on_closed(self)
 
     def _finish(self, now: float, outcome: str) -> None:
         due, self.due = self.due, None

@@ -1,4 +1,4 @@
-"""The highest rate that a server takes without missing its latency target."""
+"""Searches for the highest rate at which a server meets its latency target."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from dataclasses import dataclass
 from gpuproof.loadtest.result import Result
 
 Measure = Callable[[float, float], Result]
-"""Loads the server at a rate (requests a second) for so many seconds."""
+"""Loads the server at a rate, in requests per second, for a number of seconds."""
 
-CLOSE_ENOUGH = 1.05
-"""The search ends when the lowest rate that missed is within 5 % of the highest that met."""
-MOST_RATE = 50_000.0
-"""Requests a second; one core generates fewer."""
-MOST_TRIALS = 16
-_MOST_LONG_TRIALS = 4
-_LOWEST_RATE = 0.1
-_ENOUGH_REQUESTS = 100
+PRECISION = 1.05
+"""The search ends when the lowest rate that missed the goal is within 5 % of the highest that met it."""
+MAX_RATE = 50_000.0
+"""Requests per second; one core cannot generate more."""
+MAX_TRIALS = 16
+_MAX_LONG_TRIALS = 4
+_MIN_RATE = 0.1
+_MIN_REQUESTS = 100
 _STEP_DOWN = 0.8
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a rate must meet.
+    """Condition that a rate must meet.
 
     Args:
         seconds: the latency target.
-        share: of all requests, 0 to 1, that must be answered well and within it.
+        share: share of all requests, 0 to 1, that must succeed within it.
     """
 
     seconds: float
     share: float = 0.99
 
     def met_by(self, result: Result) -> bool:
-        """Whether it was met: a request that failed counts as one that never came in time."""
-        return result.sent > 0 and result.share_missing(self.seconds) <= 1 - self.share
+        """Whether a result meets the goal; failed requests count as too late."""
+        return result.sent > 0 and result.share_missed(self.seconds) <= 1 - self.share
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One rate that was tried.
+    """Measurement at one rate.
 
     Args:
-        rate: requests a second.
+        rate: requests per second.
         met: whether the goal was met.
-        result: all that was measured.
+        result: the measurements.
     """
 
     rate: float
@@ -54,14 +54,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The end of a search.
+class SearchResult:
+    """Result of a search.
 
     Args:
-        best: the highest rate that met the goal; None where none did.
-        trials: all that was tried, in order.
-        generator_limited: a rate was missed because the generator could not send faster.
-        interrupted: Ctrl-C ended the search.
+        best: the trial with the highest rate that met the goal; None if none did.
+        trials: all trials, in order.
+        generator_limited: whether a trial missed the goal because the generator could not send faster.
+        interrupted: whether Ctrl-C ended the search.
     """
 
     best: Trial | None
@@ -71,63 +71,67 @@ class Found:
 
 
 def find_rate(
-    measure: Measure, goal: Goal, first: float, seconds: float, told: Callable[[Trial], None] = lambda _: None
-) -> Found:
+    measure: Measure,
+    goal: Goal,
+    first: float,
+    seconds: float,
+    on_trial: Callable[[Trial], None] = lambda _: None,
+) -> SearchResult:
     """Double or halve the rate until it is bracketed, then bisect; the last trial is a long one at the rate found.
 
-    It ends after 16 trials at most. The trials of the search take a third of `seconds` each, or longer at low rates,
-    so that there are 100 requests to count, but never more than `seconds`.
+    Runs at most 16 trials. Trials during the search take a third of `seconds`, or longer at low rates to send at least
+    100 requests, but never more than `seconds`.
 
     Args:
         measure: loads the server.
-        goal: what must be met.
-        first: the rate to begin with, in requests a second.
-        seconds: the length of the last trial.
-        told: of every trial when it has ended.
+        goal: the condition to meet.
+        first: the first rate, in requests per second.
+        seconds: duration of the last trial.
+        on_trial: called with every completed trial.
     """
     trials: list[Trial] = []
 
-    def attempt(rate: float, length: float) -> Trial:
+    def run_trial(rate: float, length: float) -> Trial:
         result = measure(rate, length)
         trial = Trial(rate, goal.met_by(result), result)
         trials.append(trial)
-        told(trial)
+        on_trial(trial)
         return trial
 
-    def ended(best: Trial | None) -> Found:
+    def finish(best: Trial | None) -> SearchResult:
         limited = any(not one.met and one.result.generator_limited for one in trials)
-        return Found(best, tuple(trials), limited, trials[-1].result.interrupted)
+        return SearchResult(best, tuple(trials), limited, trials[-1].result.interrupted)
 
     met: Trial | None = None
     missed: float | None = None
     rate = first
-    while len(trials) < MOST_TRIALS - _MOST_LONG_TRIALS:
-        trial = attempt(rate, min(seconds, max(seconds / 3, _ENOUGH_REQUESTS / rate)))
+    while len(trials) < MAX_TRIALS - _MAX_LONG_TRIALS:
+        trial = run_trial(rate, min(seconds, max(seconds / 3, _MIN_REQUESTS / rate)))
         if trial.result.interrupted:
-            return ended(_best_below_all_misses(trials[:-1]))
+            return finish(_best_below_all_misses(trials[:-1]))
         if trial.met:
             met = trial
         else:
             missed = rate
-        if met and missed and missed / met.rate <= CLOSE_ENOUGH:
+        if met and missed and missed / met.rate <= PRECISION:
             break
-        if trial.met and rate >= MOST_RATE:
+        if trial.met and rate >= MAX_RATE:
             break
-        rate = min(MOST_RATE, _next_rate(met.rate if met else None, missed))
-        if rate < _LOWEST_RATE:
-            return ended(None)
+        rate = min(MAX_RATE, _next_rate(met.rate if met else None, missed))
+        if rate < _MIN_RATE:
+            return finish(None)
     if met is None:
-        return ended(None)
-    # What holds for a short while may not hold for longer.
+        return finish(None)
+    # A rate that meets the goal for a short time may not do so for longer.
     rate = met.rate
-    for _ in range(_MOST_LONG_TRIALS):
-        last = attempt(rate, seconds)
+    for _ in range(_MAX_LONG_TRIALS):
+        last = run_trial(rate, seconds)
         if last.result.interrupted:
-            return ended(_best_below_all_misses(trials[:-1]))
+            return finish(_best_below_all_misses(trials[:-1]))
         if last.met:
-            return ended(last)
+            return finish(last)
         rate *= _STEP_DOWN
-    return ended(_best_below_all_misses(trials))
+    return finish(_best_below_all_misses(trials))
 
 
 def _best_below_all_misses(trials: list[Trial]) -> Trial | None:

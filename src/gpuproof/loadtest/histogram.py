@@ -1,4 +1,4 @@
-"""Latencies in bounded memory, each within 0.4 % of what was recorded."""
+"""Histogram of latencies with bounded memory and an error of at most 0.4 %."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from array import array
 
 _BITS = 8
 _SPLIT = 1 << _BITS
-"""Buckets an octave: a value is off by at most half a bucket, 1 part in 512, and counts as its bucket's upper end."""
+"""Buckets per octave: a value is off by at most half a bucket, 1 part in 512, and counts as its bucket's upper end."""
 _MOST_US = 1 << 32
-"""71 minutes; longer values count as this."""
+"""71 minutes; larger values count as this."""
 
 
 class Histogram:
     """Counts of values by size, in buckets that grow with the value.
 
     The layout is that of Gil Tene's HdrHistogram (https://hdrhistogram.github.io/HdrHistogram/): linear within each
-    power of two. The PyPI package of that name is built from C and brings a build tool along; this is all that is
-    needed of it. Values are seconds, with a resolution of a microsecond.
+    power of two. The PyPI package of that name requires a C build, and only this part of it is needed. Values are in
+    seconds, with a resolution of a microsecond.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Histogram:
         self.highest = 0.0
 
     def record(self, seconds: float) -> None:
-        """Count one value; a negative one counts as 0."""
+        """Record a value; negative values count as 0."""
         if seconds < 0:
             seconds = 0.0
         if not self.count or seconds < self.lowest:
@@ -40,14 +40,13 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Seconds; 0 where nothing was recorded."""
+        """Mean in seconds; 0 without values."""
         return self._total / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The smallest value that so many percent of all values do not exceed, in seconds; 0 where there are none.
+        """The smallest value that `percent` percent of all values do not exceed, in seconds; 0 without values.
 
-        It is never below the true one by more than a microsecond, nor above it by more than 0.4 %, nor above the
-        highest.
+        It is at most a microsecond below the exact percentile, at most 0.4 % above it, and not above the highest value.
         """
         wanted = max(1, -(-self.count * percent // 100))
         seen = 0
@@ -58,14 +57,14 @@ class Histogram:
         return self.highest
 
     def share_above(self, seconds: float) -> float:
-        """The share of values above a bound, 0 to 1; those in the bound's own bucket do not count."""
+        """The share of values above a bound, 0 to 1; values in the bucket of the bound do not count."""
         if not self.count:
             return 0.0
         first = _index(min(int(seconds * 1e6), _MOST_US)) + 1
         return sum(self._counts[first:]) / self.count
 
     def add(self, other: Histogram) -> None:
-        """Count all that another one counted."""
+        """Add all values of another histogram."""
         if not other.count:
             return
         self.lowest = min(self.lowest, other.lowest) if self.count else other.lowest

@@ -1,7 +1,7 @@
-"""Reading HTTP/1.1 answers as far as a load generator must: where each one ends, and its status.
+"""Minimal parser for HTTP/1.1 responses: their status, and where they end.
 
-Written by hand because it is quicker than a parser that calls back for each header: some 3 µs for a small answer.
-The form of a message is that of RFC 9112, sections 6 and 7.
+Faster than a general parser with a callback for each header: about 3 µs for a small response. The message format is
+that of RFC 9112, sections 6 and 7.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ _CHUNK_SIZE = re.compile(rb"[0-9A-Fa-f]{1,15}")
 _LONGEST_HEAD = 64 * 1024
 
 
-class Malformed(Exception):
-    """The server's bytes are no HTTP/1.1 answer."""
+class MalformedResponse(Exception):
+    """The server sent bytes that are not an HTTP/1.1 response."""
 
 
-class AnswerReader:
-    """One answer after the other from one connection.
+class ResponseReader:
+    """Incremental parser for the responses on one connection.
 
-    Feed it bytes as they come; `feed` says when an answer is complete. `status` and `keep_alive` are then of that
-    answer. A server may not send more than was asked for, so bytes after the end are malformed.
+    `feed` returns whether a response is complete; `status` and `keep_alive` then belong to that response. Bytes after the
+    end of a response are malformed, because there is only one request at a time.
     """
 
     def __init__(self, keep: int = 0) -> None:
         self.status = 0
         self.keep_alive = True
         self.body = b""
-        """The first bytes of the body, as many as were to be kept."""
+        """The first bytes of the body, up to the limit."""
         self._keep = keep
         self._begin()
 
     @property
     def begun(self) -> bool:
-        """Whether some of an answer has come and not all of it."""
+        """Whether a response was received in part."""
         return bool(self._head or self._in_body)
 
     def feed(self, data: bytes) -> bool:
-        """Take bytes; True when they completed an answer. Raises Malformed."""
+        """Parse received bytes; returns whether they complete a response. Raises MalformedResponse."""
         if not self._in_body:
             data = self._head + data if self._head else data
             end = data.find(b"\r\n\r\n")
             if end < 0:
                 if len(data) > _LONGEST_HEAD:
-                    raise Malformed("the headers do not end")
+                    raise MalformedResponse("the headers are too long")
                 self._head = data
                 return False
             self._read_head(data[: end + 2])
@@ -58,7 +58,7 @@ class AnswerReader:
         return self._read_body(data)
 
     def end(self) -> bool:
-        """The connection was closed: True where that is how the answer was to end."""
+        """Report that the connection was closed; returns whether that completes the response."""
         complete = self._in_body and self._left is None and not self._chunked
         self._begin()
         return complete
@@ -73,7 +73,7 @@ class AnswerReader:
 
     def _read_head(self, head: bytes) -> None:
         if not head.startswith(b"HTTP/1.") or not head[9:12].isdigit():
-            raise Malformed("it does not begin with a status line")
+            raise MalformedResponse("the response does not start with a status line")
         self._head = b""
         self._in_body = True
         self.body = b""
@@ -97,7 +97,7 @@ class AnswerReader:
             return False
         self._left -= len(data)
         if self._left < 0:
-            raise Malformed("more bytes came than the answer has")
+            raise MalformedResponse("the response is longer than announced")
         return self._complete() if self._left == 0 else False
 
     def _read_chunks(self, data: bytes) -> bool:
@@ -105,7 +105,7 @@ class AnswerReader:
             if self._left:
                 taken = min(self._left, len(data))
                 if len(self.body) < self._keep:
-                    # The CR LF that ends a chunk counts into what is left, and is not kept.
+                    # The CR LF after a chunk is included in the rest, but is not part of the body.
                     content = data[: max(0, min(taken, self._left - 2))]
                     self.body += content[: self._keep - len(self.body)]
                 self._left -= taken
@@ -116,20 +116,20 @@ class AnswerReader:
             line, newline, rest = text.partition(b"\r\n")
             if not newline:
                 if len(text) > _LONGEST_HEAD:
-                    raise Malformed("the size of a chunk does not end")
+                    raise MalformedResponse("the line with the size of a chunk is too long")
                 self._chunk_text = text
                 return False
             self._chunk_text, data = b"", rest
             if self._last_chunk:
-                # A trailer; an empty line ends them.
+                # Trailers end with an empty line.
                 if line:
                     continue
                 if rest:
-                    raise Malformed("more bytes came than the answer has")
+                    raise MalformedResponse("the response is longer than announced")
                 return self._complete()
             size = _CHUNK_SIZE.match(line)
             if not size:
-                raise Malformed("a chunk has no size")
+                raise MalformedResponse("a chunk has no size")
             length = int(size[0], 16)
             self._last_chunk = length == 0
             self._left = length + 2 if length else 0

@@ -1,4 +1,4 @@
-"""Load in an open and in a closed loop."""
+"""Open-loop and closed-loop load."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpuproof.errors import GPUproofError
-from gpuproof.loadtest.connections import Pool
-from gpuproof.loadtest.http_parser import AnswerReader, Malformed
+from gpuproof.loadtest.connections import ConnectionPool
+from gpuproof.loadtest.http_parser import MalformedResponse, ResponseReader
 from gpuproof.loadtest.result import Result, succeeded
 from gpuproof.loadtest.target import Target
 
 Arrivals = Literal["poisson", "constant"]
-"""`poisson`: independent of each other, as those of many users are; `constant`: evenly spaced."""
+"""`poisson`: independent arrivals, as from many users; `constant`: evenly spaced."""
 
-MOST_CONNECTIONS = 512
-"""`select` takes file numbers below 1,024 only, and everybody's sockets and files count."""
-_AT_ONCE = 16
-"""Requests sent in a row when the schedule is behind, before answers are read again."""
-_SHOWN = 400
+MAX_CONNECTIONS = 512
+"""`select` supports only file descriptors below 1,024, which include all open files of the process."""
+_MAX_BURST = 16
+"""Requests sent in a row when behind schedule, before responses are read again."""
+_KEPT_BYTES = 400
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Load:
     """How to load a server.
 
     Args:
-        connections: at most, 1 to 512; requests that find none free wait, and their waiting counts.
-        warm_up: seconds of load at first, that are not counted.
-        timeout: seconds after which a request is given up.
-        arrivals: how due times are spread.
-        seed: of the due times.
+        connections: maximum number of connections, 1 to 512; the time that requests wait for one counts as latency.
+        warm_up: seconds of load at the start that do not count.
+        timeout: seconds after which a request fails.
+        arrivals: distribution of the due times.
+        seed: seed of the due times.
     """
 
     connections: int = 128
@@ -48,40 +48,40 @@ class Load:
 
 
 def open_loop(target: Target, rate: float, seconds: float, load: Load | None = None) -> Result:
-    """Send requests on schedule, whether or not earlier ones were answered.
+    """Send requests on schedule, regardless of earlier responses.
 
-    Latencies count from when a request was due, so that a server which stalls is charged for every request that it
-    kept from being sent: Gil Tene's correction of "coordinated omission", as wrk2 has it. Ctrl-C ends it early; the
-    result then holds what there was.
+    Latency counts from the due time of a request, so that it includes delays of requests that a stalled server kept from
+    being sent: Gil Tene's correction of "coordinated omission", as in wrk2. Ctrl-C ends the load early, with the result so
+    far.
 
     Args:
-        rate: requests a second.
-        seconds: how long, after the warm-up.
+        rate: requests per second.
+        seconds: duration after the warm-up.
     """
     return _run(_open_loop(target, rate, seconds, load or Load()))
 
 
 def closed_loop(
-    target: Target, clients: int, count: int, load: Load | None = None, most_seconds: float = 60.0
+    target: Target, clients: int, count: int, load: Load | None = None, max_seconds: float = 60.0
 ) -> Result:
-    """Clients that each send, wait for the answer and send again, until so many were counted.
+    """Run clients that each send a request, wait for the response and send the next, until `count` requests have ended.
 
     Args:
-        clients: connections, 1 to 512.
-        count: requests in all, after the warm-up.
-        most_seconds: it ends then, however few were counted.
+        clients: number of connections, 1 to 512.
+        count: total number of requests after the warm-up.
+        max_seconds: maximum duration, regardless of the number of requests.
     """
-    return _run(_closed_loop(target, clients, count, load or Load(), most_seconds))
+    return _run(_closed_loop(target, clients, count, load or Load(), max_seconds))
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A server's answer to one request.
+class ProbeResponse:
+    """A server's response to one request.
 
     Args:
-        status: of HTTP.
-        body: its first bytes.
-        seconds: how long it took, with the connecting.
+        status: HTTP status.
+        body: first bytes of the body.
+        seconds: duration, including the connection.
     """
 
     status: int
@@ -89,39 +89,40 @@ class Answer:
     seconds: float
 
 
-def probe(target: Target, timeout: float = 30.0) -> Answer:
-    """Send one request and wait for the answer; raises GPUproofError where there is none."""
+def probe(target: Target, timeout: float = 30.0) -> ProbeResponse:
+    """Send one request and wait for the response. Raises GPUproofError if there is none."""
     began = time.monotonic()
     try:
         with socket.create_connection((target.host, target.port), timeout=timeout) as raw:
             if not target.tls:
-                reader = _ask(raw, target)
+                reader = _exchange(raw, target)
             else:
                 with ssl.create_default_context().wrap_socket(raw, server_hostname=target.host) as tls:
-                    reader = _ask(tls, target)
+                    reader = _exchange(tls, target)
     except ConnectionRefusedError as error:
         raise GPUproofError(
-            f"Nobody listens at {target.host}:{target.port}.",
+            f"No server listens on {target.host}:{target.port}.",
             remedy="Start the server first: gpuproof serve MODEL",
         ) from error
     except TimeoutError as error:
         raise GPUproofError(
-            f"{target.url} did not answer one request within {timeout:g} s.",
-            remedy="Look into the server's log.",
+            f"{target.url} did not respond to a request within {timeout:g} s.",
+            remedy="Check the server's log.",
         ) from error
-    except (OSError, Malformed) as error:
+    except (OSError, MalformedResponse) as error:
         raise GPUproofError(
-            f"{target.url} cannot be asked: {error}.", remedy="Check host and port, and the server's log."
+            f"Cannot send a request to {target.url}: {error}.",
+            remedy="Check host and port, and the server's log.",
         ) from error
-    return Answer(reader.status, reader.body, time.monotonic() - began)
+    return ProbeResponse(reader.status, reader.body, time.monotonic() - began)
 
 
 def due_times(rate: float, seconds: float, arrivals: Arrivals, seed: int = 0) -> Iterator[float]:
-    """Seconds after the beginning, ascending, below `seconds`.
+    """Due times in seconds after the start, in ascending order and below `seconds`.
 
     Args:
-        rate: requests a second on average.
-        seed: the same one gives the same times.
+        rate: average number of requests per second.
+        seed: determines the times.
     """
     if arrivals == "constant":
         for number in range(int(rate * seconds)):
@@ -134,14 +135,14 @@ def due_times(rate: float, seconds: float, arrivals: Arrivals, seed: int = 0) ->
         due += dice.expovariate(rate)
 
 
-def _ask(connection: socket.socket, target: Target) -> AnswerReader:
-    reader = AnswerReader(keep=_SHOWN)
+def _exchange(connection: socket.socket, target: Target) -> ResponseReader:
+    reader = ResponseReader(keep=_KEPT_BYTES)
     connection.sendall(target.request())
     while data := connection.recv(65536):
         if reader.feed(data):
             return reader
     if not reader.end():
-        raise Malformed("it closed the connection in the middle of an answer")
+        raise MalformedResponse("the server closed the connection in the middle of a response")
     return reader
 
 
@@ -156,7 +157,7 @@ async def _open_loop(target: Target, rate: float, seconds: float, load: Load) ->
             last = max(last, now)
             _count(result, now - due, outcome)
 
-    pool = Pool(target, load.connections, load.timeout, ended)
+    pool = ConnectionPool(target, load.connections, load.timeout, ended)
     busy = time.process_time()
     started = loop.time()
     try:
@@ -178,9 +179,9 @@ async def _open_loop(target: Target, rate: float, seconds: float, load: Load) ->
 
 
 class _Schedule:
-    """Submits requests when they are due, by timers of the loop: a task that sleeps costs three times as much."""
+    """Submits requests when they are due. Uses timers of the event loop: a sleeping task costs three times as much."""
 
-    def __init__(self, pool: Pool, due: Iterator[float], result: Result, begin: float) -> None:
+    def __init__(self, pool: ConnectionPool, due: Iterator[float], result: Result, begin: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._due = due
@@ -191,7 +192,7 @@ class _Schedule:
         self._loop.call_soon(self._tick)
 
     def _tick(self) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_MAX_BURST):
             due, now = self._next, self._loop.time()
             if self.sent_all.cancelled():
                 return
@@ -208,7 +209,7 @@ class _Schedule:
         self._loop.call_soon(self._tick)
 
 
-async def _closed_loop(target: Target, clients: int, count: int, load: Load, most_seconds: float) -> Result:
+async def _closed_loop(target: Target, clients: int, count: int, load: Load, max_seconds: float) -> Result:
     loop = asyncio.get_running_loop()
     result = Result()
     done = loop.create_future()
@@ -224,10 +225,10 @@ async def _closed_loop(target: Target, clients: int, count: int, load: Load, mos
         if result.sent == count:
             done.set_result(None)
         else:
-            # Not at once: where connecting is refused, this would call itself.
-            loop.call_soon(again)
+            # Deferred: if connections are refused, this would recurse.
+            loop.call_soon(send_again)
 
-    def again() -> None:
+    def send_again() -> None:
         if not done.done():
             pool.submit(loop.time())
 
@@ -235,7 +236,7 @@ async def _closed_loop(target: Target, clients: int, count: int, load: Load, mos
         if not done.done():
             done.set_result(None)
 
-    pool = Pool(target, clients, load.timeout, ended)
+    pool = ConnectionPool(target, clients, load.timeout, ended)
     busy, started = time.process_time(), loop.time()
     try:
         await pool.open(clients)
@@ -243,7 +244,7 @@ async def _closed_loop(target: Target, clients: int, count: int, load: Load, mos
         last = begin = started + load.warm_up
         for _ in range(clients):
             pool.submit(loop.time())
-        loop.call_later(load.warm_up + most_seconds, time_over)
+        loop.call_later(load.warm_up + max_seconds, time_over)
         await done
     except asyncio.CancelledError:
         result.interrupted = True
@@ -265,6 +266,6 @@ def _share(busy: float, started: float, now: float) -> float:
 
 
 def _run(work: Coroutine[Any, Any, Result]) -> Result:
-    # `epoll` counts in whole milliseconds, and would send every request up to one too late; `select` does not.
+    # `epoll` has a resolution of a millisecond, by which every request could be late; `select` does not.
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         return runner.run(work)

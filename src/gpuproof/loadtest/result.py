@@ -1,4 +1,4 @@
-"""What a load did to a server, and to the generator itself."""
+"""Measurements of a load test, of the server and of the generator."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _BUSY = 0.95
 
 @dataclass
 class Result:
-    """What was measured; it grows while the load runs.
+    """Measurements, updated while the load runs.
 
     Args:
-        rate: requests a second that were to be sent; None in a closed loop.
-        latency: of answers with a status below 400, from when each request was due; those that were given up count
-            with the time they had waited by then.
-        lag: how late the generator itself sent, where a connection was free.
-        outcomes: how many requests ended how: a status such as `200`, or `refused`, `closed`, `timeout`, `malformed`.
-        seconds: from the first request's due time to the last one's; from first to last answer in a closed loop.
-        cpu_share: of one core, that the generator took.
-        interrupted: Ctrl-C came before the end.
+        rate: scheduled requests per second; None in a closed loop.
+        latency: of responses with a status below 400, from the due time of each request; includes requests that timed out,
+            with the time they had waited.
+        lag: how late the generator itself sent requests although a connection was idle.
+        outcomes: number of requests by outcome: a status such as `200`, or `refused`, `closed`, `timeout`, `malformed`.
+        seconds: from the first to the last due time; in a closed loop, from the first to the last response.
+        cpu_share: share of one core that the generator used.
+        interrupted: whether Ctrl-C ended the load.
     """
 
     rate: float | None = None
@@ -39,37 +39,37 @@ class Result:
 
     @property
     def sent(self) -> int:
-        """Requests that came to an end, whichever."""
+        """Number of requests that have ended, with any outcome."""
         return self.outcomes.total()
 
     @property
     def good(self) -> int:
-        """Answers with a status below 400."""
+        """Number of responses with a status below 400."""
         return sum(count for outcome, count in self.outcomes.items() if succeeded(outcome))
 
     @property
     def throughput(self) -> float:
-        """Good answers a second."""
+        """Responses with a status below 400 per second."""
         return self.good / self.seconds if self.seconds else 0.0
 
     @property
     def generator_limited(self) -> bool:
-        """Whether the figures tell of the generator more than of the server."""
+        """Whether the generator rather than the server limited the results."""
         late = self.lag.percentile(99)
         return self.cpu_share > _BUSY or (late > _LATE_S and late > _LATE_SHARE * self.latency.percentile(99))
 
-    def share_missing(self, target: float) -> float:
+    def share_missed(self, target: float) -> float:
         """The share of requests, 0 to 1, that failed or took longer than the target in seconds."""
         if not self.sent:
             return 1.0
         timed_out = self.outcomes["timeout"]
-        # Time-outs are in the histogram too, but they fail however short they were.
+        # The histogram includes requests that timed out, which fail regardless of their duration.
         slow = self.latency.share_above(target) * self.latency.count
         failed = self.sent - self.good - timed_out
         return min(1.0, (max(slow, timed_out) + failed) / self.sent)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs: seconds and requests a second."""
+        """The result as JSON; times are in seconds, rates in requests per second."""
         return {
             "rate": self.rate,
             "seconds": round(self.seconds, 3),
@@ -92,6 +92,6 @@ def succeeded(outcome: str) -> bool:
 
 
 def spread(histogram: Histogram) -> dict[str, float]:
-    """Percentiles, mean and highest, in seconds."""
+    """Percentiles, mean and highest value, in seconds."""
     found = {f"p{percent:g}": round(histogram.percentile(percent), 6) for percent in PERCENTILES}
     return {**found, "mean": round(histogram.mean, 6), "highest": round(histogram.highest, 6)}

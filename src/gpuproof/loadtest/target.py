@@ -1,4 +1,4 @@
-"""Where the load goes, and the bytes of one request."""
+"""The server to load, and the request to send."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from urllib.parse import urlsplit
 from gpuproof.errors import UsageError
 
 DEFAULT_PATH = "/invocations"
-"""What SageMaker calls on every model server: the "Use Your Own Inference Code" page of its developer guide."""
+"""The path that SageMaker calls on model servers ("Use Your Own Inference Code" in its developer guide)."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One request to one server, sent again and again.
+    """A server and the request to send to it.
 
     Args:
         host: a name or an address.
         port: 1 to 65535.
-        path: with the query, if there is one.
-        body: sent as it is; with a body of None the method is GET.
-        content_type: of the body.
-        headers: further ones.
-        tls: whether the server speaks HTTPS.
+        path: including the query, if any.
+        body: the payload; None for a GET request.
+        content_type: content type of the body.
+        headers: additional headers.
+        tls: whether to use HTTPS.
     """
 
     host: str
@@ -37,13 +37,13 @@ class Target:
 
     @classmethod
     def parse(cls, url: str, body: bytes | None = b"", content_type: str = "application/json") -> Target:
-        """Read `http://host:port[/path]`; without a path `/invocations` is meant. Raises UsageError."""
+        """Parse `http://host:port[/path]`; the default path is `/invocations`. Raises UsageError."""
         if url.startswith("sagemaker:"):
             raise UsageError(
-                "Endpoints on SageMaker cannot be measured yet, only servers that are reached by URL.",
-                remedy="gpuproof serve MODEL, and then gpuproof bench-endpoint http://127.0.0.1:8080",
+                "SageMaker endpoints are not supported yet, only servers with a URL.",
+                remedy="Run gpuproof serve MODEL, then gpuproof bench-endpoint http://127.0.0.1:8080",
             )
-        example = "Write, for example, http://127.0.0.1:8080"
+        example = "Use a URL such as http://127.0.0.1:8080"
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -52,9 +52,9 @@ class Target:
         if parts.scheme not in ("http", "https"):
             raise UsageError(f"'{url}' is not the URL of an HTTP server.", remedy=example)
         if not host:
-            raise UsageError(f"'{url}' names no host.", remedy=example)
+            raise UsageError(f"'{url}' has no host.", remedy=example)
         if parts.username or parts.password:
-            raise UsageError("A URL with a user or a password in it is not taken.", remedy=example)
+            raise UsageError("URLs with a user name or password are not supported.", remedy=example)
         path = parts.path if parts.path not in ("", "/") else DEFAULT_PATH
         tls = parts.scheme == "https"
         return cls(
@@ -68,12 +68,12 @@ class Target:
 
     @property
     def url(self) -> str:
-        """As a person writes it."""
+        """The URL of the server, with the path."""
         return f"{'https' if self.tls else 'http'}://{self._authority}{self.path}"
 
     @property
     def loopback(self) -> bool:
-        """Whether the server is surely on this machine."""
+        """Whether the server is certainly on this machine."""
         if self.host == "localhost":
             return True
         try:
@@ -82,7 +82,7 @@ class Target:
             return False
 
     def request(self) -> bytes:
-        """The bytes of one HTTP/1.1 request on a connection that stays open."""
+        """The bytes of an HTTP/1.1 request on a persistent connection."""
         lines = [f"{'GET' if self.body is None else 'POST'} {self.path} HTTP/1.1", f"Host: {self._authority}"]
         if self.body is not None:
             lines += [f"Content-Type: {self.content_type}", f"Content-Length: {len(self.body)}"]

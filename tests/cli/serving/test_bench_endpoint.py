@@ -163,7 +163,7 @@ def test_nobody_there_is_said_so(bench: Any) -> None:
         port = taken.getsockname()[1]
     code, _, err = bench(f"http://127.0.0.1:{port}")
     assert code == 1
-    assert "Nobody listens" in err
+    assert "No server listens" in err
     assert "gpuproof serve" in err
 
 

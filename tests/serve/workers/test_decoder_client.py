@@ -92,7 +92,7 @@ class Asked:
     @property
     def readers(self) -> list[int]:
         """Those that run, and not those that are about to."""
-        return [pid for pid in below(self.server.process.pid) if " reader {" in command(pid)]
+        return [pid for pid in below(self.server.process.pid) if " decoder {" in command(pid)]
 
     def reader(self) -> int:
         """A reader that reads: the first large body has it started, and one after the other is for it."""

@@ -159,7 +159,7 @@ def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: P
         assert gone(before)
         # A second may be too little for the next one to load.
         until(lambda: server.predict({"a": 1}).status == 200, "the new predictor")
-        assert 'inference.py", line' in server.said.partition("it is here:")[2]
+        assert 'inference.py", line' in server.said.partition("its stack:")[2]
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_predictor_is_told_what_to_serve_in_its_last_argument(tmp_path: Path) 
     with serving(tmp_path, folder, OMP_NUM_THREADS="3") as server:
         (pid,) = server.workers
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        assert words[1:4] == [*own_command()[1:], "predictor"]
+        assert words[1:4] == [*own_command()[1:], "worker"]
         assert str(folder) in words[4]
         assert b"OMP_NUM_THREADS=3" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         assert os.getsid(pid) == pid

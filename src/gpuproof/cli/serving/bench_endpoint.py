@@ -19,7 +19,7 @@ from gpuproof.errors import ExitCode, GPUproofError, UsageError
 if TYPE_CHECKING:
     from gpuproof.catalogue import Price
     from gpuproof.cli.arguments import Subparsers
-    from gpuproof.loadtest import Found, Load, Result, Target, Trial
+    from gpuproof.loadtest import Load, Result, SearchResult, Target, Trial
     from gpuproof.terminal.console import Console
 
 SCHEMA_VERSION = 1
@@ -69,7 +69,7 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof bench-endpoint`."""
     from gpuproof.loadtest import Load, open_loop
-    from gpuproof.loadtest.find_rate import MOST_RATE
+    from gpuproof.loadtest.find_rate import MAX_RATE
     from gpuproof.terminal.console import Console
 
     target = _target(arguments)
@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         arrivals=arguments.arrivals,
     )
     price = _price(arguments.instance_type, arguments.region)
-    if arguments.rate is not None and not 0 < arguments.rate <= MOST_RATE:
-        raise UsageError(f"--rate is a number of requests a second, up to {MOST_RATE:,.0f}.")
+    if arguments.rate is not None and not 0 < arguments.rate <= MAX_RATE:
+        raise UsageError(f"--rate is a number of requests a second, up to {MAX_RATE:,.0f}.")
     _try_once(target)
     console = Console()
     report: dict[str, Any] = {"version": SCHEMA_VERSION, "url": target.url}
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         found = None
         result = open_loop(target, arguments.rate, seconds, load)
-        met = None if goal is None else result.share_missing(goal) <= 0.01
+        met = None if goal is None else result.share_missed(goal) <= 0.01
         report.update(p99_target=goal, met=met)
         code = _code(result.good > 0 and met is not False, result.interrupted)
     cost = _cost(price, result)
@@ -144,10 +144,10 @@ def _seconds(flag: str, text: str, most: float = 3600.0, least: float = 1e-6) ->
 
 
 def _connections(number: int) -> int:
-    from gpuproof.loadtest.load import MOST_CONNECTIONS
+    from gpuproof.loadtest.load import MAX_CONNECTIONS
 
-    if not 1 <= number <= MOST_CONNECTIONS:
-        raise UsageError(f"--connections is a number from 1 to {MOST_CONNECTIONS}.")
+    if not 1 <= number <= MAX_CONNECTIONS:
+        raise UsageError(f"--connections is a number from 1 to {MAX_CONNECTIONS}.")
     return number
 
 
@@ -183,7 +183,7 @@ def _try_once(target: Target) -> None:
     )
 
 
-def _find(target: Target, goal: float, seconds: float, load: Load, console: Console) -> Found:
+def _find(target: Target, goal: float, seconds: float, load: Load, console: Console) -> SearchResult:
     from dataclasses import replace
 
     from gpuproof.loadtest import Goal, closed_loop, find_rate, open_loop
@@ -196,7 +196,7 @@ def _find(target: Target, goal: float, seconds: float, load: Load, console: Cons
         console.say(f"{trial.rate:10,.1f}/s  p99 {p99:>10}  {'met' if trial.met else 'missed'}")
 
     # Also the warm-up: clients that wait for each other's answers cannot overload anything.
-    first = closed_loop(target, load.connections, 100_000, load, most_seconds=max(1.0, load.warm_up))
+    first = closed_loop(target, load.connections, 100_000, load, max_seconds=max(1.0, load.warm_up))
     if first.interrupted or not first.good:
         return _nothing_found(first)
     return find_rate(
@@ -208,10 +208,10 @@ def _find(target: Target, goal: float, seconds: float, load: Load, console: Cons
     )
 
 
-def _nothing_found(first: Result) -> Found:
-    from gpuproof.loadtest import Found
+def _nothing_found(first: Result) -> SearchResult:
+    from gpuproof.loadtest import SearchResult
 
-    return Found(None, (), interrupted=first.interrupted)
+    return SearchResult(None, (), interrupted=first.interrupted)
 
 
 def _cost(price: Price | None, result: Result | None) -> dict[str, Any] | None:
@@ -235,7 +235,7 @@ def _code(well: bool, interrupted: bool) -> int:
     return ExitCode.OK if well else ExitCode.FAILED
 
 
-def _found_json(found: Found, goal: float) -> dict[str, Any]:
+def _found_json(found: SearchResult, goal: float) -> dict[str, Any]:
     return {
         "p99_target": goal,
         "highest_rate": round(found.best.rate, 2) if found.best else None,
@@ -248,7 +248,7 @@ def _found_json(found: Found, goal: float) -> dict[str, Any]:
 def _show(
     target: Target,
     result: Result | None,
-    found: Found | None,
+    found: SearchResult | None,
     goal: float | None,
     load: Load,
     cost: dict[str, Any] | None,
@@ -286,7 +286,7 @@ def _show(
         f"{', '.join(spread)}, most {_milliseconds(result.latency.highest)}, from when each was due",
     )
     if goal and not found:
-        met = result.share_missing(goal) <= 0.01
+        met = result.share_missed(goal) <= 0.01
         console.label("p99", f"{'under' if met else 'NOT under'} {_milliseconds(goal)} (failures count)")
     lag = _milliseconds(result.lag.percentile(99))
     console.label("generator", f"late by {lag} at p99, {100 * result.cpu_share:.0f} % of a core")
@@ -303,7 +303,7 @@ def _show(
         )
 
 
-def _highest(found: Found, goal: float) -> str:
+def _highest(found: SearchResult, goal: float) -> str:
     target = f"p99 under {_milliseconds(goal)}"
     why = "; the generator, or a busy machine, was the limit" if found.generator_limited else ""
     if found.best is None:

@@ -1,1 +1,1 @@
-"""Bodies to arrays and back: JSON, CSV, NPY, NPZ and TensorFlow Serving's JSON. Pickles are never read."""
+"""Codecs between bodies and arrays: JSON, CSV, NPY, NPZ, text, TensorFlow Serving's JSON. They never read pickles."""

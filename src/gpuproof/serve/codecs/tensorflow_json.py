@@ -1,7 +1,7 @@
-"""TensorFlow Serving's JSON: `instances` and `inputs` to arrays by name, `predictions` and `outputs` back. Pure.
+"""TensorFlow Serving's JSON: reads `instances` and `inputs` as arrays by name, writes `predictions` and `outputs`. Pure.
 
-Source of the form: https://www.tensorflow.org/tfx/serving/api_rest ("Predict API"); that bare lists, single objects, CSV and
-JSON lines are taken for instances is what AWS's TensorFlow Serving container does.
+Source: https://www.tensorflow.org/tfx/serving/api_rest ("Predict API"). As in AWS's TensorFlow Serving container, plain
+lists, single objects, CSV and JSON lines count as instances.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Spec:
     """One input of a model.
 
     Args:
-        name: as the signature calls it.
-        dtype: numpy's; `object` for texts.
-        shape: sizes, `None` where any will do; `None` for any rank.
+        name: its name in the signature.
+        dtype: numpy dtype; `object` for texts.
+        shape: sizes, `None` for a size that may vary; `None` for any rank.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class TensorRequest:
-    """Arrays by their input's name, and how the answer is to look.
+    """Arrays by input name, and the format of the response.
 
     Args:
-        by_row: `predictions`, one element a row; else `outputs`, by column.
-        signature: the signature that was asked for.
+        by_row: respond with `predictions`, one element per row, else with `outputs`, by column.
+        signature: the requested signature; empty for the default one.
     """
 
     inputs: Mapping[str, Any]
@@ -46,56 +46,56 @@ class TensorRequest:
 
 @dataclass(frozen=True)
 class TensorAnswer:
-    """Arrays by their output's name."""
+    """Arrays by output name."""
 
     outputs: Mapping[str, Any]
     by_row: bool = True
 
 
 def signature_of(body: Any) -> str:
-    """The signature that a body asks for; empty for the default. Raises RequestError (400)."""
+    """The signature that a body requests; empty for the default one. Raises RequestError (400)."""
     name = body.get("signature_name", "") if isinstance(body, Mapping) else ""
     if not isinstance(name, str):
-        raise RequestError(400, "The body's signature_name is no text.")
+        raise RequestError(400, "signature_name in the body must be text.")
     return name
 
 
 def read(body: Any, specs: Sequence[Spec]) -> TensorRequest:
-    """A body's arrays, in the types and shapes that the model's inputs have.
+    """Convert a body to arrays with the types and shapes of the model's inputs.
 
     Args:
         body: the JSON as Python values: an object with `instances` or `inputs`, a list of instances, or one instance.
-        specs: the inputs of the signature that it asks for.
+        specs: the inputs of the requested signature.
 
     Raises:
-        RequestError: 400 for another form, a missing or unknown input; 422 for a shape that the input refuses.
+        RequestError: 400 for another format, or a missing or unknown input; 422 for a wrong shape.
     """
     signature = signature_of(body)
     if isinstance(body, Mapping) and "inputs" in body and "instances" in body:
-        raise RequestError(400, "The body holds both instances and inputs; it may hold one of them.")
+        raise RequestError(400, "The body contains both instances and inputs; only one of them is allowed.")
     if isinstance(body, Mapping) and "inputs" in body:
         columns = body["inputs"]
-        named = columns if _is_named(columns, specs) else {_only(specs).name: columns}
+        named = columns if _is_named(columns, specs) else {_single(specs).name: columns}
         return TensorRequest(_arrays(named, specs), by_row=False, signature=signature)
     rows = body["instances"] if isinstance(body, Mapping) and "instances" in body else body
     if not isinstance(rows, list):
         rows = [rows]
     if not rows:
-        raise RequestError(400, "The body's instances are empty.")
+        raise RequestError(400, "instances in the body is empty.")
     return TensorRequest(_arrays(_columns(rows, specs), specs), by_row=True, signature=signature)
 
 
 def from_array(array: Any, specs: Sequence[Spec]) -> TensorRequest:
-    """An array (of NPY or CSV), or arrays by name (of NPZ), for a model. Raises RequestError as `read` does."""
-    named = array if isinstance(array, Mapping) else {_only(specs).name: array}
+    """Convert an array (from NPY or CSV), or arrays by name (from NPZ), to inputs. Raises RequestError as `read` does."""
+    named = array if isinstance(array, Mapping) else {_single(specs).name: array}
     if len(specs) == 1 and len(named) == 1 and specs[0].name not in named:
-        # An NPZ whose only array has numpy's own name.
+        # An NPZ with a single array with numpy's default name.
         named = {specs[0].name: next(iter(named.values()))}
     return TensorRequest(_arrays(named, specs), by_row=True)
 
 
-def misfit(inputs: Mapping[str, Any], specs: Sequence[Spec]) -> RequestError | None:
-    """422 where the inputs differ in their number of rows, for a model that failed with them: some do well with it."""
+def row_count_error(inputs: Mapping[str, Any], specs: Sequence[Spec]) -> RequestError | None:
+    """422 if the inputs differ in their number of rows; only called for a model that failed, because some support it."""
     rows = {
         spec.name: inputs[spec.name].shape[0]
         for spec in specs
@@ -103,15 +103,15 @@ def misfit(inputs: Mapping[str, Any], specs: Sequence[Spec]) -> RequestError | N
     }
     if len(set(rows.values())) < 2:
         return None
-    said = ", ".join(f"{name} has {count}" for name, count in rows.items())
+    sizes = ", ".join(f"{name} has {count}" for name, count in rows.items())
     return RequestError(
-        422, f"The model refuses the data: its inputs differ in their number of rows ({said})."
+        422, f"The model rejects the data: its inputs differ in their number of rows ({sizes})."
     )
 
 
 def write(answer: TensorAnswer) -> dict[str, Any]:
-    """An answer as TensorFlow Serving says it."""
-    columns = {name: _shown(name, array) for name, array in answer.outputs.items()}
+    """Convert a response to TensorFlow Serving's format."""
+    columns = {name: _to_json(name, array) for name, array in answer.outputs.items()}
     if not answer.by_row:
         return {"outputs": next(iter(columns.values())) if len(columns) == 1 else columns}
     if len(columns) == 1:
@@ -125,18 +125,18 @@ def _is_named(value: Any, specs: Sequence[Spec]) -> bool:
 
 def _columns(rows: list[Any], specs: Sequence[Spec]) -> dict[str, Any]:
     if not _is_named(rows[0], specs):
-        return {_only(specs).name: rows}
+        return {_single(specs).name: rows}
     names = rows[0].keys()
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping) or row.keys() != names:
             raise RequestError(
                 400,
-                f"The body's instance {index} has other inputs than the first: {', '.join(map(str, names))}.",
+                f"The body's instance {index} has different inputs than the first: {', '.join(map(str, names))}.",
             )
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _only(specs: Sequence[Spec]) -> Spec:
+def _single(specs: Sequence[Spec]) -> Spec:
     if len(specs) != 1:
         raise RequestError(
             400, f"The model has several inputs; name them: {', '.join(spec.name for spec in specs)}."
@@ -163,44 +163,45 @@ def _arrays(named: Mapping[str, Any], specs: Sequence[Spec]) -> dict[str, Any]:
 def _array(value: Any, spec: Spec) -> Any:
     import numpy as np
 
-    wanted = np.dtype(spec.dtype)
+    dtype = np.dtype(spec.dtype)
     try:
-        array = np.array(_decoded(value), dtype=object) if wanted.hasobject else np.asarray(value)
+        array = np.array(_decode_texts(value), dtype=object) if dtype.hasobject else np.asarray(value)
     except ValueError:
         array = None
-    if array is None or (not wanted.hasobject and array.dtype.hasobject):
+    if array is None or (not dtype.hasobject and array.dtype.hasobject):
         raise RequestError(
             400,
-            f"The values of input {spec.name} make no array of {wanted}: some differ in length or are null.",
+            f"The values of input {spec.name} do not form an array of {dtype}: some differ in length or are null.",
         )
-    if not wanted.hasobject and array.dtype.kind not in "fiub":
-        raise RequestError(400, f"The values of input {spec.name} are no numbers; it takes {wanted}.")
-    if wanted.kind in "iu" and array.dtype.kind == "f" and not np.equal(np.mod(array, 1), 0).all():
-        raise RequestError(400, f"The values of input {spec.name} are no whole numbers; it takes {wanted}.")
-    if wanted.hasobject:
+    if not dtype.hasobject and array.dtype.kind not in "fiub":
+        raise RequestError(400, f"The values of input {spec.name} are not numbers; it requires {dtype}.")
+    if dtype.kind in "iu" and array.dtype.kind == "f" and not np.equal(np.mod(array, 1), 0).all():
+        raise RequestError(400, f"The values of input {spec.name} are not integers; it requires {dtype}.")
+    if dtype.hasobject:
         _check_texts(array, spec)
-    _check(array.shape, spec)
-    return array if wanted.hasobject else array.astype(wanted, copy=False)
+    _check_shape(array.shape, spec)
+    return array if dtype.hasobject else array.astype(dtype, copy=False)
 
 
-def _check(shape: tuple[int, ...], spec: Spec) -> None:
+def _check_shape(shape: tuple[int, ...], spec: Spec) -> None:
     expected = spec.shape
     if expected is None:
         return
     if len(shape) != len(expected) or any(e is not None and e != s for e, s in zip(expected, shape)):
-        said = ", ".join("any" if size is None else str(size) for size in expected)
+        sizes = ", ".join("any" if size is None else str(size) for size in expected)
         raise RequestError(
-            422, f"The model refuses the data: input {spec.name} expected shape ({said}), given {shape}."
+            422, f"The model rejects the data: input {spec.name} expected shape ({sizes}), given {shape}."
         )
 
 
 def _check_texts(array: Any, spec: Spec) -> None:
     for place, item in enumerate(array.flat):
         if not isinstance(item, (bytes, str)):
-            held = _KINDS.get(type(item).__name__, f"a {type(item).__name__}")
-            where = f" at place {place}" if array.ndim else ""
+            found = _KINDS.get(type(item).__name__, f"a {type(item).__name__}")
+            where = f" at position {place}" if array.ndim else ""
             raise RequestError(
-                400, f"The values of input {spec.name} make no array of texts: it holds {held}{where}."
+                400,
+                f"The values of input {spec.name} do not form an array of texts: they contain {found}{where}.",
             )
 
 
@@ -213,21 +214,21 @@ _KINDS = {
 }
 
 
-def _decoded(value: Any) -> Any:
-    """Texts as bytes, and `{"b64": …}` as what it stands for."""
+def _decode_texts(value: Any) -> Any:
+    """Encode texts as bytes, and decode `{"b64": …}`."""
     if isinstance(value, list):
-        return [_decoded(item) for item in value]
+        return [_decode_texts(item) for item in value]
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, Mapping) and set(value) == {"b64"}:
         try:
             return base64.b64decode(value["b64"], validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise RequestError(400, "The body's b64 is no Base64.") from None
+            raise RequestError(400, "A b64 value in the body is not valid Base64.") from None
     return value
 
 
-def _shown(name: str, array: Any) -> Any:
+def _to_json(name: str, array: Any) -> Any:
     if array.dtype.kind not in "OS":
         return array
     return _texts(array.tolist(), as_bytes=name.endswith("_bytes"))

@@ -107,7 +107,7 @@ class TensorFlow(Framework):
             try:
                 return TensorAnswer(servable.call(data.inputs, data.signature), data.by_row)
             except (ValueError, self._tf.errors.InvalidArgumentError) as error:
-                refusal = tensorflow_json.misfit(data.inputs, servable.specs(data.signature))
+                refusal = tensorflow_json.row_count_error(data.inputs, servable.specs(data.signature))
                 if refusal is None:
                     raise
                 raise refusal from error

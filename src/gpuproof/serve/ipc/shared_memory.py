@@ -44,7 +44,7 @@ class BodyMemory:
 
     @classmethod
     def create(cls) -> BodyMemory | None:
-        """Create shared memory. Returns `None` where that is not possible; bodies are then sent through sockets."""
+        """Create shared memory. Returns `None` if that is not possible; bodies are then sent through sockets."""
         if not hasattr(os, "memfd_create") or not hasattr(mmap, "MADV_REMOVE"):
             return None
         try:

@@ -1,4 +1,4 @@
-"""What handlers import of AWS's `sagemaker-inference`, for images that have it not. Written anew; no pickle is read.
+"""The parts of AWS's `sagemaker-inference` that handlers import, for images without it. Reads no pickles.
 
-It lies at the end of `sys.path`, so an installed toolkit goes first.
+It is at the end of `sys.path`, so that an installed toolkit takes precedence.
 """

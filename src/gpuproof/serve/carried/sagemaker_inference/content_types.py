@@ -1,4 +1,4 @@
-"""The names of media types, as in sagemaker-inference's `content_types`."""
+"""Names of media types, as in sagemaker-inference's `content_types`."""
 
 JSON = "application/json"
 CSV = "text/csv"

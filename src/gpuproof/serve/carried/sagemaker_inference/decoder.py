@@ -1,4 +1,4 @@
-"""`decode(body, content_type)` of sagemaker-inference: bodies to numpy arrays."""
+"""`decode(body, content_type)` as in sagemaker-inference: decodes bodies as numpy arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KNOWN = (content_types.NPY, content_types.CSV, content_types.JSON, content_type
 
 
 def decode(obj: Any, content_type: str) -> Any:
-    """The array that a body holds. Raises UnsupportedFormatError."""
+    """Decode a body as an array. Raises UnsupportedFormatError."""
     if content_type not in _KNOWN:
         raise errors.UnsupportedFormatError(content_type)
     return registry.read_body(obj.encode() if isinstance(obj, str) else bytes(obj), content_type)

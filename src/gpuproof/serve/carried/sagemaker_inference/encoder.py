@@ -1,4 +1,4 @@
-"""`encode(array, content_type)` of sagemaker-inference: arrays to bodies; JSON and CSV as text."""
+"""`encode(array, content_type)` as in sagemaker-inference: encodes arrays as bodies; JSON and CSV as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUPPORTED_CONTENT_TYPES = {content_types.NPY, content_types.CSV, content_types.J
 
 
 def encode(array_like: Any, content_type: str) -> Any:
-    """A body that holds an array. Raises UnsupportedFormatError."""
+    """Encode an array as a body. Raises UnsupportedFormatError."""
     if content_type not in SUPPORTED_CONTENT_TYPES:
         raise errors.UnsupportedFormatError(content_type)
     body = registry.write_body(array_like, content_type)

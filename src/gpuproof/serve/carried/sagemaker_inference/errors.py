@@ -1,17 +1,17 @@
-"""The errors of sagemaker-inference's `errors`, by the same names."""
+"""The error classes of sagemaker-inference's `errors`."""
 
 from __future__ import annotations
 
 
 class UnsupportedFormatError(Exception):
-    """A media type that is not known: 415 from an `input_fn`, 406 from an `output_fn`."""
+    """An unsupported media type: 415 if raised in `input_fn`, 406 in `output_fn`."""
 
     def __init__(self, content_type: str) -> None:
         super().__init__(f"Content type {content_type} is not supported.")
 
 
 class BaseInferenceToolkitError(Exception):
-    """An answer with a status of the handler's choice."""
+    """An error response with a status chosen by the handler."""
 
     def __init__(self, status_code: int, message: str, phrase: str = "") -> None:
         super().__init__(status_code, message, phrase)
@@ -21,7 +21,7 @@ class BaseInferenceToolkitError(Exception):
 
 
 class GenericInferenceToolkitError(BaseInferenceToolkitError):
-    """The same, with a phrase that may be left out."""
+    """An error response with an optional phrase."""
 
     def __init__(self, status_code: int, message: str = "Invalid Request", phrase: str | None = None) -> None:
         super().__init__(status_code, message, phrase or message)
