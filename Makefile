@@ -3,25 +3,28 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# How many tests run at a time; each may hold a framework in half a gigabyte of memory.
-WORKERS ?= 2
+# How many tests run at a time; each may hold a framework in half a gigabyte of memory. Most wait for processes most of the
+# time, so that two cores are busy with four.
+WORKERS ?= 4
+# These compute: one for each core.
+QUICK_WORKERS ?= auto --maxprocesses 8
 PYTEST := $(BIN)/python -m pytest
 # Some images forbid bytecode; without it every start would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint bench test-gpu constraints clean
+.PHONY: help setup demo test quick lint style types every-test quick-tests bench test-gpu constraints clean
 
 help:
 	@echo "make demo         train a small CNN through 'gpuproof run', then check the model that it saved"
 	@echo "make test         lint, types, import contract and every test (what CI runs)"
-	@echo "make quick        lint and the tests that take no framework and no second"
-	@echo "make lint         ruff, pyright and import-linter alone"
+	@echo "make quick        lint and the tests that start no framework, server or job (within a minute)"
+	@echo "make lint         ruff, pyright and import-linter"
 	@echo "make bench        the figures under bench/"
 	@echo "make test-gpu     the tests that need a real NVIDIA GPU"
-	@echo "make setup        the virtual environment alone; the others call it"
+	@echo "make setup        create or update the virtual environment; the other targets do so first"
 	@echo "make constraints  pin the newest versions that resolve"
-	@echo "make clean        remove what the above made, but for the virtual environment"
+	@echo "make clean        remove what these targets created, except for the virtual environment"
 
 # Ends at once when neither pyproject.toml nor constraints.txt has changed.
 setup:
@@ -30,17 +33,27 @@ setup:
 demo: setup
 	@PATH="$(abspath $(BIN)):$$PATH" examples/demo.sh
 
-test: lint
-	$(PYTEST) -m "not gpu" -n $(WORKERS) --dist loadgroup
+test: style
+	@$(MAKE) --no-print-directory -j2 types every-test
 
-quick: lint
-	$(PYTEST) -m "not gpu and not slow and not journey" -n $(WORKERS) --dist loadgroup
+quick: style
+	@$(MAKE) --no-print-directory -j2 types quick-tests
 
-lint: setup
+lint: style types
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/pyright
+
+every-test: setup
+	$(PYTEST) -m "not gpu" -n $(WORKERS) --dist loadgroup
+
+quick-tests: setup
+	$(PYTEST) -m "not gpu and not slow and not journey" -n $(QUICK_WORKERS) --dist loadgroup
 
 bench: setup
 	$(BIN)/python -m bench

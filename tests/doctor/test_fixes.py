@@ -11,6 +11,8 @@ from gpuproof.doctor.registry import CHECKS
 from gpuproof.doctor.runner import examine
 from gpuproof.gpu.framework_probe import Packages
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def plan(scenario_machine: Callable[[str], Machine]):

@@ -20,6 +20,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("libraries")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: Path) -> None:
     readings = read_scenario(SCENARIOS / name)

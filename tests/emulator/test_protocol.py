@@ -14,6 +14,8 @@ from botocore.exceptions import ClientError
 from support.emulator_jobs import IMAGE, Account
 from support.emulator_models import deployed
 
+pytestmark = pytest.mark.slow
+
 
 def refused(call: Any, **request: Any) -> tuple[str, str]:
     """Code and message of the error with which a call is refused."""
@@ -134,7 +136,6 @@ def test_two_channels_of_one_name_are_refused(aws: Account) -> None:
     assert (code, "train" in message) == ("ValidationException", True)
 
 
-@pytest.mark.slow
 def test_jobs_are_listed_in_pages_and_in_order(aws: Account) -> None:
     names: list[str] = []
     for _ in range(5):
@@ -245,7 +246,6 @@ def test_every_action_is_allowed_when_iam_is_asked(aws: Account) -> None:
     assert [item["EvalDecision"] for item in found["EvaluationResults"]] == ["allowed", "allowed"]
 
 
-@pytest.mark.slow
 def test_an_endpoint_without_anything_to_serve_fails_and_can_be_deleted(aws: Account) -> None:
     endpoint = deployed(aws, {"Image": IMAGE})
     assert endpoint["EndpointStatus"] == "Failed"

@@ -48,6 +48,7 @@ def test_a_context_that_follows_in_the_next_piece_is_still_seen() -> None:
     assert scan.occurrences["torch-capability-not-compatible"].groups["supported"] == "sm_50 sm_90"
 
 
+@pytest.mark.slow
 def test_a_log_of_64_mib_takes_a_few_mib_of_memory() -> None:
     def pieces() -> Iterator[bytes]:
         block = NOISE * (BLOCK_BYTES // len(NOISE))

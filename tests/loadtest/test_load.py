@@ -79,6 +79,7 @@ def test_a_stall_of_a_second_shows_in_the_open_loop_and_not_in_a_closed_one(serv
     assert blind.latency.percentile(90) < 0.5
 
 
+@pytest.mark.slow
 def test_a_server_slower_than_the_rate_is_charged_for_the_queue(server: Any) -> None:
     def behave(connection: socket.socket, _number: int) -> bool:
         time.sleep(0.02)

@@ -280,6 +280,7 @@ def test_a_file_that_may_not_be_read_is_left_out_with_a_note(model: Path, archiv
     assert pack(model, archive).notes == ("secret was left out: permission denied.",)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_packing_takes_little_memory(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import Box
 
@@ -301,7 +303,6 @@ def test_an_interpreter_that_the_image_lacks_is_named(box: Box) -> None:
     assert "python9.9" in box.failure
 
 
-@pytest.mark.slow
 def test_requirements_are_installed_for_the_run_alone(box: Box) -> None:
     name = "runwayhelper"
     info = f"{name}-1.5.dist-info"
@@ -324,7 +325,6 @@ def test_requirements_are_installed_for_the_run_alone(box: Box) -> None:
     assert done.lines[-1] == "1.5"
 
 
-@pytest.mark.slow
 def test_requirements_that_cannot_be_met_are_the_failure(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "print('started')", "requirements.txt": "--no-index\nno-such-runway\n"})

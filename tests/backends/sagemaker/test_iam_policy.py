@@ -76,6 +76,7 @@ def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str
     ]
 
 
+@pytest.mark.slow
 def test_the_table_names_exactly_the_operations_that_the_code_asks() -> None:
     listed = {row.operation for row in read_actions() if row.who == "user"}
     assert listed == asked_in_code()

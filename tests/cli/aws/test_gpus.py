@@ -316,6 +316,7 @@ def test_any_known_type_can_be_shown(gpuproof, name: str) -> None:
         assert name in out
 
 
+@pytest.mark.slow
 def test_every_gpu_type_can_be_shown_in_both_places(gpuproof) -> None:
     from gpuproof.catalogue import Catalogue
 

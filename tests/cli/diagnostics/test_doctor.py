@@ -17,6 +17,8 @@ from gpuproof.doctor.machine import Machine
 from gpuproof.gpu.nvml import count_gpus
 from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., tuple[int, str, str]]
 
 

@@ -9,6 +9,8 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 
 from support.emulator_jobs import Account, secondary
 
+pytestmark = pytest.mark.slow
+
 ONCE = {"retries": {"max_attempts": 0}}
 SPOT = {
     "EnableManagedSpotTraining": True,
@@ -32,7 +34,6 @@ def test_throttling_strikes_one_operation_so_many_times(aws: Account) -> None:
     client.list_training_jobs()
 
 
-@pytest.mark.slow
 def test_boto3_gets_over_a_little_throttling_by_itself(aws: Account) -> None:
     aws.emulator.faults("throttling,operation=DescribeTrainingJob,count=1")
     name = aws.trained("true")["TrainingJobName"]
@@ -149,7 +150,6 @@ def test_a_role_that_may_not_be_passed_is_named(aws: Account) -> None:
         aws.client("sagemaker", **ONCE).create_training_job(**aws.training("true"))
 
 
-@pytest.mark.slow
 def test_an_interrupted_spot_job_starts_again_with_its_checkpoint(aws: Account) -> None:
     aws.emulator.faults("interruption,line=saved *,count=1")
     job = aws.trained(

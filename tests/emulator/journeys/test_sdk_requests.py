@@ -14,6 +14,8 @@ import pytest
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, Account
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import argparse, os
 parser = argparse.ArgumentParser()
@@ -30,7 +32,6 @@ def holding(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
         yield Account(emulator, emulator.bucket("held"), "held")
 
 
-@pytest.mark.slow
 def test_a_job_without_an_entry_point_runs_as_its_image_would(aws: Account) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
@@ -52,7 +53,6 @@ def test_a_job_without_an_entry_point_runs_as_its_image_would(aws: Account) -> N
     assert aws.archive(f"out/{job['TrainingJobName']}/output/model.tar.gz") == {"model.txt": "trained"}
 
 
-@pytest.mark.slow
 def test_a_job_without_an_entry_point_and_without_a_script_says_what_is_missing(aws: Account) -> None:
     job = aws.trained("", AlgorithmSpecification={"TrainingImage": IMAGE, "TrainingInputMode": "File"})
     assert "sagemaker_program" in job["FailureReason"]
@@ -89,7 +89,6 @@ def test_boto3s_waiter_need_not_wait_for_its_next_look(holding: Account) -> None
     assert time.monotonic() - started < 100, "the waiter itself looks every 120 s"
 
 
-@pytest.mark.slow
 def test_interpreters_are_chosen_by_the_framework_in_the_images_name(tmp_path: Path) -> None:
     fake = tmp_path / "python"
     fake.write_text("#!/bin/sh\necho tensorflow says $*\n")

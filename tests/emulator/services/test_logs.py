@@ -7,8 +7,9 @@ import pytest
 from support.cli_sandbox import until
 from support.emulator_jobs import Account
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_hundred_thousand_lines_arrive_complete_and_in_order(aws: Account) -> None:
     name = aws.train("seq 0 99999")
     # A request for each line would take longer than the end is waited for.

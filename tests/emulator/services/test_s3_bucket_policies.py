@@ -16,6 +16,7 @@ from support.emulator_jobs import Account
 INSECURE = {"Bool": {"aws:SecureTransport": "false"}}
 
 
+@pytest.mark.slow
 def test_a_bucket_that_denies_requests_without_tls_can_be_used(aws: Account) -> None:
     policy = _policy(aws.bucket, _deny("s3:*", INSECURE))
     aws.client("s3").put_bucket_policy(Bucket=aws.bucket, Policy=policy)
@@ -25,6 +26,7 @@ def test_a_bucket_that_denies_requests_without_tls_can_be_used(aws: Account) -> 
     assert aws.client("s3").get_bucket_policy(Bucket=aws.bucket)["Policy"] == policy
 
 
+@pytest.mark.slow
 def test_a_statement_beside_it_is_heeded(aws: Account) -> None:
     policy = _policy(aws.bucket, _deny("s3:*", INSECURE), _deny("s3:PutObject", None))
     aws.client("s3").put_bucket_policy(Bucket=aws.bucket, Policy=policy)
@@ -32,6 +34,7 @@ def test_a_statement_beside_it_is_heeded(aws: Account) -> None:
         aws.put("a.txt", "hello")
 
 
+@pytest.mark.slow
 def test_the_policy_can_be_taken_away(aws: Account) -> None:
     s3 = aws.client("s3")
     s3.put_bucket_policy(Bucket=aws.bucket, Policy=_policy(aws.bucket, _deny("s3:*", INSECURE)))

@@ -168,6 +168,7 @@ print("done", state["steps"])
 """
 
 
+@pytest.mark.slow
 def test_sigterm_saves_at_the_steps_end_and_leaves_with_143(script: Script) -> None:
     (script.folder / "train.py").write_text(LOOP)
     process = subprocess.Popen(
@@ -203,6 +204,7 @@ print(child.exitcode)
     assert said == "-15\n"
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_only_whole_checkpoints(script: Script) -> None:
     code = """
 import numpy, gpuproof.runtime as rt

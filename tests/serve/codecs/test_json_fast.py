@@ -107,6 +107,7 @@ print(resident() - before, len(body))
 """
 
 
+@pytest.mark.slow
 @needs_simdjson
 def test_one_huge_body_leaves_no_memory_behind() -> None:
     # In a process of its own: what other tests have freed lies in pieces, and lets no memory go.
@@ -152,6 +153,7 @@ lists = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3), max_leav
 )
 
 
+@pytest.mark.slow
 @given(lists, st.booleans())
 def test_both_ways_say_the_same(value: list[Any], quick: bool) -> None:
     """Whatever a list holds: with pysimdjson, without it, and by numpy alone."""

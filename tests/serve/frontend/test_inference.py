@@ -287,6 +287,7 @@ def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
     on_a_loop(test, timeout_s=0.5)
 
 
+@pytest.mark.slow
 def test_time_in_which_nothing_ran_is_nobodys() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()

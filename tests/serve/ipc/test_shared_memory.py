@@ -92,6 +92,7 @@ def test_pages_cost_nothing_until_they_are_written(memory: BodyMemory) -> None:
     assert in_memory(memory) == MIB
 
 
+@pytest.mark.slow
 def test_little_stays_in_memory_when_all_is_given_back(memory: BodyMemory) -> None:
     taken = [memory.take(10 * MIB) for _ in range(20)]
     for view in taken:

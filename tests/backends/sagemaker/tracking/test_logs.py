@@ -199,6 +199,7 @@ class TestTheEndOfTheLog:
         assert read_tails(streams, "training", "job")["algo-1"].lines == ("new",)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_ten_thousand_lines_a_second_are_kept_up_with() -> None:
     streams = Streams()
     for host in ("algo-1", "algo-2"):

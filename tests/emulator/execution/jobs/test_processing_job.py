@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from support.emulator_jobs import Account
+
+pytestmark = pytest.mark.slow
 
 
 def test_inputs_come_and_outputs_go(aws: Account) -> None:

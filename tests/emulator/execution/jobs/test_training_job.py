@@ -10,6 +10,8 @@ import pytest
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, Account, channel, metric, secondary
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_job_reads_its_channel_and_its_model_comes_to_s3(aws: Account) -> None:
     data = aws.put("in/a.txt", "hello")
@@ -196,7 +198,6 @@ def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account
     assert "FailureReason" not in job
 
 
-@pytest.mark.slow
 def test_a_job_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     # The others' emulator gives a job that is stopped all the time that a slow machine takes.
     with running_emulator(tmp_path, stop_grace=0.5) as emulator:
@@ -207,7 +208,6 @@ def test_a_job_that_does_not_listen_is_killed(tmp_path: Path) -> None:
         assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
 
 
-@pytest.mark.slow
 def test_a_job_that_takes_too_long_is_stopped(aws: Account) -> None:
     job = aws.trained("sleep 600", StoppingCondition={"MaxRuntimeInSeconds": 1})
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
@@ -223,7 +223,6 @@ def test_checkpoints_come_from_s3_and_go_there(aws: Account) -> None:
     assert aws.get("checkpoints/new.txt") == "2\n"
 
 
-@pytest.mark.slow
 def test_checkpoints_go_to_s3_while_the_job_runs(aws: Account) -> None:
     from support.cli_sandbox import until
 
@@ -251,7 +250,6 @@ def test_an_output_bucket_that_is_not_there_fails_the_job(aws: Account) -> None:
     assert "NoSuchBucket" in job["FailureReason"]
 
 
-@pytest.mark.slow
 def test_spot_training_is_billed_at_less(aws: Account) -> None:
     job = aws.trained(
         "sleep 1.2",
