@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_sandbox import Desk
+from support.cli_sandbox import CliSandbox
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def sandbox(tmp_path: Path) -> Iterator[CliSandbox]:
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()
-    yield Desk(home, project)
+    yield CliSandbox(home, project)
     _end_agents(home)
 
 

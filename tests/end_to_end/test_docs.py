@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_sandbox import Desk
+from support.cli_sandbox import CliSandbox
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -72,14 +72,14 @@ for _command, _output in sessions():
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_a_command_prints_what_the_pages_show(desk: Desk, command: str) -> None:
+def test_a_command_prints_what_the_pages_show(sandbox: CliSandbox, command: str) -> None:
     shutil.copytree(
-        ROOT / "examples", desk.project / "examples", ignore=shutil.ignore_patterns("__pycache__")
+        ROOT / "examples", sandbox.project / "examples", ignore=shutil.ignore_patterns("__pycache__")
     )
-    desk.environment["COLUMNS"] = "160"
+    sandbox.environment["COLUMNS"] = "160"
     words = shlex.split(command, comments=True)
     assert words[0] == "gpuproof"
-    done = desk.gpuproof(*words[1:])
+    done = sandbox.gpuproof(*words[1:])
     said = merged(done)
     # Facts are the same on every machine; a run's numbers are not.
     form = squeezed if words[1] == "gpus" else plain
@@ -93,26 +93,26 @@ def merged(done: subprocess.CompletedProcess[str]) -> str:
     return f"{head}\n{done.stdout}\n{tail}" if mark else done.stdout + done.stderr
 
 
-def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(desk: Desk) -> None:
-    shutil.copytree(ROOT / "examples", desk.project / "examples")
+def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(sandbox: CliSandbox) -> None:
+    shutil.copytree(ROOT / "examples", sandbox.project / "examples")
     commands = [command for command, _ in sessions()]
     after = commands[commands.index("echo $?") - 1]
     expected = next(output for command, output in sessions() if command == "echo $?")
-    assert desk.gpuproof(*shlex.split(after)[1:]).returncode == int(expected)
+    assert sandbox.gpuproof(*shlex.split(after)[1:]).returncode == int(expected)
 
 
 @pytest.mark.parametrize("block", blocks("python"))
-def test_python_blocks_run(desk: Desk, block: str) -> None:
-    shutil.copytree(ROOT / "examples", desk.project / "examples")
+def test_python_blocks_run(sandbox: CliSandbox, block: str) -> None:
+    shutil.copytree(ROOT / "examples", sandbox.project / "examples")
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "HOME": str(desk.home),
+        "HOME": str(sandbox.home),
         "XDG_STATE_HOME": "",
         "XDG_CACHE_HOME": "",
     }
     done = subprocess.run(
-        [sys.executable, "-c", block], cwd=desk.project, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", block], cwd=sandbox.project, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     if "gpuproof.run(" in block:
@@ -120,11 +120,11 @@ def test_python_blocks_run(desk: Desk, block: str) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))
-def test_job_files_are_valid(desk: Desk, block: str) -> None:
-    desk.write("gpuproof.yaml", block)
-    desk.write("src/train.py", "")
-    desk.write("data/rows", "")
-    done = desk.gpuproof("run", "--dry-run", "--no-require-gpu")
+def test_job_files_are_valid(sandbox: CliSandbox, block: str) -> None:
+    sandbox.write("gpuproof.yaml", block)
+    sandbox.write("src/train.py", "")
+    sandbox.write("data/rows", "")
+    done = sandbox.gpuproof("run", "--dry-run", "--no-require-gpu")
     assert done.returncode == 0, done.stderr
 
 

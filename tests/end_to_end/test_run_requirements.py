@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_sandbox import Desk, until
+from support.cli_sandbox import CliSandbox, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -54,29 +54,29 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def require(desk: Desk, *lines: str) -> None:
-    desk.write(
+def require(sandbox: CliSandbox, *lines: str) -> None:
+    sandbox.write(
         "requirements.txt",
-        "\n".join(["--no-index", f"--find-links {desk.project.parent / 'wheels'}", *lines]) + "\n",
+        "\n".join(["--no-index", f"--find-links {sandbox.project.parent / 'wheels'}", *lines]) + "\n",
     )
 
 
-def test_what_is_asked_for_is_there_for_the_run_and_nowhere_else(desk: Desk, python: Path) -> None:
-    make_wheel(desk.project.parent / "wheels", "runwayhelper", "1.5")
-    require(desk, "runwayhelper>=1")
-    desk.write("train.py", "import runwayhelper, torch; print(runwayhelper.VERSION, torch.VERSION)")
-    done = desk.gpuproof("run", "train.py", "--python", python)
+def test_what_is_asked_for_is_there_for_the_run_and_nowhere_else(sandbox: CliSandbox, python: Path) -> None:
+    make_wheel(sandbox.project.parent / "wheels", "runwayhelper", "1.5")
+    require(sandbox, "runwayhelper>=1")
+    sandbox.write("train.py", "import runwayhelper, torch; print(runwayhelper.VERSION, torch.VERSION)")
+    done = sandbox.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("1.5 2.13.0\n")
     after = subprocess.run([python, "-c", "import runwayhelper"], capture_output=True, text=True)
     assert "ModuleNotFoundError" in after.stderr
 
 
-def test_a_file_that_would_replace_torch_stops_the_run(desk: Desk, python: Path) -> None:
-    make_wheel(desk.project.parent / "wheels", "torch", "2.99.0")
-    require(desk, "torch==2.99.0")
-    desk.write("train.py", "print('started')")
-    done = desk.gpuproof("run", "train.py", "--python", python)
+def test_a_file_that_would_replace_torch_stops_the_run(sandbox: CliSandbox, python: Path) -> None:
+    make_wheel(sandbox.project.parent / "wheels", "torch", "2.99.0")
+    require(sandbox, "torch==2.99.0")
+    sandbox.write("train.py", "print('started')")
+    done = sandbox.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 1
     assert "started" not in done.stdout.splitlines()
     assert "torch" in done.stderr
@@ -85,20 +85,20 @@ def test_a_file_that_would_replace_torch_stops_the_run(desk: Desk, python: Path)
 
 
 def test_a_package_that_does_not_exist_says_so_and_the_script_is_not_started(
-    desk: Desk, python: Path
+    sandbox: CliSandbox, python: Path
 ) -> None:
-    (desk.project.parent / "wheels").mkdir()
-    require(desk, "no-such-runway")
-    desk.write("train.py", "print('started')")
-    done = desk.gpuproof("run", "train.py", "--python", python)
+    (sandbox.project.parent / "wheels").mkdir()
+    require(sandbox, "no-such-runway")
+    sandbox.write("train.py", "print('started')")
+    done = sandbox.gpuproof("run", "train.py", "--python", python)
     assert done.returncode == 1
     assert "started" not in done.stdout.splitlines()
     assert "no-such-runway" in done.stderr
 
 
-def test_a_stop_while_packages_are_installed_stops_that(desk: Desk, python: Path) -> None:
+def test_a_stop_while_packages_are_installed_stops_that(sandbox: CliSandbox, python: Path) -> None:
     # A source package whose build does not come to an end.
-    package = desk.project.parent / "endless"
+    package = sandbox.project.parent / "endless"
     package.mkdir()
     (package / "setup.py").write_text(
         "import os, time\nopen(os.environ['ENDLESS_PID'], 'w').write(str(os.getpid()))\ntime.sleep(600)\n"
@@ -107,11 +107,11 @@ def test_a_stop_while_packages_are_installed_stops_that(desk: Desk, python: Path
         "[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
     )
     (package / "backend.py").write_text("exec(open('setup.py').read())\n")
-    pid_file = desk.project.parent / "pid"
-    desk.environment["ENDLESS_PID"] = str(pid_file)
-    desk.write("requirements.txt", f"{package}\n")
-    desk.write("train.py", "print('started')")
-    following = desk.start("run", "train.py", "--python", python)
+    pid_file = sandbox.project.parent / "pid"
+    sandbox.environment["ENDLESS_PID"] = str(pid_file)
+    sandbox.write("requirements.txt", f"{package}\n")
+    sandbox.write("train.py", "print('started')")
+    following = sandbox.start("run", "train.py", "--python", python)
     until(lambda: pid_file.exists() and pid_file.read_text(), "the build")
     following.send_signal(signal.SIGINT)
     out, said = following.communicate(timeout=300)

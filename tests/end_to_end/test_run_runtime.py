@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli_sandbox import Desk
+from support.cli_sandbox import CliSandbox
 
 pytestmark = pytest.mark.journey
 
@@ -33,13 +33,13 @@ def bare(tmp_path: Path) -> Path:
     return tmp_path / "bare" / "bin" / "python"
 
 
-def test_a_script_finds_it_in_a_bare_environment(desk: Desk, bare: Path) -> None:
-    desk.write("train.py", SCRIPT)
-    desk.write("data/a.csv", "1")
-    desk.write(
+def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path) -> None:
+    sandbox.write("train.py", SCRIPT)
+    sandbox.write("data/a.csv", "1")
+    sandbox.write(
         "gpuproof.yaml", "entry_point: train.py\ninputs: {train: data}\nhyperparameters: {epochs: 3}\n"
     )
-    done = desk.gpuproof("run", "--python", bare)
+    done = sandbox.gpuproof("run", "--python", bare)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert ".pyz" in said["from"]
@@ -51,18 +51,18 @@ def test_a_script_finds_it_in_a_bare_environment(desk: Desk, bare: Path) -> None
 
 @pytest.mark.parametrize(("flag", "told"), [("--no-require-gpu", {"GPUPROOF_REQUIRE_GPU": "0"}), (None, {})])
 def test_it_knows_what_the_job_says_of_gpus(
-    desk: Desk, bare: Path, flag: str | None, told: dict[str, str]
+    sandbox: CliSandbox, bare: Path, flag: str | None, told: dict[str, str]
 ) -> None:
-    desk.environment["GPUPROOF_REQUIRE_GPU"] = "1"  # a user's own is not the job's
-    desk.write("train.py", SCRIPT.replace('rt.paths.channel("train").iterdir()', "()"))
-    done = desk.gpuproof(
+    sandbox.environment["GPUPROOF_REQUIRE_GPU"] = "1"  # a user's own is not the job's
+    sandbox.write("train.py", SCRIPT.replace('rt.paths.channel("train").iterdir()', "()"))
+    done = sandbox.gpuproof(
         "run", "train.py", "--python", bare, "--instance-type", "ml.g5.12xlarge", *([flag] if flag else [])
     )
     assert json.loads(done.stdout)["gpuproof"] == {"GPUPROOF_EXPECTED_GPUS": "4", **told}
 
 
-def test_a_stopped_run_saves_and_the_next_attempt_goes_on(desk: Desk, bare: Path) -> None:
-    desk.write(
+def test_a_stopped_run_saves_and_the_next_attempt_goes_on(sandbox: CliSandbox, bare: Path) -> None:
+    sandbox.write(
         "train.py",
         "import time, gpuproof.runtime as rt\n"
         "state = {'steps': 0}\n"
@@ -75,13 +75,13 @@ def test_a_stopped_run_saves_and_the_next_attempt_goes_on(desk: Desk, bare: Path
         "        time.sleep(0.002)\n",
     )
     words = ["run", "train.py", "--python", bare, "-p"]
-    running = desk.start(*words, "steps=1000000")
+    running = sandbox.start(*words, "steps=1000000")
     assert running.stdout is not None
     assert [running.stdout.readline() for _ in range(2)] == ["from 0\n", "stepped\n"]
-    assert desk.gpuproof("stop", desk.newest().name).returncode == 0
+    assert sandbox.gpuproof("stop", sandbox.newest().name).returncode == 0
     running.communicate(timeout=300)
-    assert desk.state(desk.newest())["status"] == "Stopped"
-    again = desk.gpuproof(*words, "steps=1")
+    assert sandbox.state(sandbox.newest())["status"] == "Stopped"
+    again = sandbox.gpuproof(*words, "steps=1")
     assert again.returncode == 0, again.stderr
     resumed, began = again.stdout.splitlines()
     assert "resumed after epoch 0 and" in resumed

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.cli_sandbox import GPUPROOF, Desk
+from support.cli_sandbox import GPUPROOF, CliSandbox
 from support.s3_server import CREDENTIALS, BadServer, Bucket, MotoServer, Reply, listing, refusal
 
 pytestmark = pytest.mark.journey
@@ -34,46 +34,48 @@ def moto_server() -> Iterator[MotoServer]:
 
 
 @pytest.fixture
-def bucket(desk: Desk, moto_server: MotoServer) -> Bucket:
-    """A bucket, where the desk's endpoint leads."""
-    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": moto_server.url}
+def bucket(sandbox: CliSandbox, moto_server: MotoServer) -> Bucket:
+    """A bucket, where the sandbox's endpoint leads."""
+    sandbox.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": moto_server.url}
     return moto_server.bucket()
 
 
-def test_a_script_finds_its_objects_and_the_second_run_downloads_nothing(desk: Desk, bucket: Bucket) -> None:
+def test_a_script_finds_its_objects_and_the_second_run_downloads_nothing(
+    sandbox: CliSandbox, bucket: Bucket
+) -> None:
     bucket.put(**{"data/train/a.csv": b"1", "data/train/deep/b.csv": b"2", "labels.json": b"3"})
-    desk.write("train.py", SHOW)
+    sandbox.write("train.py", SHOW)
     words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data/train/")
     words += ("--input", f"labels=s3://{bucket.name}/labels.json")
-    first = desk.gpuproof(*words)
+    first = sandbox.gpuproof(*words)
     assert first.stdout == (
         "labels/labels.json 3 False\ntraining/a.csv 1 False\ntraining/deep/b.csv 2 False\n"
     ), first.stderr
     assert f"download   s3://{bucket.name}/data/train/: 2 files, 2 B, 2 B downloaded\n" in first.stderr
     assert bucket.downloads() == ["data/train/a.csv", "data/train/deep/b.csv", "labels.json"]
-    second = desk.gpuproof(*words)
+    second = sandbox.gpuproof(*words)
     assert second.stdout == first.stdout
     assert "2 files, 2 B, all here already" in second.stderr
     assert bucket.downloads() == []
 
 
-def test_a_processing_job_takes_inputs_from_s3(desk: Desk, bucket: Bucket) -> None:
+def test_a_processing_job_takes_inputs_from_s3(sandbox: CliSandbox, bucket: Bucket) -> None:
     bucket.put(**{"raw/a.txt": b"hello"})
-    desk.write("clean.py", "print(open('/opt/ml/processing/input/a.txt').read())")
-    desk.write(
+    sandbox.write("clean.py", "print(open('/opt/ml/processing/input/a.txt').read())")
+    sandbox.write(
         "gpuproof.yaml",
         "kind: processing\nname: clean\nentry_point: clean.py\n"
         f"inputs: {{/opt/ml/processing/input: s3://{bucket.name}/raw}}\n",
     )
-    done = desk.gpuproof("run")
+    done = sandbox.gpuproof("run")
     assert done.stdout == "hello\n", done.stderr
 
 
-def test_inputs_from_s3_and_from_here_go_together(desk: Desk, bucket: Bucket) -> None:
+def test_inputs_from_s3_and_from_here_go_together(sandbox: CliSandbox, bucket: Bucket) -> None:
     bucket.put(**{"data/a": b"1"})
-    desk.write("here/b", "2")
-    desk.write("train.py", SHOW)
-    done = desk.gpuproof(
+    sandbox.write("here/b", "2")
+    sandbox.write("train.py", SHOW)
+    done = sandbox.gpuproof(
         "run",
         "train.py",
         "--input",
@@ -87,17 +89,17 @@ def test_inputs_from_s3_and_from_here_go_together(desk: Desk, bucket: Bucket) ->
     assert "far/a 1 False\nnear/b 2 False\n" in done.stderr
 
 
-def test_a_dry_run_downloads_nothing_and_asks_nobody(desk: Desk, bucket: Bucket) -> None:
-    desk.write("train.py", SHOW)
+def test_a_dry_run_downloads_nothing_and_asks_nobody(sandbox: CliSandbox, bucket: Bucket) -> None:
+    sandbox.write("train.py", SHOW)
     bucket.server.requests.clear()
     words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data", "--dry-run")
-    done = desk.gpuproof(*words)
+    done = sandbox.gpuproof(*words)
     assert done.returncode == 0
     assert f"/opt/ml/input/data/training is s3://{bucket.name}/data" in done.stderr
-    order = json.loads(desk.gpuproof(*words, "--format", "json").stdout)["order"]
+    order = json.loads(sandbox.gpuproof(*words, "--format", "json").stdout)["order"]
     assert order["mounts"][0]["source"] == f"s3://{bucket.name}/data"
     assert bucket.server.requests == []
-    assert not desk.runs.exists()
+    assert not sandbox.runs.exists()
 
 
 @pytest.mark.parametrize(
@@ -112,31 +114,31 @@ def test_a_dry_run_downloads_nothing_and_asks_nobody(desk: Desk, bucket: Bucket)
     ids=["expired token", "missing bucket", "forbidden", "empty", "escaping key"],
 )
 def test_what_aws_refuses_ends_in_words_and_leaves_no_run(
-    desk: Desk, reply: Reply, code: int, words: list[str]
+    sandbox: CliSandbox, reply: Reply, code: int, words: list[str]
 ) -> None:
     server = BadServer(lambda *_: reply)
-    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
-    desk.write("train.py", SHOW)
+    sandbox.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
+    sandbox.write("train.py", SHOW)
     try:
-        done = desk.gpuproof("run", "train.py", "--input", "training=s3://rows/data/")
+        done = sandbox.gpuproof("run", "train.py", "--input", "training=s3://rows/data/")
     finally:
         server.stop()
     assert done.returncode == code
     for word in words:
         assert word in done.stderr
     assert "Traceback" not in done.stderr
-    assert list(desk.runs.glob("*")) == []
+    assert list(sandbox.runs.glob("*")) == []
 
 
-def test_without_credentials_nothing_is_decided(desk: Desk, bucket: Bucket) -> None:
-    del desk.environment["AWS_ACCESS_KEY_ID"]
-    desk.write("train.py", SHOW)
-    done = desk.gpuproof("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
+def test_without_credentials_nothing_is_decided(sandbox: CliSandbox, bucket: Bucket) -> None:
+    del sandbox.environment["AWS_ACCESS_KEY_ID"]
+    sandbox.write("train.py", SHOW)
+    done = sandbox.gpuproof("run", "train.py", "--input", f"training=s3://{bucket.name}/data")
     assert done.returncode == 3
     assert "AWS_PROFILE" in done.stderr
 
 
-def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None:
+def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(sandbox: CliSandbox) -> None:
     asked, hang = threading.Event(), threading.Event()
 
     def answer(key: str, *_: object) -> Reply:
@@ -146,10 +148,10 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None
         return Reply(200, b"x") if key else listing({"data/a": b"x"})
 
     server = BadServer(answer)
-    desk.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
-    desk.write("train.py", SHOW)
+    sandbox.environment |= {**CREDENTIALS, "AWS_ENDPOINT_URL": server.url}
+    sandbox.write("train.py", SHOW)
     try:
-        typed = desk.start("run", "train.py", "--input", "training=s3://rows/data/")
+        typed = sandbox.start("run", "train.py", "--input", "training=s3://rows/data/")
         assert asked.wait(120)
         typed.send_signal(signal.SIGINT)
         _, said = typed.communicate(timeout=300)
@@ -157,18 +159,18 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(desk: Desk) -> None
         hang.set()
         server.stop()
     assert (typed.returncode, said) == (130, "")
-    assert list(desk.runs.glob("*")) == []
-    assert list((desk.home / ".cache" / "gpuproof" / "s3" / "partial").iterdir()) == []
+    assert list(sandbox.runs.glob("*")) == []
+    assert list((sandbox.home / ".cache" / "gpuproof" / "s3" / "partial").iterdir()) == []
 
 
-def test_a_person_sees_a_progress_line(desk: Desk, bucket: Bucket) -> None:
+def test_a_person_sees_a_progress_line(sandbox: CliSandbox, bucket: Bucket) -> None:
     bucket.put(**{"data/a": b"x" * 5000})
-    desk.write("train.py", "")
+    sandbox.write("train.py", "")
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
         [*GPUPROOF, "run", "train.py", "--input", f"training=s3://{bucket.name}/data"],
-        cwd=desk.project,
-        env={**desk._environment(), "TERM": "xterm", "COLUMNS": "120"},
+        cwd=sandbox.project,
+        env={**sandbox._environment(), "TERM": "xterm", "COLUMNS": "120"},
         stdout=subprocess.DEVNULL,
         stderr=theirs,
     )

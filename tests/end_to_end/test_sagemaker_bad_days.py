@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.cli_sandbox import Desk
+from support.cli_sandbox import CliSandbox
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -30,18 +30,18 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 @pytest.fixture
-def cloud(desk: Desk, emulator: RunningEmulator) -> Iterator[Desk]:
-    """A desk whose AWS is the emulator, with a job that prints a line."""
-    desk.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
-    desk.write("train.py", "print('it runs')\n")
-    desk.write("gpuproof.yaml", "entry_point: train.py\nframework: pytorch\nmax_duration: 1h\n")
+def cloud(sandbox: CliSandbox, emulator: RunningEmulator) -> Iterator[CliSandbox]:
+    """A sandbox whose AWS is the emulator, with a job that prints a line."""
+    sandbox.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
+    sandbox.write("train.py", "print('it runs')\n")
+    sandbox.write("gpuproof.yaml", "entry_point: train.py\nframework: pytorch\nmax_duration: 1h\n")
     emulator.forget_requests()
-    yield desk
+    yield sandbox
     emulator.faults()
 
 
-def on_sagemaker(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
-    return desk.gpuproof("run", "--on", "sagemaker", *words)
+def on_sagemaker(sandbox: CliSandbox, *words: str) -> subprocess.CompletedProcess[str]:
+    return sandbox.gpuproof("run", "--on", "sagemaker", *words)
 
 
 def left(emulator: RunningEmulator) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_made(
-    cloud: Desk, emulator: RunningEmulator, words: tuple[str, ...], code: int, said: tuple[str, ...]
+    cloud: CliSandbox, emulator: RunningEmulator, words: tuple[str, ...], code: int, said: tuple[str, ...]
 ) -> None:
     before = left(emulator)
     done = on_sagemaker(cloud, *words)
@@ -95,7 +95,7 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
     ],
 )
 def test_what_aws_refuses_says_what_to_do_and_leaves_no_run(
-    cloud: Desk, emulator: RunningEmulator, fault: str, code: int, said: tuple[str, ...]
+    cloud: CliSandbox, emulator: RunningEmulator, fault: str, code: int, said: tuple[str, ...]
 ) -> None:
     before = left(emulator)
     emulator.faults(fault)
@@ -108,7 +108,7 @@ def test_what_aws_refuses_says_what_to_do_and_leaves_no_run(
     assert {key for key in after["objects"] - before["objects"] if "/objects/" not in key} == set()
 
 
-def test_an_aws_that_cannot_be_reached_is_undecided(cloud: Desk) -> None:
+def test_an_aws_that_cannot_be_reached_is_undecided(cloud: CliSandbox) -> None:
     cloud.environment["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
     done = on_sagemaker(cloud, *CPU)
     assert done.returncode == 3, done.stderr
@@ -116,7 +116,7 @@ def test_an_aws_that_cannot_be_reached_is_undecided(cloud: Desk) -> None:
 
 
 def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
-    cloud: Desk, emulator: RunningEmulator
+    cloud: CliSandbox, emulator: RunningEmulator
 ) -> None:
     emulator.faults("no-image")
     done = on_sagemaker(cloud, *CPU, "--image", "123456789012.dkr.ecr.us-east-1.amazonaws.com/no:1")
@@ -129,7 +129,7 @@ def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
 
 
 def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(
-    cloud: Desk, emulator: RunningEmulator
+    cloud: CliSandbox, emulator: RunningEmulator
 ) -> None:
     emulator.faults("capacity")
     done = on_sagemaker(cloud, *GPU, "--fallback", "ml.g6.xlarge", "--format", "json")
@@ -141,7 +141,7 @@ def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(
     assert "InstancePreferences" not in done.stderr
 
 
-def test_no_quota_as_json_has_the_command_and_no_run(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_no_quota_as_json_has_the_command_and_no_run(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     emulator.faults("quota")
     done = on_sagemaker(cloud, *GPU, "--format", "json")
     told = json.loads(done.stdout)
@@ -149,7 +149,9 @@ def test_no_quota_as_json_has_the_command_and_no_run(cloud: Desk, emulator: Runn
     assert "--quota-code L-B6D80D9C" in told["tried"][0]["needs"]
 
 
-def test_a_connection_lost_after_the_creation_makes_one_job(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_a_connection_lost_after_the_creation_makes_one_job(
+    cloud: CliSandbox, emulator: RunningEmulator
+) -> None:
     before = left(emulator)["jobs"]
     emulator.faults("drop,operation=CreateTrainingJob,when=after,count=1", "drop,operation=Describe*,count=1")
     done = on_sagemaker(cloud, *CPU)
@@ -158,7 +160,7 @@ def test_a_connection_lost_after_the_creation_makes_one_job(cloud: Desk, emulato
     assert len(left(emulator)["jobs"] - before) == 1
 
 
-def test_a_failure_is_told_in_a_line_and_explained(cloud: Desk) -> None:
+def test_a_failure_is_told_in_a_line_and_explained(cloud: CliSandbox) -> None:
     cloud.write("train.py", "print('begun')\nimport sklearn_extra_nowhere\n")
     done = on_sagemaker(cloud, *CPU, "--no-check")
     assert done.returncode == 1
@@ -173,13 +175,13 @@ def test_a_failure_is_told_in_a_line_and_explained(cloud: Desk) -> None:
     assert json.loads(explained.stdout)["explanations"][0]["code"] == "module-not-found"
 
 
-def test_a_note_of_the_agents_is_told_once(cloud: Desk) -> None:
+def test_a_note_of_the_agents_is_told_once(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, *CPU)
     assert (done.stdout + done.stderr).count("this run saved no model") == 1
     assert cloud.gpuproof("logs").stdout == "it runs\n"
 
 
-def test_a_run_of_another_region_is_named_with_it_wherever_it_is_told_what_to_type(cloud: Desk) -> None:
+def test_a_run_of_another_region_is_named_with_it_wherever_it_is_told_what_to_type(cloud: CliSandbox) -> None:
     del cloud.environment["GPUPROOF_BUCKET"]
     done = on_sagemaker(cloud, *CPU, "--region", "eu-west-1", "--detach")
     assert done.returncode == 0, done.stderr

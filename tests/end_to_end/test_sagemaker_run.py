@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.cli_sandbox import Desk, until
+from support.cli_sandbox import CliSandbox, until
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow]
 
@@ -50,20 +50,20 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 @pytest.fixture
-def cloud(desk: Desk, emulator: RunningEmulator) -> Iterator[Desk]:
-    """A desk whose AWS is the emulator, with a job that runs in both places."""
-    desk.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
-    desk.write("train.py", SCRIPT)
-    desk.write("helper.txt", "beside the script\n")
-    desk.write("data/a.csv", "1\n")
-    desk.write("data/deep/b.csv", "2\n")
-    desk.write("gpuproof.yaml", JOB)
-    yield desk
+def cloud(sandbox: CliSandbox, emulator: RunningEmulator) -> Iterator[CliSandbox]:
+    """A sandbox whose AWS is the emulator, with a job that runs in both places."""
+    sandbox.environment |= {**emulator.credentials, "GPUPROOF_BUCKET": BUCKET}
+    sandbox.write("train.py", SCRIPT)
+    sandbox.write("helper.txt", "beside the script\n")
+    sandbox.write("data/a.csv", "1\n")
+    sandbox.write("data/deep/b.csv", "2\n")
+    sandbox.write("gpuproof.yaml", JOB)
+    yield sandbox
     emulator.faults()
 
 
-def on_sagemaker(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
-    return desk.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge", *words)
+def on_sagemaker(sandbox: CliSandbox, *words: str) -> subprocess.CompletedProcess[str]:
+    return sandbox.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge", *words)
 
 
 def job(emulator: RunningEmulator, run_id: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def keys(emulator: RunningEmulator, prefix: str = "") -> set[str]:
     return {item["Key"] for page in pages for item in page.get("Contents", ())}
 
 
-def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: Desk) -> None:
+def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: CliSandbox) -> None:
     here = cloud.gpuproof("run")
     there = on_sagemaker(cloud)
     assert here.returncode == there.returncode == 0, there.stderr
@@ -90,7 +90,7 @@ def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: Desk) -> None
     assert len(models) == 2
 
 
-def test_the_plan_is_told_before_anything_is_made(cloud: Desk) -> None:
+def test_the_plan_is_told_before_anything_is_made(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud)
     labels = [line.split()[0] for line in done.stderr.splitlines() if line[:1].strip()]
     assert labels[:10] == [
@@ -108,7 +108,7 @@ def test_the_plan_is_told_before_anything_is_made(cloud: Desk) -> None:
     assert "limit      stopped after 1h" in done.stderr
 
 
-def test_json_is_the_run_with_its_verdict(cloud: Desk) -> None:
+def test_json_is_the_run_with_its_verdict(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, "--format", "json")
     told = json.loads(done.stdout)
     assert (told["exit_code"], told["run"]["place"]) == (0, "sagemaker")
@@ -116,7 +116,7 @@ def test_json_is_the_run_with_its_verdict(cloud: Desk) -> None:
     assert "epochs" in done.stderr
 
 
-def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     before = keys(emulator)
     emulator.forget_requests()
     done = on_sagemaker(cloud, "--dry-run")
@@ -129,7 +129,7 @@ def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: Desk, emulator: Run
     assert [one for one in emulator.operations() if one.startswith(("Create", "Put", "Copy"))] == []
 
 
-def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: Desk) -> None:
+def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: CliSandbox) -> None:
     told = json.loads(on_sagemaker(cloud, "--dry-run", "--format", "json").stdout)
     assert told["version"] == 1
     assert told["calls"][-1]["operation"] == "create_training_job"
@@ -139,7 +139,7 @@ def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: Desk) -> None:
     assert told["instance_types"][0]["name"] == "ml.m5.xlarge"
 
 
-def test_a_script_that_fails_leaves_with_one(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_a_script_that_fails_leaves_with_one(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     cloud.write("train.py", "raise ValueError('no such column')\n")
     done = on_sagemaker(cloud)
     assert done.returncode == 1
@@ -147,13 +147,13 @@ def test_a_script_that_fails_leaves_with_one(cloud: Desk, emulator: RunningEmula
     assert job(emulator, run_id(done.stderr))["TrainingJobStatus"] == "Failed"
 
 
-def test_a_gpu_that_is_not_used_leaves_with_four(cloud: Desk) -> None:
+def test_a_gpu_that_is_not_used_leaves_with_four(cloud: CliSandbox) -> None:
     done = cloud.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
     assert done.returncode == 4, done.stderr
     assert "cpu-only" in done.stderr
 
 
-def test_ctrl_c_stops_the_job_and_waits(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_ctrl_c_stops_the_job_and_waits(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     cloud.write("train.py", "import time\nprint('it is on', flush=True)\ntime.sleep(600)\n")
     process = cloud.start("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge")
     assert process.stdout is not None
@@ -164,7 +164,7 @@ def test_ctrl_c_stops_the_job_and_waits(cloud: Desk, emulator: RunningEmulator) 
     assert job(emulator, run_id(said))["TrainingJobStatus"] == "Stopped"
 
 
-def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     cloud.write("data/new.csv", "never sent before\n")
     before = keys(emulator)
     emulator.faults("slow,operation=PutObject,seconds=10")
@@ -178,14 +178,14 @@ def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: Desk, emulator: Running
     assert "CreateTrainingJob" not in emulator.operations()
 
 
-def test_a_detached_run_is_looked_after_from_another_machine(cloud: Desk, tmp_path: Path) -> None:
+def test_a_detached_run_is_looked_after_from_another_machine(cloud: CliSandbox, tmp_path: Path) -> None:
     done = on_sagemaker(cloud, "--detach", "--format", "json")
     told = json.loads(done.stdout)
     assert told["id"] in told["console"]
     project, home = tmp_path / "elsewhere", tmp_path / "their-home"
     project.mkdir()
     home.mkdir()
-    other = Desk(home, project, dict(cloud.environment))
+    other = CliSandbox(home, project, dict(cloud.environment))
     assert other.gpuproof("wait", told["id"]).returncode == 0
     assert "module beside the script" in other.gpuproof("logs", told["id"]).stdout
     assert told["id"] in other.gpuproof("ps").stdout
@@ -193,7 +193,7 @@ def test_a_detached_run_is_looked_after_from_another_machine(cloud: Desk, tmp_pa
     assert (project / "got" / "model.tar.gz").is_file()
 
 
-def test_no_capacity_leads_to_the_fallback(cloud: Desk, emulator: RunningEmulator) -> None:
+def test_no_capacity_leads_to_the_fallback(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     emulator.faults("capacity,instance=ml.g5.xlarge")
     done = cloud.gpuproof(
         *("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge", "--fallback", "ml.m5.xlarge"),
@@ -205,7 +205,7 @@ def test_no_capacity_leads_to_the_fallback(cloud: Desk, emulator: RunningEmulato
 
 
 def test_no_quota_leaves_with_five_and_the_command_that_asks_for_more(
-    cloud: Desk, emulator: RunningEmulator
+    cloud: CliSandbox, emulator: RunningEmulator
 ) -> None:
     emulator.faults("quota,instance=ml.g5.xlarge")
     done = cloud.gpuproof("run", "--on", "sagemaker", "--instance-type", "ml.g5.xlarge")
@@ -213,20 +213,20 @@ def test_no_quota_leaves_with_five_and_the_command_that_asks_for_more(
     assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in done.stderr
 
 
-def test_nobody_signed_in_leaves_with_three(cloud: Desk) -> None:
+def test_nobody_signed_in_leaves_with_three(cloud: CliSandbox) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         del cloud.environment[name]
     done = on_sagemaker(cloud)
     assert done.returncode == 3, done.stderr
 
 
-def test_flags_of_this_machine_are_refused_there(cloud: Desk) -> None:
+def test_flags_of_this_machine_are_refused_there(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, "--python", "python3.9")
     assert done.returncode == 2
     assert "--python" in done.stderr
 
 
-def test_processing_outputs_come_to_the_folders_that_the_job_names(cloud: Desk) -> None:
+def test_processing_outputs_come_to_the_folders_that_the_job_names(cloud: CliSandbox) -> None:
     cloud.write(
         "prep.py",
         "import pathlib\n"
@@ -243,7 +243,7 @@ def test_processing_outputs_come_to_the_folders_that_the_job_names(cloud: Desk) 
     assert (cloud.project / "clean" / "names.txt").read_text() == "a.csv b.csv"
 
 
-def test_the_torch_example_trains_there_unchanged(cloud: Desk) -> None:
+def test_the_torch_example_trains_there_unchanged(cloud: CliSandbox) -> None:
     shutil.copytree(EXAMPLES / "pytorch-digits", cloud.project / "pytorch-digits")
     done = on_sagemaker(cloud, "pytorch-digits", "-p", "epochs=8")
     assert done.returncode == 0, done.stderr
@@ -258,7 +258,7 @@ def test_the_torch_example_trains_there_unchanged(cloud: Desk) -> None:
     assert float(checked.stdout.rsplit(" ", 1)[1]) >= 0.95
 
 
-def test_a_run_on_this_machine_imports_nothing_of_aws(cloud: Desk) -> None:
+def test_a_run_on_this_machine_imports_nothing_of_aws(cloud: CliSandbox) -> None:
     asked = (
         "import sys, gpuproof.cli.main as main\n"
         "code = main.main(['run', '--dry-run'])\n"

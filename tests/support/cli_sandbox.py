@@ -1,4 +1,4 @@
-"""A user's desk for the tests: a project folder, a home, and `gpuproof` to type."""
+"""Sandbox for tests of the command line: a project folder, a home folder, and `gpuproof` commands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ from typing import Any
 import pytest
 
 GPUPROOF = [sys.executable, "-m", "gpuproof"]
-_PATIENCE = 300.0
-"""Seconds that a command may take: a machine that does other things too is ten times as slow."""
+_TIMEOUT_S = 300.0
+"""Timeout of a command; a busy machine can be ten times as slow as an idle one."""
 
 
 @dataclass
-class Desk:
-    """A machine's worth of folders, and what is typed there."""
+class CliSandbox:
+    """A home and a project folder in which `gpuproof` commands run.
+
+    Args:
+        home: HOME of the commands.
+        project: their working directory.
+        environment: additional environment variables.
+    """
 
     home: Path
     project: Path
@@ -35,7 +41,7 @@ class Desk:
         return path
 
     def gpuproof(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run `gpuproof`, to its end."""
+        """Runs `gpuproof` and waits for it."""
         return subprocess.run(
             [*GPUPROOF, *map(str, words)],
             cwd=self.project,
@@ -43,12 +49,12 @@ class Desk:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT_S,
             **options,
         )
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        """Start `gpuproof` and go on."""
+        """Starts `gpuproof` in the background."""
         return subprocess.Popen(
             [*GPUPROOF, *map(str, words)],
             cwd=self.project,
@@ -60,13 +66,13 @@ class Desk:
         )
 
     def run_json(self, *words: str | Path) -> dict[str, Any]:
-        """`gpuproof run … --format json`, parsed."""
+        """Runs `gpuproof run … --format json` and parses its output."""
         done = self.gpuproof("run", *_with_format(words))
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
     def detached(self, *words: str | Path) -> Path:
-        """`gpuproof run … --detach`; gives the run's folder."""
+        """Runs `gpuproof run … --detach` and returns the run's folder."""
         done = self.gpuproof("run", "--detach", *_with_format(words))
         assert done.returncode == 0, done.stderr
         return Path(json.loads(done.stdout)["folder"])
@@ -76,7 +82,7 @@ class Desk:
         return self.home / ".local" / "state" / "gpuproof" / "runs"
 
     def newest(self) -> Path:
-        """The newest run's folder."""
+        """Folder of the newest run."""
         return max((path for path in self.runs.iterdir()), key=lambda path: path.stat().st_mtime)
 
     def state(self, folder: Path) -> dict[str, Any]:
@@ -85,13 +91,13 @@ class Desk:
     def _environment(self) -> dict[str, str]:
         keep = {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PIP_FIND_LINKS", "TMPDIR"}
         inherited = {name: value for name, value in os.environ.items() if name in keep}
-        # Two frameworks at once with a thread for each core wait for each other most of the time.
+        # Two frameworks at once with one thread per core each mostly wait for each other.
         threads = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
         return {**inherited, **threads, "HOME": str(self.home), **self.environment}
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
-    """Wait until something holds; what it gives. The time is for slow machines: it passes only where a test fails."""
+    """Waits until the condition returns a true value, and returns it; fails the test after `seconds`, sized for slow machines."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > deadline:
@@ -101,12 +107,12 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> An
 
 
 def nothing_new_in_opt(before: Collection[str]) -> None:
-    """Wait until the host's `/opt` holds only what it held before: proot makes a folder there for as long as it runs."""
+    """Waits until the host's `/opt` has no new entries: proot creates a folder there while it runs."""
     until(lambda: {*os.listdir("/opt")} <= {*before}, "the end of what is new in /opt")
 
 
 def gone(pid: int, seconds: float = 60.0) -> bool:
-    """Whether a process ends within that time."""
+    """Returns whether a process ends within that time."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -118,6 +124,6 @@ def gone(pid: int, seconds: float = 60.0) -> bool:
 
 
 def _with_format(words: tuple[str | Path, ...]) -> list[str | Path]:
-    """The words with `--format json` before the script's own arguments."""
+    """Inserts `--format json` before the script's own arguments."""
     end = words.index("--") if "--" in words else len(words)
     return [*words[:end], "--format", "json", *words[end:]]

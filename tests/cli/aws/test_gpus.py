@@ -245,7 +245,7 @@ def test_ml_p3_2xlarge_is_one_v100_retired_with_what_dropped_it_and_successors(g
     assert "torch 2.11+cu126 still supports it" in out
     assert "the API still accepts it, but it is no longer available" in out
     assert "ml.g4dn.xlarge" in out
-    assert "price lists keep retired types" in out
+    assert "price lists still contain retired types" in out
 
 
 def test_a_current_type_shows_its_quota_with_the_command_and_no_replacement(gpuproof) -> None:

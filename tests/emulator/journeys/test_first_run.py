@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.aws_emulator import running_emulator
-from support.cli_sandbox import Desk
+from support.cli_sandbox import CliSandbox
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +20,11 @@ open(os.path.join(os.environ["SM_MODEL_DIR"], "model.txt"), "w").write("x")
 
 def test_role_and_bucket_are_found_and_made(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
-    desk = Desk(tmp_path / "home", tmp_path / "project")
-    desk.home.mkdir()
-    desk.write("train.py", SCRIPT)
+    sandbox = CliSandbox(tmp_path / "home", tmp_path / "project")
+    sandbox.home.mkdir()
+    sandbox.write("train.py", SCRIPT)
     with running_emulator(tmp_path, role=True) as emulator:
-        desk.environment |= emulator.credentials
+        sandbox.environment |= emulator.credentials
         words = (
             "run",
             "train.py",
@@ -36,7 +36,7 @@ def test_role_and_bucket_are_found_and_made(tmp_path: Path) -> None:
             "ml.m5.xlarge",
         )
         # The second uses what the first made.
-        for done in (desk.gpuproof(*words), desk.gpuproof(*words)):
+        for done in (sandbox.gpuproof(*words), sandbox.gpuproof(*words)):
             assert done.returncode == 0, done.stderr
             assert done.stdout == "trained\n"
             assert "arn:aws:iam::123456789012:role/emulator" in done.stderr

@@ -336,7 +336,12 @@ def test_texts_and_base64_become_bytes() -> None:
         ({"instances": [{"a": 1, "b": "x"}, {"a": 1}]}, PAIR, 400, "instance 1"),
         ({"instances": [{"a": 1.5, "b": "x"}]}, PAIR, 400, "are not integers"),
         ({"instances": [{"a": 1, "b": {"b64": "?"}}]}, PAIR, 400, "Base64"),
-        ({"instances": [1]}, TEXTS, 400, "do not form an array of texts: they contain a number at position 0"),
+        (
+            {"instances": [1]},
+            TEXTS,
+            400,
+            "do not form an array of texts: they contain a number at position 0",
+        ),
         ({"instances": ["a", None]}, TEXTS, 400, "null at position 1"),
         ({"instances": ["a", ["b"]]}, TEXTS, 400, "a list at position 1"),
         ({"instances": [[1, 2]], "signature_name": 3}, IMAGE, 400, "signature_name"),
