@@ -1,10 +1,10 @@
-"""Reads sagemaker v1, v2, v3 and botocore, and writes what `gpuproof check` needs into its tables.
+"""Generates the tables of `gpuproof check` from sagemaker v1, v2, v3 and botocore.
 
-    python tools/build_sdk_tables.py            installs each version in an environment of its own and writes
-    python tools/build_sdk_tables.py --compare  does the same and only tells which tables would change
-    python tools/build_sdk_tables.py --keep DIR keeps the environments in DIR, for the next time
+    python tools/build_sdk_tables.py            install each version in its own environment and write the tables
+    python tools/build_sdk_tables.py --compare  print which tables would change, without writing them
+    python tools/build_sdk_tables.py --keep DIR keep the environments in DIR for the next run
 
-Needs `uv` and a package index; two minutes the first time. No account and no AWS call.
+Requires `uv` and a package index; takes two minutes the first time. Makes no AWS calls.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import build_sdk_tables_changes as changes
 import build_sdk_tables_pack as pack
 
 HERE = Path(__file__).parent
-TABLES = HERE.parent / "src" / "gpuproof" / "check" / "tables"
+TABLES = HERE.parent / "src" / "gpuproof" / "check" / "data"
 PACKAGES = {
-    # The last v1 needs libraries of its time.
+    # The last v1 release requires old versions of its dependencies.
     "v1": ["sagemaker==1.72.1", "protobuf<3.21", "numpy<2", "setuptools<70"],
     "v2": ["sagemaker==2.257.7"],
     "v3": ["sagemaker==3.27.0"],
@@ -42,8 +42,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="where the environments are, or are made")
-    parser.add_argument("--compare", action="store_true", help="write nothing; 1 if a table would change")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="folder of the environments; created if missing"
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="write nothing; exit with 1 if a table would change"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         pythons = {name: environment(arguments.keep or Path(scratch), name) for name in PACKAGES}
@@ -59,7 +63,7 @@ def main() -> int:
 
 
 def environment(folder: Path, name: str) -> Path:
-    """The interpreter of an environment with one version installed; made if it is not there."""
+    """The interpreter of the environment for one version; created if missing."""
     root = folder / name
     python = root / "bin" / "python"
     if not python.exists():
@@ -70,7 +74,7 @@ def environment(folder: Path, name: str) -> Path:
 
 
 def write_tables(pythons: dict[str, Path], folder: Path) -> None:
-    """Runs the probes and writes every table into the folder."""
+    """Run the probes and write all tables into a folder."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     seen = {name: probe(pythons[name], "build_sdk_tables_walk.py") for name in ("v1", "v2", "v3")}
     facts = probe(pythons["v2"], "build_sdk_tables_v2_facts.py")
@@ -134,8 +138,8 @@ def write_tables(pythons: dict[str, Path], folder: Path) -> None:
 
 
 def probe(python: Path, script: str, given: Any = None) -> Any:
-    """What a script prints as JSON inside an environment; what is given goes in as JSON."""
-    # The SDK asks for a region when it is imported; it must not read this machine's settings or say who runs it.
+    """Run a script in an environment, with JSON on stdin, and return the JSON that it prints."""
+    # The SDK requires a region on import; it must not read the configuration of this machine or send telemetry.
     surroundings = {
         "PATH": os.environ.get("PATH", ""),
         "HOME": "/nonexistent",
@@ -160,7 +164,7 @@ def probe(python: Path, script: str, given: Any = None) -> Any:
 def write_rows(
     path: Path, columns: Iterable[str], rows: Iterable[Iterable[str]], source: str, today: str
 ) -> None:
-    """A CSV file whose first line says where it comes from."""
+    """Write a CSV file whose first line is a comment with the source."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# source: {source}, read by tools/build_sdk_tables.py; as_of: {today}\n")
         writer = csv.writer(file, lineterminator="\n")

@@ -1,8 +1,8 @@
-"""What a call of a Python callable accepts, followed through `**kwargs` to where the keywords end.
+"""Finds the parameters that a Python callable accepts, following `**kwargs` through forwarding calls.
 
 Runs inside the environment of the package that it reads (`build_sdk_tables.py` starts it there), so it uses the
 standard library alone. `inspect` gives a callable's own parameters; the callable's source says what becomes of its
-`**kwargs`: handed to the next constructor, read by name, ignored, or used in a way that nobody can follow.
+`**kwargs`: passed to the next constructor, read by name, ignored, or used in a way that cannot be followed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import textwrap
 from typing import Any, Literal
 
 Unknown = Literal["error", "ignored", "open"]
-"""What an unknown keyword meets: a TypeError (or a validation error), silence, or code that cannot be followed."""
+"""The effect of an unknown keyword: a TypeError or validation error, none, or unknown."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter; `default` is a literal's repr where the default is a plain, telling value."""
+    """One parameter; `default` is the repr of a plain literal default."""
 
     name: str
     required: bool = False
@@ -32,14 +32,14 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True)
 class Accepted:
-    """The parameters that one call may name, in order, and what happens to any other keyword."""
+    """The parameters of a call, in order, and the effect of any other keyword."""
 
     parameters: tuple[Parameter, ...]
     unknown: Unknown
     renamed: tuple[tuple[str, str], ...] = ()
-    """Old names that are still understood, with the names that replaced them."""
+    """Deprecated names, with the new names."""
     dropped: tuple[str, ...] = ()
-    """Old names that are accepted, warned about and dropped."""
+    """Deprecated names that are accepted with a warning and ignored."""
 
     def names(self) -> set[str]:
         return {parameter.name for parameter in self.parameters}
@@ -51,7 +51,7 @@ LONGEST_DEFAULT = 24
 
 
 def of_class(cls: type) -> Accepted:
-    """What calling the class accepts."""
+    """The parameters of a class."""
     fields = getattr(cls, "model_fields", None)
     if isinstance(fields, dict) and not _writes_own_constructor(cls):
         return _of_pydantic(cls, fields)
@@ -61,7 +61,7 @@ def of_class(cls: type) -> Accepted:
 
 
 def of_method(cls: type, name: str) -> Accepted:
-    """What calling the method of an instance of `cls` (or the class, for class methods) accepts."""
+    """The parameters of a method, called on an instance of `cls` or, for class methods, on the class."""
     raw = inspect.getattr_static(cls, name)
     if isinstance(raw, staticmethod):
         return _of_function(raw.__func__, cls, bound=False, depth=0)
@@ -70,7 +70,7 @@ def of_method(cls: type, name: str) -> Accepted:
 
 
 def of_function(function: Any) -> Accepted:
-    """What calling a module's function accepts."""
+    """The parameters of a function."""
     return _of_function(function, None, bound=False, depth=0)
 
 
@@ -107,7 +107,7 @@ def _of_function(function: Any, owner: type | None, bound: bool, depth: int) -> 
 
 
 def _is_empty(tree: ast.Module) -> bool:
-    """Whether a function is for heirs to write: a docstring, `pass`, `...` or an exception."""
+    """Whether a function is abstract: only a docstring, `pass`, `...` or an exception."""
     body = getattr(tree.body[0], "body", None)
     passive = (ast.Pass, ast.Raise)
     return isinstance(body, list) and all(
@@ -145,7 +145,7 @@ def _merged(named: tuple[Parameter, ...], uses: _Uses, owner: type | None, depth
 
 
 def _target(call: ast.Call, function: Any, owner: type | None, depth: int) -> Accepted:
-    """What the call that `**kwargs` is handed to accepts."""
+    """The parameters of the call that `**kwargs` is passed to."""
     match call.func:
         case ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr=name) if owner:
             found = _next_in_line(owner, function, name)
@@ -171,7 +171,7 @@ def _target(call: ast.Call, function: Any, owner: type | None, depth: int) -> Ac
 
 
 def _next_in_line(owner: type, function: Any, name: str) -> Any:
-    """The method of that name which `super()` finds from `function` in the order of `owner`'s bases."""
+    """The method that `super()` resolves to from `function`, in the MRO of `owner`."""
     line = list(owner.__mro__)
     for place, cls in enumerate(line):
         for value in vars(cls).values():
@@ -181,18 +181,18 @@ def _next_in_line(owner: type, function: Any, name: str) -> Any:
 
 
 def _given(call: ast.Call, target: Accepted) -> set[str]:
-    """Names that the forwarding call fills itself."""
+    """Arguments that the forwarding call passes itself."""
     by_place = [each.name for each in target.parameters if not each.keyword_only][: len(call.args)]
     return {*by_place, *(keyword.arg for keyword in call.keywords if keyword.arg)}
 
 
 class _Uses:
-    """What a function does with its `**kwargs`."""
+    """The use of `**kwargs` in a function."""
 
     def __init__(self, tree: ast.AST, name: str, function: Any) -> None:
         self.function = function
         self.forwards: list[tuple[ast.Call, set[str]]] = []
-        """Calls that get the keywords, with the words that are written over them on the way."""
+        """Calls that receive the keywords, with the keys that are overwritten before."""
         self.read: set[str] = set()
         self.renamed: dict[str, str] = {}
         self.dropped: set[str] = set()
@@ -219,7 +219,7 @@ class _Uses:
                 self._reads(it, key)
             case ast.Subscript(value=it, slice=key) if self._is_it(it):
                 self._understood.add(id(it))
-                # What the function writes itself is no word of the caller's, unless it is also read.
+                # Keys that the function sets itself do not come from the caller, unless they are also read.
                 if isinstance(node.ctx, ast.Load):
                     self._reads(it, key)
             case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[it]) if self._is_it(it):
@@ -260,7 +260,7 @@ class _Uses:
             self.read |= _keys_read(self.function, call.func)
 
     def _is_sdk_function(self, callee: ast.expr) -> bool:
-        """A function or method of the SDK: it reads single keys, and its module says which."""
+        """A function or method of the SDK that reads single keys; its module shows which."""
         if isinstance(callee, ast.Name):
             home = getattr(self.function.__globals__.get(callee.id), "__module__", None) or ""
             return home.partition(".")[0] == self.function.__module__.partition(".")[0]
@@ -270,7 +270,7 @@ class _Uses:
 
 
 def _keys_read(function: Any, callee: ast.expr) -> set[str]:
-    """Keys that the module of the function, or of the function it calls, reads of a dictionary named `kwargs`."""
+    """Keys of a dictionary named `kwargs` that the module of a function, or of a function that it calls, reads."""
     name = callee.id if isinstance(callee, ast.Name) else ""
     modules = {function.__module__, getattr(function.__globals__.get(name), "__module__", None)}
     if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):

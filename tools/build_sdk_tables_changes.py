@@ -1,4 +1,4 @@
-"""What became of names and words between sagemaker v1, v2 and v3, from what each version offers."""
+"""Finds changes of names and parameters between sagemaker v1, v2 and v3 by comparing their interfaces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 Seen = dict[str, Any]
-"""What `build_sdk_tables_walk.py` printed of one version."""
+"""The output of `build_sdk_tables_walk.py` for one version."""
 
 
 KIN = {
@@ -15,22 +15,22 @@ KIN = {
     "sagemaker.processing.ScriptProcessor": "",
     "sagemaker.processing.FrameworkProcessor": "",
 }
-"""Bases whose heirs are replaced as they are: by the SDK's own word for a module, or by the base's new home."""
+"""Base classes whose subclasses are replaced like them: by the SDK's entry for the module, or by the base's new module."""
 
 
 class Change(NamedTuple):
-    """One row of `changes_v2.csv`: something of v1 that v2 no longer has."""
+    """One row of `changes_v2.csv`: something of v1 that v2 removed or deprecated."""
 
     kind: str
     """`module`, `name`, `method` or `parameter`."""
     path: str
-    """The v1 name; of a parameter the callable's."""
+    """The v1 name; for a parameter, that of the callable."""
     word: str
     """The parameter; empty for the other kinds."""
     new: str
-    """What replaces it in v2; empty if nothing is known to."""
+    """Its replacement in v2; empty if none is known."""
     state: str
-    """`gone` (an error), `deprecated` (works and warns), `no-op` (does nothing and warns)."""
+    """`gone` (an error), `deprecated` (works with a warning), `no-op` (a warning without effect)."""
 
 
 class Replacement(NamedTuple):
@@ -38,13 +38,13 @@ class Replacement(NamedTuple):
 
     path: str
     statement: str
-    """Empty: it was removed, and nothing replaces it."""
+    """Empty: removed without replacement."""
     moved_to: str = ""
     """The v3 module that has all public names of this v2 module."""
 
 
 def v1_to_v2(v1: Seen, v2: Seen, facts: Seen) -> list[Change]:
-    """Everything of v1 that v2 has no more, or only with a warning."""
+    """Everything in v1 that v2 removed or deprecated."""
     found = {
         *_modules_and_names(v1, v2, facts["renamed_names"]),
         *_parameters(v1, v2, facts["renamed_words"]),
@@ -92,22 +92,22 @@ def _module_row(module: str, statement: str, v2: Seen, v3: Seen) -> Replacement:
 
 
 def _may_move(statement: str) -> bool:
-    """Whether the SDK names no class that replaces the module."""
+    """Whether the SDK does not name a replacement class for the module."""
     return not statement or statement.rpartition(" ")[2].islower()
 
 
 def _is_for_jobs(statement: str) -> bool:
-    """Estimators, models and their inputs: a class of the same name elsewhere would be another thing."""
+    """Estimators, models and their inputs: a class of the same name elsewhere would be unrelated."""
     return statement.startswith(("from sagemaker.train", "from sagemaker.serve"))
 
 
 def _from_above(path: str, rows: dict[str, Replacement]) -> str:
-    """What the rows above a name say of it: a moved module of its own names, another of all that is below it."""
+    """The replacement of a name by the rows of its parent modules."""
     parent, _, name = path.rpartition(".")
     while parent:
         if row := rows.get(parent):
             if not row.moved_to:
-                # What replaces a class says nothing of a function beside it.
+                # The replacement of a class does not apply to functions of its module.
                 return row.statement if name[0].isupper() else ""
             return f"from {row.moved_to} import {name}" if parent == path.rpartition(".")[0] else ""
         parent = parent.rpartition(".")[0]
@@ -115,7 +115,7 @@ def _from_above(path: str, rows: dict[str, Replacement]) -> str:
 
 
 def _of_kin(path: str, v2: Seen, v3: Seen, curated: dict[str, str]) -> str:
-    """Frameworks keep estimators, models and processors in one module: what replaces a class, its bases say."""
+    """The replacement of a class by that of its bases: framework modules contain estimators, models and processors."""
     for base in v2["bases"].get(path, ()):
         if base in KIN:
             module, _, name = base.rpartition(".")
@@ -161,7 +161,7 @@ def _parameters(v1: Seen, v2: Seen, renamed: list[dict[str, str]]) -> Iterator[C
             if name in accepted:
                 continue
             if name in now["renamed"]:
-                # The signature itself says so.
+                # The signature already has it.
                 continue
             new = by_tool.get((path.rpartition(".")[2], name), "")
             state = "no-op" if now["unknown"] == "ignored" or name in now["dropped"] else "gone"
@@ -169,7 +169,7 @@ def _parameters(v1: Seen, v2: Seen, renamed: list[dict[str, str]]) -> Iterator[C
 
 
 def _renamed_by_tool(renamed: list[dict[str, str]], v2: Seen) -> Iterator[Change]:
-    """Words that v1 took through `**kwargs` (an estimator's `image_name`): only the upgrade tool knows them."""
+    """Words that v1 took through `**kwargs` (an estimator's `image_name`): only the upgrade tool of the SDK lists them."""
     for row in renamed:
         for path, call in v2["calls"].items():
             if path.rpartition(".")[2] != row["call"] or not row["call"][0].isupper():
@@ -181,7 +181,7 @@ def _renamed_by_tool(renamed: list[dict[str, str]], v2: Seen) -> Iterator[Change
 
 
 def _call(seen: Seen, path: str) -> Seen | None:
-    """The call of that path, looked for on the class's bases too."""
+    """The call at a path, also in the bases of its class."""
     if path in seen["calls"]:
         return seen["calls"][path]
     module, _, name = path.rpartition(".")
@@ -203,7 +203,7 @@ def _is_package(module: str, seen: Seen) -> bool:
 
 
 def _statement(place: str, name: str, v3: Seen, curated: dict[str, str]) -> str:
-    """The import that gives the v2 name its successor; nothing if v3 has none."""
+    """The import of the v3 replacement of a v2 name; empty if v3 has none."""
     parts = place.split(".")[1:]
     if not parts:
         return ""

@@ -1,4 +1,4 @@
-"""Chooses what `gpuproof check` needs of what `build_sdk_tables_walk.py` saw, and writes it small."""
+"""Selects the parts of the output of `build_sdk_tables_walk.py` that `gpuproof check` needs, and packs them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 Seen = dict[str, Any]
-"""What `build_sdk_tables_walk.py` printed."""
+"""The output of `build_sdk_tables_walk.py`."""
 
 MOST_RUNS = 10
 LONG = 16
-"""Texts of so many words are worth shortening."""
+"""Texts of at least this many words are shortened."""
 
 DEEPEST = 4
-"""Modules further down, and without a signature that is kept, are nobody's to import: their names are left out."""
+"""Names of modules nested deeper than this are left out, unless a signature of the module is kept."""
 
 STAR = 20
-"""A module that repeats at least so many names of another, all it has, repeats the module."""
+"""A module that re-exports all names of another, at least this many, is stored as a reference to it."""
 
 V2_SIGNATURES = (  # noqa: SIM905 - a long list reads better in lines
     "algorithm amazon async_inference base_deserializers base_predictor base_serializers chainer "
@@ -30,7 +30,7 @@ V2_SIGNATURES = (  # noqa: SIM905 - a long list reads better in lines
     "training_compiler transformer tuner workflow.functions workflow.parameters workflow.pipeline "
     "workflow.pipeline_context workflow.step_collections workflow.steps xgboost"
 ).split()
-"""Parts of sagemaker v2 whose signatures are kept; of the others only the names."""
+"""Parts of sagemaker v2 whose signatures are kept; other parts have only names."""
 
 V3_SIGNATURES = (  # noqa: SIM905 - a long list reads better in lines
     "core.deserializers core.helper.session_helper.Session core.helper.session_helper.get_execution_role "
@@ -42,14 +42,14 @@ V3_SIGNATURES = (  # noqa: SIM905 - a long list reads better in lines
     "serve.configs serve.model_builder serve.spec train.configs train.cpt_trainer train.distributed "
     "train.dpo_trainer train.model_trainer train.rlaif_trainer train.rlvr_trainer train.sft_trainer train.tuner"
 ).split()
-"""The same for sagemaker v3; its shapes and resources are kept where one of these modules offers them."""
+"""The same for sagemaker v3; its shapes and resources are kept if one of these modules exports them."""
 
 V3_SERVICE = ("sagemaker.core.shapes.shapes", "sagemaker.core.resources")
 NAMES_UNKNOWN = (  # noqa: SIM905 - a long list reads better in lines
     "jumpstart lineage remote_function modules utilities apiutils marshalling config config_schema air_constants "
     "common_utils fw_utils model_builder_utils"
 ).split()
-"""Folders of which only the modules are kept, not the names in them."""
+"""Packages of which only the modules are kept, not the names in them."""
 
 
 def sdk_table(seen: Seen, wanted: Iterable[str], exact: bool, source: str, as_of: str) -> Seen:
@@ -78,7 +78,7 @@ def sdk_table(seen: Seen, wanted: Iterable[str], exact: bool, source: str, as_of
 
 
 def signature_text(call: Seen) -> str:
-    """`ignored a! b=1 * c old>c -gone`: what meets unknown words, parameters, renamed and dropped words."""
+    """`ignored a! b=1 * c old>c -gone`: the effect of unknown keywords, then parameters, renamed and dropped keywords."""
     words: list[str] = [call["unknown"]]
     for name, required, keyword_only, default in call["parameters"]:
         if keyword_only and "*" not in words:
@@ -89,7 +89,7 @@ def signature_text(call: Seen) -> str:
 
 
 def shorten(texts: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Replaces runs of words that several long texts share by `&0`, `&1` …; gives the texts and the runs.
+    """Replaces sequences of words that several long texts share by `&0`, `&1` …; returns the texts and the sequences.
 
     Frameworks' estimators repeat their base's forty parameters: without this the table is twice as large.
     """
@@ -124,7 +124,7 @@ def _replace_run(text: list[str], run: list[str], by: str) -> list[str]:
 
 
 def write_table(path: Path, table: Seen) -> None:
-    """Writes one entry a line, so that a change of version reads well as a difference."""
+    """Writes one entry per line, for readable diffs."""
     lines: list[str] = []
     for key, value in table.items():
         if isinstance(value, dict) and value:
@@ -157,7 +157,7 @@ def _modules(seen: Seen, kept: set[str], exact: bool) -> dict[str, str | None]:
 def _names_text(module: str, seen: Seen, order: dict[str, int], kept: set[str], exact: bool) -> str | None:
     """`Own Alias@12 Old~ module/ *7 -Not`: 12 is the module that defines it; all of module 7 but `Not`.
 
-    Constants in capitals are left out: nobody can tell a public one.
+    Constants in capitals are left out: public ones cannot be distinguished.
     """
     names: dict[str, str] = seen["modules"][module]
     parts = module.split(".")
@@ -187,7 +187,7 @@ def _names_text(module: str, seen: Seen, order: dict[str, int], kept: set[str], 
 
 
 def _missing(names: dict[str, str], others: dict[str, str], other: str) -> list[str] | None:
-    """Names that a module lacks of another that it repeats (nearly) whole; None if it does not repeat it."""
+    """Names that a module does not re-export from another; None if it does not re-export most of them."""
     own = [name for name, home in others.items() if not home and not name.isupper()]
     missing = [name for name in own if names.get(name) != f"{other}:{name}"]
     return missing if len(own) >= STAR and len(missing) * 10 < len(own) else None

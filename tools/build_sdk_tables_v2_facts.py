@@ -1,7 +1,7 @@
-"""Prints, as JSON, what sagemaker v2 does that no signature tells, found by running it.
+"""Prints, as JSON, behaviour of sagemaker v2 that is not in signatures, found by running it.
 
 Runs inside the environment of sagemaker v2 (`build_sdk_tables.py` starts it there). No call reaches AWS: estimators
-and models are only constructed, with keys that are nobody's.
+and models are only constructed, with fake keys.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ENABLED = {
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    # The SDK prints where it looked for its settings.
+    # The SDK prints the paths of its configuration.
     with contextlib.redirect_stdout(io.StringIO()), tempfile.TemporaryDirectory() as folder:
         entry = Path(folder, "train.py")
         entry.write_text("", encoding="utf-8")
@@ -78,7 +78,7 @@ def _session() -> Any:
 
 
 def _distribution_keys(name: str, common: dict[str, Any]) -> list[str]:
-    """Keys of `distribution=` that leave a mark in what the estimator sends; others are dropped without a word."""
+    """Keys of `distribution=` that have an effect on the request of the estimator; others are silently ignored."""
     estimator = _named(name)
     kept: list[str] = []
     for key in _words_near_distribution(estimator):
@@ -98,13 +98,13 @@ def _distribution_keys(name: str, common: dict[str, Any]) -> list[str]:
             if configure(made.distribution):
                 kept.append(key)
         except ValueError:
-            # Known, and refused for this instance or version.
+            # Known, but rejected for this instance type or version.
             kept.append(key)
     return kept
 
 
 def _words_near_distribution(estimator: type) -> list[str]:
-    """Every key that the SDK's code looks up in a distribution."""
+    """Every key that the SDK reads from a distribution."""
     words: set[str] = set()
     for cls in estimator.__mro__[:-1]:
         words |= _looked_up(inspect.getsource(sys.modules[cls.__module__]))
@@ -121,7 +121,7 @@ def _looked_up(source: str) -> set[str]:
 
 
 def _constructor_needs(common: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Arguments whose default is None and whose absence is a ValueError, found by leaving each out."""
+    """Arguments whose default is None and whose absence is a ValueError, found by omitting each."""
     model = {key: value for key, value in common.items() if key != "entry_point"}
     model |= {"model_data": "s3://bucket/model.tar.gz"}
     for name, versions in (FRAMEWORKS | MODELS).items():
@@ -144,14 +144,14 @@ def _deploy_needs(common: dict[str, Any]) -> Iterator[dict[str, str]]:
     yield from _without_each("sagemaker.model.Model.deploy", model.deploy)
     name = "sagemaker.pytorch.estimator.PyTorch"
     estimator = _named(name)(**common, **INSTANCE, **FRAMEWORKS[name])
-    # As if it had trained: the one answer of AWS that `deploy` looks at before it looks at its own arguments.
+    # A finished training job: the only AWS response that `deploy` reads before it checks its arguments.
     estimator.latest_training_job = types.SimpleNamespace(name="job")
     estimator.sagemaker_session.sagemaker_client = types.SimpleNamespace(describe_training_job=_described)
     yield from _without_each("sagemaker.estimator.EstimatorBase.deploy", estimator.deploy)
 
 
 def _described(TrainingJobName: str) -> dict[str, Any]:  # noqa: N803 - AWS's word
-    """What AWS says of a job that has trained."""
+    """The description of a finished training job."""
     artifacts = {"S3ModelArtifacts": f"s3://bucket/{TrainingJobName}/model.tar.gz"}
     return {"TrainingJobName": TrainingJobName, "ModelArtifacts": artifacts}
 
@@ -176,19 +176,19 @@ def _value_error(call: Any, given: dict[str, Any]) -> str:
     except ValueError as error:
         return str(error)
     except TypeError:
-        # The signature says this one.
+        # The signature already has it.
         return ""
     return ""
 
 
 def _renamed_words() -> list[dict[str, str]]:
-    """Keyword renames of the SDK's own upgrade tool from v1, by the callables that it knows."""
+    """Keyword renames of the SDK's own upgrade tool from v1, by callable."""
     found: list[dict[str, str]] = []
     for module in _modifiers():
         for cls in vars(module).values():
             if isinstance(cls, type) and cls.__module__ == module.__name__ and hasattr(cls, "old_param_name"):
                 rename = cls()
-                # The common base of these classes names no call.
+                # The common base of these classes has no callable.
                 found += [
                     {"call": name, "old": rename.old_param_name, "new": rename.new_param_name}
                     for name in rename.calls_to_modify or ()
@@ -203,7 +203,7 @@ def _renamed_words() -> list[dict[str, str]]:
 
 
 def _renamed_names() -> dict[str, str]:
-    """v1 names with the v2 names that replace them, from the SDK's own upgrade tool; each is there in v2."""
+    """v1 names with the v2 names that replace them, from the upgrade tool of the SDK; each exists in v2."""
     serde = importlib.import_module("sagemaker.cli.compatibility.v2.modifiers.serde")
     classes = serde.OLD_CLASS_NAME_TO_NEW_CLASS_NAME | serde.OLD_OBJECT_NAME_TO_NEW_CLASS_NAME
     found = {
@@ -228,7 +228,7 @@ def _renamed_names() -> dict[str, str]:
 
 
 def _does_nothing() -> Iterator[str]:
-    """Methods that still answer, and only warn."""
+    """Methods that still work, with a warning."""
     for each in pkgutil.iter_modules(importlib.import_module("sagemaker").__path__, "sagemaker."):
         if each.ispkg or each.name.split(".")[-1].startswith("_"):
             continue

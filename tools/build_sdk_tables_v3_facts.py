@@ -1,4 +1,4 @@
-"""Prints, as JSON, the replacements that sagemaker v3 itself names for v2 modules; or which imports work.
+"""Prints, as JSON, the replacements of v2 modules that sagemaker v3 names itself, or which imports work.
 
 Runs inside the environment of sagemaker v3 (`build_sdk_tables.py` starts it there). Given a list of import
 statements, it tries each: the SDK's migration guide names several things that do not exist.
@@ -25,14 +25,14 @@ def main() -> None:
 
 
 def _named_by_the_sdk() -> dict[str, str]:
-    """Import statements by v2's top-level module; an empty one where the SDK only says "was removed"."""
+    """Import statements by v2's top-level module; empty if the SDK only reports "was removed"."""
     table = importlib.import_module("sagemaker.core.deprecations")
     named = {module: statement for module, (_, statement, _) in table._V3_REPLACEMENTS.items()}  # noqa: SLF001
     return dict.fromkeys(table._REMOVED_V2_MODULES, "") | named  # noqa: SLF001
 
 
 def _works(statement: str) -> bool:
-    """Whether an import succeeds here."""
+    """Whether an import succeeds in this environment."""
     try:
         exec(statement, {})
     except ImportError:

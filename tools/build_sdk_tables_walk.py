@@ -1,4 +1,4 @@
-"""Prints, as JSON, what the `sagemaker` package of this interpreter offers: modules, names, signatures.
+"""Prints, as JSON, the modules, names and signatures of the `sagemaker` package of this interpreter.
 
 Runs inside the environment of one SDK version (`build_sdk_tables.py` starts it there); standard library only.
 """
@@ -33,13 +33,13 @@ NOT_FOR_USERS = (
     "telemetry",
     "tools",
 )
-"""Folders of command-line tools, containers' own drivers and helpers: importing some of them starts a program."""
+"""Packages of command-line tools, container drivers and helpers: importing some of them starts a program."""
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    # Some modules print or read the command line when they are imported.
+    # Some modules print, or read the command line, on import.
     sys.argv = sys.argv[:1]
     with contextlib.redirect_stdout(io.StringIO()):
         modules, unread = _modules()
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _modules() -> tuple[dict[str, types.ModuleType], set[str]]:
-    """Modules by name, and the names of those that cannot be imported here."""
+    """Modules by name, and the names of those that cannot be imported."""
     root = importlib.import_module(PACKAGE)
     found, unread = {PACKAGE: root}, set[str]()
     for each in pkgutil.walk_packages(root.__path__, PACKAGE + ".", onerror=unread.add):
@@ -66,13 +66,13 @@ def _modules() -> tuple[dict[str, types.ModuleType], set[str]]:
             continue
         try:
             found[each.name] = importlib.import_module(each.name)
-        except (Exception, SystemExit):  # noqa: BLE001 - optional parts fail in every way there is
+        except (Exception, SystemExit):  # noqa: BLE001 - optional parts fail in many ways
             unread.add(each.name)
     return found, unread
 
 
 def _names(module_name: str, module: types.ModuleType) -> dict[str, str]:
-    """Public names of a module, each with its home: `module:name` of the place that defines it, or nothing."""
+    """Public names of a module, each with the `module:name` of its definition, or empty."""
     source = _source(module)
     written = _written(source)
     found: dict[str, str] = {}
@@ -103,7 +103,7 @@ def _source(module: types.ModuleType) -> ast.Module:
 
 
 def _lazy(module: types.ModuleType, source: ast.Module) -> set[str]:
-    """Names that only the module's `__getattr__` gives: every word in its source is tried."""
+    """Names that only the `__getattr__` of a module returns; every word in its source is tried."""
     if not hasattr(module, "__getattr__"):
         return set()
     words = {
@@ -137,7 +137,7 @@ def _written(source: ast.Module) -> set[str]:
 
 
 def _calls(modules: dict[str, types.ModuleType]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every class, method and function that a module defines, with what a call of it accepts."""
+    """Every class, method and function that a module defines, with its parameters."""
     for module_name, module in modules.items():
         for name, value in vars(module).items():
             if name.startswith("_") or getattr(value, "__module__", None) != module_name:

@@ -34,7 +34,7 @@ COMMANDS = {
     "explain": Command(
         "diagnostics.explain", "explain the known errors in a log, with the next command to type"
     ),
-    "check": Command("diagnostics.check", "find what will leave a GPU idle in scripts and job descriptions"),
+    "check": Command("diagnostics.check", "find idle GPUs and broken jobs before you pay for them"),
     "doctor": Command("diagnostics.doctor", "find out why a GPU is unused or slow on this machine"),
     "bench-endpoint": Command(
         "serving.bench_endpoint", "measure an endpoint: latency, highest rate, cost per million requests"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof rule` to the command line."""
-    parser = add_command(commands, "rule", "describe a rule of `gpuproof check`", __doc__)
+    parser = add_command(commands, "rule", "show the documentation of a `gpuproof check` rule", __doc__)
     parser.add_argument(
         "code",
         nargs="?",
