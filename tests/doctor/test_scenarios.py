@@ -1,4 +1,4 @@
-"""Every machine in `scenarios/`: what the doctor finds on it, no more and no less."""
+"""Every machine in `scenarios/`: the doctor finds exactly the expected findings on it."""
 
 import tomllib
 from pathlib import Path
@@ -28,36 +28,36 @@ def test_the_doctor_finds_on_this_machine(name: str, tmp_path: Path, libraries: 
     machine = build_machine(readings, tmp_path, libraries)
     report = examine(machine, CHECKS)
     wanted = expected.get("finding", [])
-    found = "\n".join(described(finding) for finding in report.findings)
+    found = "\n".join(describe(finding) for finding in report.findings)
     assert sorted((f.code, str(f.severity)) for f in report.findings) == sorted(
         (one["code"], one["severity"]) for one in wanted
     ), found
     for one in wanted:
-        assert any(answers(finding, one) for finding in report.findings), f"{one}\nfound:\n{found}"
-    assert broken_layer(report) == expected.get("broken"), found
+        assert any(matches(finding, one) for finding in report.findings), f"{one}\nfound:\n{found}"
+    assert failed_layer(report) == expected.get("failed_layer"), found
     assert report.exit_code() == expected["exit_code"], found
 
 
-def answers(finding: Finding, wanted: dict[str, Any]) -> bool:
-    text = described(finding)
+def matches(finding: Finding, wanted: dict[str, Any]) -> bool:
+    text = describe(finding)
     return (
         finding.code == wanted["code"]
         and str(finding.location or "").startswith(wanted.get("location", ""))
-        and all(word in text for word in wanted.get("says", []))
+        and all(word in text for word in wanted.get("contains", []))
     )
 
 
-def described(finding: Finding) -> str:
+def describe(finding: Finding) -> str:
     parts = [f"{finding.code} {finding.severity} {finding.location or ''}: {finding.message}"]
     return "\n  ".join([*parts, *finding.evidence, f"-> {finding.remedy}"])
 
 
-def broken_layer(report: Report) -> str | None:
+def failed_layer(report: Report) -> str | None:
     return next(
         (one.layer.label for one in report.layers if one.layer.stacked and one.state is State.FAILED), None
     )
 
 
-def test_every_scenario_says_why_it_is_there() -> None:
+def test_every_scenario_has_a_description() -> None:
     for name in NAMES:
-        assert read_scenario(SCENARIOS / name).why.strip(), name
+        assert read_scenario(SCENARIOS / name).description.strip(), name

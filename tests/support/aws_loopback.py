@@ -1,4 +1,4 @@
-"""EC2's metadata service and two of AWS's services on loopback, for a doctor that must never reach the real ones.
+"""Fakes of EC2's metadata service, STS and Service Quotas on loopback, so that tests never reach AWS.
 
 with MetadataService({"dynamic/instance-identity/document": '{"instanceType": "g5.xlarge"}'}) as service:
     Machine(environment={"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
@@ -35,17 +35,17 @@ class _Loopback:
                 return formatdate(owner.now(), usegmt=True)
 
             def do_GET(self) -> None:
-                self._answer()
+                self._respond()
 
             def do_PUT(self) -> None:
-                self._answer()
+                self._respond()
 
             def do_POST(self) -> None:
-                self._answer()
+                self._respond()
 
-            def _answer(self) -> None:
+            def _respond(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-                status, content = owner.answer(self.command, self.path, dict(self.headers.items()), body)
+                status, content = owner.respond(self.command, self.path, dict(self.headers.items()), body)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content.encode())))
                 self.end_headers()
@@ -58,8 +58,8 @@ class _Loopback:
         """The server's clock, in seconds since the epoch."""
         return time.time()
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
-        """Status and content of an answer."""
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
+        """Return status and content of a response."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -74,29 +74,29 @@ class _Loopback:
 
 
 class MetadataService(_Loopback):
-    """IMDSv2: without a token it answers 401, as an instance does that requires one.
+    """IMDSv2: returns 401 for requests without a token.
 
     Args:
-        paths: what lies below `/latest/`.
-        refuses: an HTTP status that it answers to everything, such as 403 where it is turned off.
+        paths: contents by path below `/latest/`.
+        rejects: an HTTP status for all responses, such as 403 for a disabled service.
         ahead_s: seconds by which its clock is ahead of this machine's.
     """
 
-    def __init__(self, paths: Mapping[str, str], refuses: int | None = None, ahead_s: float = 0) -> None:
+    def __init__(self, paths: Mapping[str, str], rejects: int | None = None, ahead_s: float = 0) -> None:
         super().__init__()
         self._paths = paths
-        self._refuses = refuses
+        self._rejects = rejects
         self._ahead = ahead_s
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def now(self) -> float:
         return time.time() + self._ahead
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
-        self.asked.append(f"{method} {path}")
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
+        self.requests.append(f"{method} {path}")
         lower = {name.lower(): value for name, value in headers.items()}
-        if self._refuses:
-            return self._refuses, ""
+        if self._rejects:
+            return self._rejects, ""
         if path == "/latest/api/token":
             fine = method == "PUT" and "x-aws-ec2-metadata-token-ttl-seconds" in lower
             return (200, TOKEN) if fine else (400, "")
@@ -111,26 +111,26 @@ class Account(_Loopback):
     """STS and Service Quotas.
 
     Args:
-        quotas: applied values by code; one that is missing was never applied for.
+        quotas: applied values by code; without an entry, no increase was applied.
         defaults: AWS's defaults by code.
-        listed: quotas by name, which a listing gives, two a page.
-        fault: an error code that STS answers in every region.
-        closed_regions: regions that know nobody of this account.
-        quota_fault: an error code that Service Quotas answers.
+        listed: quotas by name for listings, two per page.
+        failure: an error code that STS returns in every region.
+        disabled_regions: regions that the account has not enabled.
+        quota_failure: an error code that Service Quotas returns.
     """
 
     quotas: Mapping[str, float] = field(default_factory=dict[str, float])
     defaults: Mapping[str, float] = field(default_factory=dict[str, float])
     listed: Mapping[str, float] = field(default_factory=dict[str, float])
-    fault: str | None = None
-    closed_regions: tuple[str, ...] = ()
-    quota_fault: str | None = None
+    failure: str | None = None
+    disabled_regions: tuple[str, ...] = ()
+    quota_failure: str | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What a process needs to ask this account, and no other."""
+        """Environment for a process that uses this account only."""
         return {
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
@@ -142,31 +142,31 @@ class Account(_Loopback):
             **more,
         }
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: str) -> tuple[int, str]:
         # The signature names the region: Credential=KEY/DATE/REGION/SERVICE/aws4_request.
         region = headers["Authorization"].split("/")[2]
         target = headers.get("X-Amz-Target", "").rpartition(".")[2]
         if target:
             return self._quota(target, json.loads(body))
         assert parse_qs(body)["Action"] == ["GetCallerIdentity"]
-        fault = "InvalidClientTokenId" if region in self.closed_regions else self.fault
-        if fault:
-            return 403, _ERROR.format(code=fault)
+        failure = "InvalidClientTokenId" if region in self.disabled_regions else self.failure
+        if failure:
+            return 403, _ERROR.format(code=failure)
         return 200, _IDENTITY
 
-    def _quota(self, operation: str, asked: dict[str, Any]) -> tuple[int, str]:
-        if self.quota_fault:
-            return 400, json.dumps({"__type": self.quota_fault, "message": "not for you"})
+    def _quota(self, operation: str, request: dict[str, Any]) -> tuple[int, str]:
+        if self.quota_failure:
+            return 400, json.dumps({"__type": self.quota_failure, "message": "not for you"})
         if operation == "ListServiceQuotas":
-            start = int(asked.get("NextToken", 0))
+            start = int(request.get("NextToken", 0))
             names = list(self.listed)
             page = [{"QuotaName": name, "Value": self.listed[name]} for name in names[start : start + 2]]
             more = {"NextToken": str(start + 2)} if start + 2 < len(names) else {}
             return 200, json.dumps({"Quotas": page, **more})
         values = self.quotas if operation == "GetServiceQuota" else self.defaults
-        if asked["QuotaCode"] not in values:
+        if request["QuotaCode"] not in values:
             return 400, json.dumps({"__type": "NoSuchResourceException", "message": "no such quota"})
-        return 200, json.dumps({"Quota": {"Value": values[asked["QuotaCode"]]}})
+        return 200, json.dumps({"Quota": {"Value": values[request["QuotaCode"]]}})
 
 
 _IDENTITY = """<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>

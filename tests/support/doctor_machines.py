@@ -1,4 +1,4 @@
-"""Builds a machine from a folder of readings: `tests/doctor/scenarios/README.md` describes the folder."""
+"""Builds a machine from a scenario folder, whose format `tests/doctor/scenarios/README.md` describes."""
 
 import ctypes
 import os
@@ -17,11 +17,11 @@ from support.nvml_stub import SCENARIO_VARIABLE, build_library
 
 SCENARIOS = Path(__file__).parents[1] / "doctor" / "scenarios"
 
-# Answers as the scenario says; what the scenario leaves open, the real interpreter answers.
+# Prints the scenario's answer to a probe; a probe without one runs in the real interpreter.
 FAKE_PYTHON = """#!/bin/sh
-said='{said}'
-if [ -f "$said/$4.sh" ]; then . "$said/$4.sh"; exit; fi
-if [ -f "$said/$4.jsonl" ]; then sed "s/^/$(printf '\\036')gpuproof /" "$said/$4.jsonl"; exit; fi
+answers='{answers}'
+if [ -f "$answers/$4.sh" ]; then . "$answers/$4.sh"; exit; fi
+if [ -f "$answers/$4.jsonl" ]; then sed "s/^/$(printf '\\036')gpuproof /" "$answers/$4.jsonl"; exit; fi
 exec '{python}' "$@"
 """
 NOTHING_INSTALLED = (
@@ -32,68 +32,68 @@ NOTHING_INSTALLED = (
 
 @dataclass
 class Readings:
-    """A scenario's `machine.toml`, with what it is like below it."""
+    """A scenario's `machine.toml`, merged with the scenarios that it extends."""
 
-    why: str
+    description: str
     files: dict[str, Any] = field(default_factory=dict[str, Any])
     environment: dict[str, str] = field(default_factory=dict[str, str])
     libraries: dict[str, Any] = field(default_factory=dict[str, Any])
     other: dict[str, Any] = field(default_factory=dict[str, Any])
     folders: list[Path] = field(default_factory=list[Path])
 
-    def newest(self, name: str) -> Path | None:
-        """The file of that name from the scenario itself, or from what it is like; empty ones take it away."""
+    def find_file(self, name: str) -> Path | None:
+        """A file of the scenario, or of those that it extends; `None` for an empty one."""
         found = next((folder / name for folder in self.folders if (folder / name).exists()), None)
         return found if found and (found.is_dir() or found.stat().st_size) else None
 
-    def all(self, name: str) -> list[Path]:
-        """What lies in the folders of that name, the scenario's own last."""
+    def list_files(self, name: str) -> list[Path]:
+        """Files in the folders of that name, the scenario's own last."""
         return [one for folder in reversed(self.folders) for one in sorted((folder / name).glob("*"))]
 
 
 def read_scenario(folder: Path) -> Readings:
-    """Reads `machine.toml`, laid over those that it is like."""
-    said = tomllib.loads((folder / "machine.toml").read_text())
-    below = read_scenario(folder.parent / said["like"]) if "like" in said else Readings("")
+    """Read `machine.toml`, merged over those that it extends."""
+    document = tomllib.loads((folder / "machine.toml").read_text())
+    below = read_scenario(folder.parent / document["extends"]) if "extends" in document else Readings("")
     own = {
         key: value
-        for key, value in said.items()
-        if key not in ("why", "like", "files", "environment", "libraries")
+        for key, value in document.items()
+        if key not in ("description", "extends", "files", "environment", "libraries")
     }
     return Readings(
-        said["why"],
-        {**below.files, **said.get("files", {})},
-        {**below.environment, **said.get("environment", {})},
-        {**below.libraries, **said.get("libraries", {})},
+        document["description"],
+        {**below.files, **document.get("files", {})},
+        {**below.environment, **document.get("environment", {})},
+        {**below.libraries, **document.get("libraries", {})},
         {**below.other, **own},
         [folder, *below.folders],
     )
 
 
-def build_machine(readings: Readings, place: Path, libraries: Path) -> Machine:
-    """Puts the readings where the doctor looks.
+def build_machine(readings: Readings, target: Path, libraries: Path) -> Machine:
+    """Write the readings to the paths that the doctor reads.
 
     Args:
-        place: an empty folder for this machine.
-        libraries: where stub libraries are built, once for a whole session.
+        target: an empty folder for this machine.
+        libraries: folder in which stub libraries are built, once per session.
     """
-    root, programs, said = place / "root", place / "bin", place / "said"
-    for folder in (root, programs, said):
+    root, programs, probes = target / "root", target / "bin", target / "probes"
+    for folder in (root, programs, probes):
         folder.mkdir(parents=True)
-    _lay_files(root, readings.files)
-    _lay_libraries(root, readings.libraries, libraries)
-    environment = _environment(readings, place, libraries)
-    environment.update({name: _at(str(value), root) for name, value in readings.environment.items()})
-    (said / "packages.jsonl").write_text(NOTHING_INSTALLED)
-    for file in readings.all("said"):
-        for other in said.glob(f"{file.stem}.*"):
+    _write_files(root, readings.files)
+    _write_libraries(root, readings.libraries, libraries)
+    environment = _environment(readings, target, libraries)
+    environment.update({name: _expand_root(str(value), root) for name, value in readings.environment.items()})
+    (probes / "packages.jsonl").write_text(NOTHING_INSTALLED)
+    for file in readings.list_files("probes"):
+        for other in probes.glob(f"{file.stem}.*"):
             other.unlink()
-        (said / file.name).write_text(_at(file.read_text(), root))
-    for file in readings.all("bin"):
+        (probes / file.name).write_text(_expand_root(file.read_text(), root))
+    for file in readings.list_files("bin"):
         shutil.copy(file, programs / file.name)
         (programs / file.name).chmod(0o755)
     python = programs / "python"
-    python.write_text(FAKE_PYTHON.format(said=said, python=sys.executable))
+    python.write_text(FAKE_PYTHON.format(answers=probes, python=sys.executable))
     python.chmod(0o755)
     return Machine(
         root=root,
@@ -106,7 +106,7 @@ def build_machine(readings: Readings, place: Path, libraries: Path) -> Machine:
     )
 
 
-def _lay_files(root: Path, files: dict[str, Any]) -> None:
+def _write_files(root: Path, files: dict[str, Any]) -> None:
     for name, content in files.items():
         path = root / name.lstrip("/")
         if content is False:
@@ -122,7 +122,7 @@ def _lay_files(root: Path, files: dict[str, Any]) -> None:
             raise ValueError(f"{name} = {content!r}: text, false, {{link = ...}} or {{folder = true}}")
 
 
-def _lay_libraries(root: Path, wanted: dict[str, Any], built: Path) -> None:
+def _write_libraries(root: Path, wanted: dict[str, Any], built: Path) -> None:
     for name, what in wanted.items():
         if what is False:
             continue
@@ -138,29 +138,29 @@ def _lay_libraries(root: Path, wanted: dict[str, Any], built: Path) -> None:
             path.with_name(path.name + ".version").write_text(str(what))
 
 
-def _environment(readings: Readings, place: Path, libraries: Path) -> dict[str, str]:
+def _environment(readings: Readings, target: Path, libraries: Path) -> dict[str, str]:
     folders: list[str] = []
     environment = {
-        "PATH": f"{place / 'bin'}:/usr/bin:/bin",
+        "PATH": f"{target / 'bin'}:/usr/bin:/bin",
         "AWS_EC2_METADATA_DISABLED": "true",
-        "HOME": str(place / "home"),
-        "GPUPROOF_CACHE_DIR": str(place / "cache"),
+        "HOME": str(target / "home"),
+        "GPUPROOF_CACHE_DIR": str(target / "cache"),
     }
-    if readings.other.get("bare"):
+    if readings.other.get("without_system_cuda"):
         _skip_where_cuda_is_installed()
-    if gpus := readings.newest("gpus.txt"):
+    if gpus := readings.find_file("gpus.txt"):
         folders.append(str(build_library(libraries)))
         environment[SCENARIO_VARIABLE] = str(gpus)
-    if cuda := readings.newest("cuda.txt"):
-        # A cuda-compat library is recognised by the folder that it lies in.
-        home = place / "usr/local/cuda/compat" if readings.other.get("compat") else place / "driver"
+    if cuda := readings.find_file("cuda.txt"):
+        # A cuda-compat library is recognized by its folder.
+        home = target / "usr/local/cuda/compat" if readings.other.get("compat") else target / "driver"
         home.mkdir(parents=True)
         (home / "libcuda.so.1").write_bytes((build_cuda(libraries) / "libcuda.so.1").read_bytes())
         folders.append(str(home))
         environment[CUDA_VARIABLE] = str(cuda)
-    asked = readings.environment.get("LD_LIBRARY_PATH")
+    requested = readings.environment.get("LD_LIBRARY_PATH")
     readings.environment.pop("LD_LIBRARY_PATH", None)
-    folders += [_at(asked, place / "root")] if asked else []
+    folders += [_expand_root(requested, target / "root")] if requested else []
     inherited = os.environ.get("LD_LIBRARY_PATH")
     folders += [inherited] if inherited else []
     environment["LD_LIBRARY_PATH"] = ":".join(folders)
@@ -168,13 +168,13 @@ def _environment(readings: Readings, place: Path, libraries: Path) -> dict[str, 
 
 
 def _skip_where_cuda_is_installed() -> None:
-    # The loader's cache cannot be taken away from a process.
+    # The dynamic loader's cache cannot be hidden from a process.
     try:
         ctypes.CDLL("libcublas.so.12")
     except OSError:
         return
-    pytest.skip("the loader finds CUDA 12 here, and this machine shall have none")
+    pytest.skip("the loader finds CUDA 12 here, but the scenario has none")
 
 
-def _at(text: str, root: Path) -> str:
+def _expand_root(text: str, root: Path) -> str:
     return text.replace("{root}", str(root))

@@ -1,4 +1,4 @@
-"""GPUs as the checks see them, for tests that need no machine."""
+"""GPU readings as the checks see them, for tests without a machine."""
 
 from typing import Any
 

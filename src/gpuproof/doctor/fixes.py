@@ -90,9 +90,9 @@ def _affected_frameworks(code: str, message: str, stack: FrameworkStack | None) 
 def _fixes(
     codes: tuple[str, ...], build: InstalledBuild, stack: FrameworkStack, installer: tuple[str, ...]
 ) -> Iterator[Fix]:
-    wheel = stack.better_wheel(build)
+    wheel = stack.suggested_packages(build)
     if "D303" in codes and wheel is None:
-        wheel = ["--force-reinstall", f"torch=={build.short}"]
+        wheel = ["--force-reinstall", f"torch=={build.base_version}"]
     if wheel is None or ("D403" in codes and stack.packages.arch == "aarch64"):
         return
     if "tensorflow-cpu" in stack.packages.versions and build.framework == TENSORFLOW:

@@ -41,7 +41,7 @@ def gpuproof(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Machine]:
-    """Has the doctor look at the machine of a scenario."""
+    """Makes the doctor examine the machine of a scenario."""
 
     def build(name: str) -> Machine:
         machine = build_machine(read_scenario(SCENARIOS / name), tmp_path / "machine", tmp_path / "libraries")
@@ -98,7 +98,7 @@ def test_a_sound_machine_is_exit_code_0_with_a_line_a_layer(on: Run) -> None:
         ["ok", "framework"],
         ["ok", "compute"],
     ]
-    assert "matmul and convolution right in float32, float16 and bfloat16 on 1 GPU" in out
+    assert "matmul and convolution correct in float32, float16 and bfloat16 on 1 GPU" in out
 
 
 def test_an_error_is_exit_code_1_with_what_to_type(on: Run) -> None:
@@ -187,12 +187,12 @@ def test_fix_does_what_it_showed_and_looks_again(
 ) -> None:
     python = Path(put("torch_cpu_quick").python)
     # The scenario's interpreter stands for pip, too: it writes down what it was told and has the other build then.
-    told, better = tmp_path / "told", SCENARIOS / "sound_torch" / "said" / "packages.jsonl"
-    pip = f'if [ $1 = -m ]; then echo "$@" > {told}; cp {better} {tmp_path}/machine/said/packages.jsonl; exit; fi'
+    told, better = tmp_path / "told", SCENARIOS / "sound_torch" / "probes" / "packages.jsonl"
+    pip = f'if [ $1 = -m ]; then echo "$@" > {told}; cp {better} {tmp_path}/machine/probes/packages.jsonl; exit; fi'
     python.write_text(python.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{pip}\n"))
     code, out, _ = gpuproof("--fix", "--yes")
     assert told.read_text().startswith("-m pip install torch==2.11.0+cu130")
-    assert "PyTorch 2.11.0+cu130" in out.partition("Looking again")[2]
+    assert "PyTorch 2.11.0+cu130" in out.partition("Checking again")[2]
     assert code == 0
 
 
@@ -201,13 +201,13 @@ def test_a_fix_that_fails_says_so(gpuproof: Run, put: Callable[[str], Machine]) 
     python.write_text(python.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n[ $1 = -m ] && exit 9\n"))
     code, _, err = gpuproof("--fix", "--yes")
     assert code == 1
-    assert "failed; its own words are above" in err
+    assert "failed; see its output above" in err
 
 
 def test_fix_says_why_it_does_nothing(on: Run) -> None:
     code, _, err = on("driver_updated_not_rebooted", "--fix")
     assert code == 1
-    assert "nothing here that --fix may mend" in err
+    assert "--fix cannot fix any of these" in err
 
 
 def test_it_is_listed_among_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:

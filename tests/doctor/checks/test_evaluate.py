@@ -1,4 +1,4 @@
-"""What no folder of readings shows: rules of the checks, on readings alone."""
+"""The pure `evaluate` functions, for what the scenarios do not cover."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ import pytest
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.tables import Tables
 from gpuproof.doctor.checks.compute import framework_ops
-from gpuproof.doctor.checks.compute.reading import ComputeReading, Work
+from gpuproof.doctor.checks.compute.reading import ComputeReading, Operation
 from gpuproof.doctor.checks.driver import cuda_init
 from gpuproof.doctor.checks.frameworks import build_vs_driver, gpu_architectures
-from gpuproof.doctor.checks.frameworks.builds import InstalledBuild, cpu_by_name
-from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, model_of
+from gpuproof.doctor.checks.frameworks.builds import InstalledBuild, is_cpu_build
+from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, find_gpu
 from gpuproof.doctor.checks.hardware import devices
 from gpuproof.doctor.checks.libraries import cuda_libraries
 from gpuproof.doctor.tables import FOLDER, table
@@ -24,11 +24,17 @@ CATALOGUE = Catalogue(Tables())
 A10G = CudaDevice(0, "NVIDIA A10G", 23_827_054_592, (8, 6))
 
 
-def build(version: str, *, cuda: str | None = None, said: FrameworkReading | None = None, alone: bool = True):
+def build(
+    version: str,
+    *,
+    cuda: str | None = None,
+    reported: FrameworkReading | None = None,
+    only_framework: bool = True,
+):
     row = CATALOGUE.build(f"torch=={version}")
     assert row is not None
     return InstalledBuild(
-        "torch", version, False, cuda or row.cuda, row.cudnn, row.architectures, row, said, alone
+        "torch", version, False, cuda or row.cuda, row.cudnn, row.architectures, row, reported, only_framework
     )
 
 
@@ -66,7 +72,7 @@ def test_a_gpu_that_was_handed_to_a_virtual_machine_is_not_missed() -> None:
 
 
 def test_gpus_that_answer_without_a_bus_are_there() -> None:
-    assert not list(devices.evaluate(devices.Reading(DriverFiles(pci=None), answering=1)))
+    assert not list(devices.evaluate(devices.Reading(DriverFiles(pci=None), nvml_gpus=1)))
 
 
 @pytest.mark.parametrize("code", [int(row["code"]) for row in table("stack/cuda_errors")])
@@ -112,23 +118,25 @@ def test_a_driver_serves_every_cuda_of_its_major_version_and_older_ones(
     version: str, cuda: tuple[int, int], old: bool
 ) -> None:
     one = build(version)
-    assert build_vs_driver.too_old(one, stack(one, cuda=cuda)) is old
+    assert build_vs_driver.is_driver_too_old(one, stack(one, cuda=cuda)) is old
 
 
 @pytest.mark.parametrize(("driver", "old"), [("550.163.01", True), ("580.95.05", False)])
 def test_without_libcudas_word_the_drivers_version_decides(driver: str, old: bool) -> None:
     one = build("2.11")
-    assert build_vs_driver.too_old(one, stack(one, cuda=None, driver=driver)) is old
+    assert build_vs_driver.is_driver_too_old(one, stack(one, cuda=None, driver=driver)) is old
 
 
 def test_what_works_is_right_whatever_the_tables_say() -> None:
-    said = FrameworkReading("torch", "2.11.0", "13.0", devices=(FrameworkDevice(0, "NVIDIA A10G", (8, 6)),))
-    one = build("2.11", said=said)
-    assert not build_vs_driver.too_old(one, stack(one, cuda=(12, 4)))
+    reported = FrameworkReading(
+        "torch", "2.11.0", "13.0", devices=(FrameworkDevice(0, "NVIDIA A10G", (8, 6)),)
+    )
+    one = build("2.11", reported=reported)
+    assert not build_vs_driver.is_driver_too_old(one, stack(one, cuda=(12, 4)))
 
 
 def test_beside_another_framework_a_build_that_does_not_fit_is_a_warning() -> None:
-    one = build("2.11", alone=False)
+    one = build("2.11", only_framework=False)
     (finding,) = build_vs_driver.evaluate(stack(one, cuda=(12, 4)))
     assert finding.severity is Severity.WARNING
 
@@ -149,15 +157,15 @@ def test_a_build_whose_kernels_nobody_has_read_is_not_judged() -> None:
 def test_each_model_is_told_once() -> None:
     one = build("2.11")
     four = tuple(CudaDevice(index, "Tesla V100-SXM2-16GB", 16 << 30, (7, 0)) for index in range(4))
-    around = stack(one)
-    around = replace(around, cuda=replace(around.cuda, devices=four))
-    assert [str(found.location) for found in gpu_architectures.evaluate(around)] == [
+    target = stack(one)
+    target = replace(target, cuda=replace(target.cuda, devices=four))
+    assert [str(found.location) for found in gpu_architectures.evaluate(target)] == [
         "GPU 0 (Tesla V100-SXM2-16GB)"
     ]
 
 
 def test_a_name_that_means_several_models_is_settled_by_the_memory() -> None:
-    model = model_of(CATALOGUE, CudaDevice(0, "NVIDIA A100", 80 << 30, (8, 0)))
+    model = find_gpu(CATALOGUE, CudaDevice(0, "NVIDIA A100", 80 << 30, (8, 0)))
     assert model is not None
     assert model.name == "A100-80GB"
 
@@ -173,7 +181,7 @@ def test_a_name_that_means_several_models_is_settled_by_the_memory() -> None:
     ],
 )
 def test_what_a_name_alone_tells_of_a_build(name: str, versions: dict[str, str], cpu: bool | None) -> None:
-    assert cpu_by_name(name, Packages(arch="x86_64", versions=versions), None) is cpu
+    assert is_cpu_build(name, Packages(arch="x86_64", versions=versions), None) is cpu
 
 
 @pytest.mark.parametrize(
@@ -182,20 +190,20 @@ def test_what_a_name_alone_tells_of_a_build(name: str, versions: dict[str, str],
 def test_an_answer_is_right_within_its_tolerance_and_not_a_number_never(
     deviation: float | None, right: bool
 ) -> None:
-    assert Work(0, "matmul", "float32", 1e-4, "cuda:0", deviation).right is right
+    assert Operation(0, "matmul", "float32", 1e-4, "cuda:0", deviation).right is right
 
 
 def test_the_result_must_be_on_the_gpu_that_was_asked() -> None:
-    works = (
-        Work(1, "matmul", "float32", 1e-4, "cuda:0", 0.0),
-        Work(1, "convolution", "float32", 1e-4, "cuda:1", 0.0),
+    operations = (
+        Operation(1, "matmul", "float32", 1e-4, "cuda:0", 0.0),
+        Operation(1, "convolution", "float32", 1e-4, "cuda:1", 0.0),
     )
-    findings = list(framework_ops.evaluate(ComputeReading("PyTorch 2.11.0", works)))
+    findings = list(framework_ops.evaluate(ComputeReading("PyTorch 2.11.0", operations)))
     assert [(one.code, str(one.location)) for one in findings] == [("D504", "GPU 1")]
 
 
 def test_a_newer_cudnn_of_the_same_major_version_is_fine() -> None:
-    need = cuda_libraries.Need("tensorflow", "2.21.0", "12.5", "9.3", ("libcudnn.so.9",))
+    need = cuda_libraries.RequiredLibraries("tensorflow", "2.21.0", "12.5", "9.3", ("libcudnn.so.9",))
 
     def codes(version: int) -> list[str]:
         found = {"libcudnn.so.9": Library("libcudnn.so.9", "libcudnn.so.9", version)}

@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.doctor.checks.cloud import maintenance_events
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.readings.imds import SECONDS, Metadata, ask
+from gpuproof.doctor.readings.imds import SECONDS, InstanceMetadata, query_metadata
 from gpuproof.doctor.readings.instance_identity import read_instance_identity
 from support.aws_loopback import MetadataService
 from support.gpu_states import codes
@@ -18,27 +18,27 @@ IDENTITY = json.dumps({"instanceType": "g5.xlarge", "region": "eu-west-1", "acco
 DOCUMENT = "dynamic/instance-identity/document"
 
 
-def asked(service: MetadataService) -> Metadata:
-    said = ask({"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
+def query(service: MetadataService) -> InstanceMetadata:
+    said = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
     assert said is not None
     return said
 
 
 def test_type_and_region_are_asked_with_a_token():
     with MetadataService({DOCUMENT: IDENTITY}) as service:
-        said = asked(service)
+        said = query(service)
     assert (said.problem, said.instance_type, said.region, said.role) == (
         None,
         "g5.xlarge",
         "eu-west-1",
         False,
     )
-    assert service.asked[0] == "PUT /latest/api/token"
+    assert service.requests[0] == "PUT /latest/api/token"
 
 
 def test_the_account_s_number_is_not_kept():
     with MetadataService({DOCUMENT: IDENTITY}) as service:
-        assert "123456789012" not in repr(asked(service))
+        assert "123456789012" not in repr(query(service))
 
 
 def test_a_role_a_spot_notice_and_maintenance_are_read():
@@ -50,7 +50,7 @@ def test_a_role_a_spot_notice_and_maintenance_are_read():
         "meta-data/events/maintenance/scheduled": '[{"Code": "system-reboot", "NotBefore": "21 Jan 2027", "State": "active"}]',
     }
     with MetadataService(paths) as service:
-        said = asked(service)
+        said = query(service)
     assert said.role
     assert (said.spot_action, said.spot_time) == ("terminate", "2026-11-21T14:00:00Z")
     assert said.rebalance == "2026-11-21T13:50:00Z"
@@ -58,15 +58,15 @@ def test_a_role_a_spot_notice_and_maintenance_are_read():
 
 
 def test_a_service_that_is_turned_off_says_so():
-    with MetadataService({}, refuses=403) as service:
-        assert asked(service).problem == "it answers HTTP 403"
+    with MetadataService({}, rejects=403) as service:
+        assert query(service).problem == "it answered HTTP 403"
 
 
 def test_a_connection_that_is_refused_is_told():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    said = ask({"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}"})
+    said = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}"})
     assert said is not None
     assert "cannot be reached" in (said.problem or "")
 
@@ -77,7 +77,9 @@ def test_a_service_that_never_answers_is_given_up_within_its_second():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         began = time.monotonic()
-        said = ask({"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+        said = query_metadata(
+            {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        )
     assert said is not None
     assert said.problem == "it does not answer"
     assert time.monotonic() - began < 30 * SECONDS
@@ -85,9 +87,9 @@ def test_a_service_that_never_answers_is_given_up_within_its_second():
 
 def test_whatever_else_answers_there_is_not_believed():
     with MetadataService({DOCUMENT: "<html>hello</html>"}) as service:
-        assert asked(service).problem == "what answers is not EC2's metadata service"
+        assert query(service).problem == "the response is not from EC2's metadata service"
     with MetadataService({DOCUMENT: "[1]"}) as service:
-        assert asked(service).problem == "what answers is not EC2's metadata service"
+        assert query(service).problem == "the response is not from EC2's metadata service"
 
 
 def test_a_user_who_turned_it_off_is_not_asked():
@@ -96,19 +98,19 @@ def test_a_user_who_turned_it_off_is_not_asked():
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url,
             "AWS_EC2_METADATA_DISABLED": "True",
         }
-        assert ask(environment) is None
-    assert service.asked == []
+        assert query_metadata(environment) is None
+    assert service.requests == []
 
 
 def test_no_proxy_sees_the_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with MetadataService({DOCUMENT: IDENTITY}) as service:
-        assert asked(service).instance_type == "g5.xlarge"
+        assert query(service).instance_type == "g5.xlarge"
 
 
 def test_the_clocks_are_compared():
     with MetadataService({DOCUMENT: IDENTITY}, ahead_s=600) as service:
-        skew = asked(service).clock_skew_s
+        skew = query(service).clock_skew_s
     assert skew is not None
     assert -603 < skew < -597
 
@@ -118,27 +120,27 @@ def test_away_from_ec2_nobody_is_asked(tmp_path: Path):
 
 
 def test_on_sagemaker_the_service_is_not_asked(tmp_path: Path):
-    with MetadataService({}, refuses=403) as service:
+    with MetadataService({}, rejects=403) as service:
         environment = {
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url,
             "SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge",
         }
         assert maintenance_events.read(Machine(root=tmp_path, environment=environment)) is None
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_a_pod_with_a_role_of_its_own_does_not_miss_the_service(tmp_path: Path):
-    with MetadataService({}, refuses=403) as service:
+    with MetadataService({}, rejects=403) as service:
         environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url, "AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}
         assert maintenance_events.read(Machine(root=tmp_path, environment=environment)) is None
-    assert service.asked
+    assert service.requests
 
 
 def test_a_xen_machine_learns_its_type_from_the_service(tmp_path: Path):
     with MetadataService({DOCUMENT: IDENTITY}) as service:
         environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url}
         place = read_instance_identity(Machine(root=tmp_path, environment=environment))
-    assert (place.instance_type, place.region, place.told_by) == (
+    assert (place.instance_type, place.region, place.source) == (
         "g5.xlarge",
         "eu-west-1",
         "the metadata service",
@@ -146,7 +148,9 @@ def test_a_xen_machine_learns_its_type_from_the_service(tmp_path: Path):
 
 
 def judge(container: bool = False, **fields):
-    return list(maintenance_events.evaluate(maintenance_events.Reading(Metadata(**fields), container)))
+    return list(
+        maintenance_events.evaluate(maintenance_events.Reading(InstanceMetadata(**fields), container))
+    )
 
 
 def test_a_spot_instance_that_is_taken_back_is_an_error():
@@ -175,7 +179,7 @@ def test_a_clock_behind_is_called_behind():
 
 def test_a_silent_service_is_a_note_that_names_the_hop_limit_in_a_container():
     (inside,) = judge(container=True, problem="it does not answer")
-    (outside,) = judge(problem="it answers HTTP 403")
+    (outside,) = judge(problem="it answered HTTP 403")
     assert (inside.code, inside.severity) == ("D724", "note")
     assert "hop-limit 2" in (inside.remedy or "")
     assert "hop-limit" not in (outside.remedy or "")

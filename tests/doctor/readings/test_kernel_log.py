@@ -8,7 +8,7 @@ import pytest
 from gpuproof.doctor.checks.gpu_state import xid_events
 from gpuproof.doctor.checks.host import oom_kills
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.readings.kernel_log import parse, read_kernel_log
+from gpuproof.doctor.readings.kernel_log import parse_kernel_log, read_kernel_log
 from gpuproof.doctor.tables import FOLDER, table
 from gpuproof.findings import Severity
 from support.gpu_states import codes, text
@@ -27,7 +27,7 @@ def xid(number: int, rest: str = "pid=1, name=python", bus: str = "0000:00:1e") 
 def judge(*lines: str):
     return list(
         xid_events.evaluate(
-            xid_events.Reading(xid_events.events_of(log(*lines)), (("0000:00:1e", "GPU 0 (L4)"),))
+            xid_events.Reading(xid_events.find_xid_events(log(*lines)), (("0000:00:1e", "GPU 0 (L4)"),))
         )
     )
 
@@ -41,11 +41,11 @@ def judge(*lines: str):
     ],
 )
 def test_every_form_of_the_log_is_read(form: str, line: str):
-    assert parse(line) == ((12.5, xid(79)),)
+    assert parse_kernel_log(line) == ((12.5, xid(79)),)
 
 
 def test_continuation_lines_and_rubbish_are_passed_over():
-    assert parse("3,1,1,-;one\n SUBSYSTEM=pci\n\x00\nnot a log\n") == ((1e-06, "one"),)
+    assert parse_kernel_log("3,1,1,-;one\n SUBSYSTEM=pci\n\x00\nnot a log\n") == ((1e-06, "one"),)
 
 
 def test_a_log_that_may_not_be_read_is_no_reading(tmp_path: Path):
@@ -131,8 +131,10 @@ def test_each_xid_has_its_row_once_with_a_source_and_a_known_action():
 
 
 def test_processes_killed_for_the_machine_s_memory_are_told_from_those_of_a_limit():
-    machine = oom_kills.kills_of(log("Out of memory: Killed process 42 (python) total-vm:1kB"))
-    limit = oom_kills.kills_of(log("Memory cgroup out of memory: Killed process 42 (python) total-vm:1kB"))
+    machine = oom_kills.find_oom_kills(log("Out of memory: Killed process 42 (python) total-vm:1kB"))
+    limit = oom_kills.find_oom_kills(
+        log("Memory cgroup out of memory: Killed process 42 (python) total-vm:1kB")
+    )
     (of_machine,), (of_limit,) = oom_kills.evaluate(machine), oom_kills.evaluate(limit)
     assert "host memory ran out" in of_machine.message
     assert "reached its memory limit" in of_limit.message
@@ -140,4 +142,4 @@ def test_processes_killed_for_the_machine_s_memory_are_told_from_those_of_a_limi
 
 
 def test_no_kills_are_no_finding():
-    assert codes(oom_kills.evaluate(oom_kills.kills_of(log("usb 1-1: new device")))) == []
+    assert codes(oom_kills.evaluate(oom_kills.find_oom_kills(log("usb 1-1: new device")))) == []

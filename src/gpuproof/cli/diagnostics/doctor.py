@@ -1,7 +1,7 @@
-"""Look at this machine's GPU stack from the bottom up: hardware, driver, libraries, framework, real work.
+"""Check this machine's GPU stack from the bottom up: hardware, driver, libraries, framework, compute.
 
-Nothing is asked above a layer that is broken. Exit codes: 0 fine, 1 errors found (with --strict warnings too),
-3 there is no GPU here to look at.
+Layers above one that failed are skipped. Exit codes: 0: no errors; 1: errors found (with --strict also warnings);
+3: this machine has no GPU to check.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ SEVERITIES = ("error", "warning", "note")
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof doctor` to the command line."""
-    parser = add_command(commands, "doctor", "look why a GPU is not used, or slow, on this machine", __doc__)
+    parser = add_command(commands, "doctor", "find out why this machine's GPU is unused or slow", __doc__)
     depth = parser.add_mutually_exclusive_group()
-    depth.add_argument("--quick", action="store_true", help="import no framework: well under a second")
+    depth.add_argument("--quick", action="store_true", help="do not import frameworks: well under a second")
     depth.add_argument(
-        "--full", action="store_true", help="measure TFLOP/s and GB/s against the data sheet too"
+        "--full", action="store_true", help="also measure TFLOP/s and GB/s against the data sheet"
+    )
+    parser.add_argument("--python", metavar="PY", help="interpreter, or virtual environment, of your script")
+    parser.add_argument(
+        "--instance-type", metavar="g5.xlarge", help="instance type of this machine (default: detected)"
+    )
+    parser.add_argument("--region", metavar="us-west-2", help="AWS region whose quotas to check")
+    parser.add_argument(
+        "--fix", action="store_true", help="install a suitable wheel in your virtual environment"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask for confirmation")
+    parser.add_argument(
+        "--report", action="store_true", help="print Markdown for a GitHub issue, without private data"
     )
     parser.add_argument(
-        "--python", metavar="PY", help="the interpreter, or environment, that runs your script"
+        "--format", default="text", choices=FORMATS, help="output format; json is versioned and stable"
     )
-    parser.add_argument("--instance-type", metavar="g5.xlarge", help="what this machine is (default: ask it)")
-    parser.add_argument("--region", metavar="us-west-2", help="where to ask for quotas")
-    parser.add_argument(
-        "--fix", action="store_true", help="install the right wheel in your virtual environment"
-    )
-    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
-    parser.add_argument(
-        "--report", action="store_true", help="Markdown for an issue, with nothing secret in it"
-    )
-    parser.add_argument("--format", default="text", choices=FORMATS, help="json is versioned and stable")
-    parser.add_argument("--severity", default="note", choices=SEVERITIES, help="show this and worse")
-    parser.add_argument("--strict", action="store_true", help="warnings, too, make the exit code 1")
+    parser.add_argument("--severity", default="note", choices=SEVERITIES, help="lowest severity to show")
+    parser.add_argument("--strict", action="store_true", help="exit with code 1 for warnings, too")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof doctor`."""
-    _refuse_nonsense(arguments)
+    _check_arguments(arguments)
     machine = _machine(arguments)
     report = _examine(machine)
     if arguments.fix:
@@ -59,15 +61,15 @@ def run(arguments: argparse.Namespace) -> int:
     return report.exit_code(strict=arguments.strict)
 
 
-def _refuse_nonsense(arguments: argparse.Namespace) -> None:
+def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.report and arguments.format != "text":
         raise UsageError(
-            "--report is Markdown, and --format asks for something else.", remedy="Leave one of them out."
+            "--report prints Markdown and cannot be combined with --format.", remedy="Omit one of them."
         )
     if arguments.fix and (arguments.report or arguments.format != "text"):
-        raise UsageError("--fix talks to a person.", remedy="Leave --report and --format out.")
+        raise UsageError("--fix is interactive.", remedy="Omit --report and --format.")
     if arguments.yes and not arguments.fix:
-        raise UsageError("--yes is for --fix.", remedy="Leave it out, or add --fix.")
+        raise UsageError("--yes requires --fix.", remedy="Omit it, or add --fix.")
 
 
 def _machine(arguments: argparse.Namespace) -> Machine:
@@ -89,9 +91,7 @@ def _examine(machine: Machine) -> Report:
     from gpuproof.terminal.console import Console
 
     console = Console()
-    report = examine(
-        machine, CHECKS, on_layer=lambda layer: console.progress(f"looking at {layer.name.lower()} ...")
-    )
+    report = examine(machine, CHECKS, on_layer=lambda layer: console.progress(f"checking {layer.label} ..."))
     console.end_progress()
     return report
 
@@ -129,35 +129,35 @@ def _fix(arguments: argparse.Namespace, machine: Machine, report: Report) -> int
     _print(arguments, machine, report)
     plan = plan_fixes(report, machine)
     if plan.refused:
-        print(f"gpuproof: nothing is changed: {plan.refused}", file=sys.stderr)
+        print(f"gpuproof: nothing was changed: {plan.refused}", file=sys.stderr)
         return report.exit_code(strict=arguments.strict)
     if not plan.fixes:
-        print("gpuproof: nothing here that --fix may mend.", file=sys.stderr)
+        print("gpuproof: --fix cannot fix any of these findings.", file=sys.stderr)
         return report.exit_code(strict=arguments.strict)
-    print("\nTo mend " + ", ".join(dict.fromkeys(code for fix in plan.fixes for code in fix.codes)) + ":")
+    print("\nTo fix " + ", ".join(dict.fromkeys(code for fix in plan.fixes for code in fix.codes)) + ":")
     for fix in plan.fixes:
         print(f"  {fix}")
-    if not _agreed(arguments):
-        print("gpuproof: nothing was changed; --yes does it without asking.", file=sys.stderr)
+    if not _confirmed(arguments):
+        print("gpuproof: nothing was changed; --yes skips the confirmation.", file=sys.stderr)
         return report.exit_code(strict=arguments.strict)
     for fix in plan.fixes:
         sys.stdout.flush()
         if subprocess.run(fix.command, check=False).returncode:
-            print(f"gpuproof: `{fix}` failed; its own words are above.", file=sys.stderr)
+            print(f"gpuproof: `{fix}` failed; see its output above.", file=sys.stderr)
             return ExitCode.FAILED
-    print("\nLooking again:\n")
-    again = _machine(arguments)
-    after = _examine(again)
-    _print(arguments, again, after)
+    print("\nChecking again:\n")
+    fixed_machine = _machine(arguments)
+    after = _examine(fixed_machine)
+    _print(arguments, fixed_machine, after)
     return after.exit_code(strict=arguments.strict)
 
 
-def _agreed(arguments: argparse.Namespace) -> bool:
+def _confirmed(arguments: argparse.Namespace) -> bool:
     if arguments.yes:
         return True
     if not sys.stdin.isatty():
         return False
     try:
-        return input("Do it? [y/N] ").strip().lower() in ("y", "yes")
+        return input("Proceed? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False

@@ -1,4 +1,4 @@
-"""What kind of host this is."""
+"""CPUs and memory of the host, and whether this is a container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def inside_container(machine: Machine) -> bool:
 
 
 def host_memory(machine: Machine) -> int | None:
-    """Bytes of memory that the host has."""
+    """Memory of the host, in bytes."""
     return meminfo(machine).get("MemTotal")
 
 
@@ -31,6 +31,6 @@ def host_cpus(machine: Machine) -> int | None:
 
 
 def count_list(text: str) -> int | None:
-    """How many `0-3,8` names; `None` where it names none."""
+    """Number of CPUs in a list such as `0-3,8`; `None` for an empty list."""
     spans = re.findall(r"(\d+)(?:-(\d+))?", text)
     return sum(int(last or first) - int(first) + 1 for first, last in spans) or None

@@ -1,4 +1,4 @@
-"""EC2's instance metadata service, version 2: a token first, then questions, and never a long wait.
+"""Client of EC2's instance metadata service, version 2, with short timeouts.
 
 Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 """
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import Any
 
 SECONDS = 1.0
-"""For each request. The service is on the host: what does not answer in this time will not."""
+"""Timeout of each request. The service runs on the host and answers within milliseconds."""
 _IPV4 = "http://169.254.169.254"
 _IPV6 = "http://[fd00:ec2::254]"
-_LASTS_S = "60"
-_MOST = 1 << 16
+_LIFETIME_S = "60"
+_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Metadata:
-    """What the service said; `None` for what it did not.
+class InstanceMetadata:
+    """Instance metadata; `None` for what the service does not have.
 
     Args:
-        problem: why it said nothing, in words.
-        role: whether the instance has a role, whose credentials AWS's SDKs find by themselves.
-        spot_action: `terminate`, `stop` or `hibernate`, where a spot instance is about to go.
+        problem: why the service is unavailable, for people.
+        role: whether the instance has a role, whose credentials AWS SDKs find by themselves.
+        spot_action: `terminate`, `stop` or `hibernate` if the spot instance is about to be interrupted.
         spot_time: when, as ISO 8601.
-        rebalance: when EC2 said that the spot instance is at risk, as ISO 8601.
-        events: planned maintenance, such as `system-reboot from 21 Jan 2027 …`.
+        rebalance: time of the rebalance recommendation, as ISO 8601.
+        events: scheduled maintenance, such as `system-reboot from 21 Jan 2027 …`.
         clock_skew_s: seconds that this machine's clock is ahead of the host's.
     """
 
@@ -44,36 +44,38 @@ class Metadata:
     clock_skew_s: float | None = None
 
 
-def ask(environment: Mapping[str, str], clock: Callable[[], float] = time.time) -> Metadata | None:
-    """Asks the service, for a second or so at most where it is silent.
+def query_metadata(
+    environment: Mapping[str, str], clock: Callable[[], float] = time.time
+) -> InstanceMetadata | None:
+    """Query the service; takes about a second at most if it does not answer.
 
     Args:
         environment: `AWS_EC2_METADATA_DISABLED`, `AWS_EC2_METADATA_SERVICE_ENDPOINT` and `…_MODE` are honoured.
         clock: seconds since the epoch.
 
     Returns:
-        `None` where the user has turned the service off.
+        `None` if the user has disabled the service.
     """
     if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
     service = _Service(_endpoint(environment), clock)
     try:
-        service.begin()
+        service.fetch_token()
         identity = json.loads(service.get("dynamic/instance-identity/document") or "{}")
-    except _Silent as problem:
-        return Metadata(problem=str(problem))
+    except _Unavailable as problem:
+        return InstanceMetadata(problem=str(problem))
     except ValueError:
-        return Metadata(problem="what answers is not EC2's metadata service")
+        return InstanceMetadata(problem="the response is not from EC2's metadata service")
     if not isinstance(identity, dict):
-        return Metadata(problem="what answers is not EC2's metadata service")
-    return _more(service, identity)
+        return InstanceMetadata(problem="the response is not from EC2's metadata service")
+    return _read_documents(service, identity)
 
 
-def _more(service: _Service, identity: dict[str, Any]) -> Metadata:
+def _read_documents(service: _Service, identity: dict[str, Any]) -> InstanceMetadata:
     spot = service.document("meta-data/spot/instance-action")
     rebalance = service.document("meta-data/events/recommendations/rebalance")
     events = service.document("meta-data/events/maintenance/scheduled")
-    return Metadata(
+    return InstanceMetadata(
         instance_type=identity.get("instanceType"),
         region=identity.get("region"),
         role=service.document("meta-data/iam/info") is not None,
@@ -89,8 +91,8 @@ def _more(service: _Service, identity: dict[str, Any]) -> Metadata:
     )
 
 
-class _Silent(Exception):
-    """The service does not answer, or refuses."""
+class _Unavailable(Exception):
+    """The service does not answer, or rejects the request."""
 
 
 class _Service:
@@ -98,33 +100,33 @@ class _Service:
         self._endpoint = endpoint.rstrip("/")
         self._clock = clock
         self._token = ""
-        import urllib.request  # 15 ms: on EC2 alone
+        import urllib.request  # 15 ms, only needed on EC2
 
-        # A proxy that the user has set must never see these requests.
+        # These requests must not go through the user's proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.clock_skew_s: float | None = None
 
-    def begin(self) -> None:
-        """Gets a token; raises _Silent."""
-        headers = {"X-aws-ec2-metadata-token-ttl-seconds": _LASTS_S}
-        token = self._ask("PUT", "api/token", headers)
+    def fetch_token(self) -> None:
+        """Fetch a session token; raises _Unavailable."""
+        headers = {"X-aws-ec2-metadata-token-ttl-seconds": _LIFETIME_S}
+        token = self._request("PUT", "api/token", headers)
         if not token:
-            raise _Silent("it gives no token")
+            raise _Unavailable("it returned no token")
         self._token = token
 
     def get(self, path: str) -> str | None:
-        """What is under a path; `None` where there is nothing; raises _Silent."""
-        return self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
+        """Fetch a path; `None` if it does not exist; raises _Unavailable."""
+        return self._request("GET", path, {"X-aws-ec2-metadata-token": self._token})
 
     def document(self, path: str) -> Any:
-        """What is under a path, as JSON; `None` where there is nothing."""
+        """Fetch a path as JSON; `None` if it does not exist or cannot be read."""
         try:
             text = self.get(path)
             return None if text is None else json.loads(text)
-        except (_Silent, ValueError):
+        except (_Unavailable, ValueError):
             return None
 
-    def _ask(self, method: str, path: str, headers: dict[str, str]) -> str | None:
+    def _request(self, method: str, path: str, headers: dict[str, str]) -> str | None:
         import urllib.error  # as above
         import urllib.request
 
@@ -134,19 +136,19 @@ class _Service:
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
                 self._compare_clocks(answer.headers.get("Date"))
-                return answer.read(_MOST).decode(errors="replace")
+                return answer.read(_MAX_BYTES).decode(errors="replace")
         except urllib.error.HTTPError as error:
             if error.code == 404 and method == "GET":
                 return None
-            raise _Silent(f"it answers HTTP {error.code}") from error
+            raise _Unavailable(f"it answered HTTP {error.code}") from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            words = (
+            message = (
                 "it does not answer"
                 if isinstance(reason, TimeoutError)
                 else f"it cannot be reached ({reason})"
             )
-            raise _Silent(words) from error
+            raise _Unavailable(message) from error
 
     def _compare_clocks(self, date: str | None) -> None:
         from email.utils import parsedate_to_datetime  # as above

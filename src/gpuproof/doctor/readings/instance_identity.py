@@ -1,4 +1,4 @@
-"""Where in AWS this machine is, found from what is on it; the network is asked only where EC2's own marks are."""
+"""Detects AWS service, instance type and region from files and firmware; uses the network only on EC2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.doctor.machine import Machine, read_once
-from gpuproof.doctor.readings.imds import Metadata, ask
+from gpuproof.doctor.readings.imds import InstanceMetadata, query_metadata
 
 _TYPE = re.compile(
     r"(?:ml\.)?[a-z][a-z0-9-]*\.(?:metal|(?:\d+x?)?(?:nano|micro|small|medium|large|xlarge)|metal-\S+)"
@@ -17,44 +17,44 @@ _SAGEMAKER_FILES = (
     ("/opt/ml/input/config/resourceconfig.json", ("current_instance_type",)),
     ("/opt/ml/config/processingjobconfig.json", ("ProcessingResources", "ClusterConfig", "InstanceType")),
 )
-"""Where SageMaker says what it runs on: for training, and for processing."""
+"""Where SageMaker writes the instance type: for training, and for processing."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where this machine is.
+class InstanceIdentity:
+    """Where this machine runs.
 
     Args:
-        service: `ec2` or `sagemaker`; `None` where nothing points to AWS.
+        service: `ec2` or `sagemaker`; `None` if nothing indicates AWS.
         instance_type: `g5.xlarge`, or `ml.g5.xlarge` on SageMaker.
-        told_by: who says so: `--instance-type`, a file, a variable, the firmware, the metadata service.
-        asked: whether the user named the type.
-        on_aws: whether the machine itself bears marks of AWS.
-        itself: what the machine itself says, where the user named another.
-        region: such as `eu-west-1`; `None` where nothing on the machine tells.
+        source: where the type comes from: `--instance-type`, a file, a variable, the firmware, the metadata service.
+        user_given: whether the user gave the type.
+        on_aws: whether the machine itself is recognizable as AWS's.
+        detected_type: the machine's own type, if the user gave another.
+        region: such as `eu-west-1`; `None` if unknown.
     """
 
     service: str | None = None
     instance_type: str | None = None
-    told_by: str = ""
-    asked: bool = False
+    source: str = ""
+    user_given: bool = False
     on_aws: bool = False
-    itself: str | None = None
+    detected_type: str | None = None
     region: str | None = None
 
 
-def read_instance_identity(machine: Machine) -> Place:
-    """Where this machine is; what the user says goes first."""
-    return read_once(machine, "place", _find)
+def read_instance_identity(machine: Machine) -> InstanceIdentity:
+    """Detect where this machine runs; `Machine.instance_type` and `Machine.region` take precedence."""
+    return read_once(machine, "instance identity", _read_identity)
 
 
-def read_instance_metadata(machine: Machine) -> Metadata | None:
-    """What EC2's metadata service says; `None` away from EC2, on SageMaker, or where the user has turned it off."""
-    return read_once(machine, "metadata", _ask_metadata)
+def read_instance_metadata(machine: Machine) -> InstanceMetadata | None:
+    """Query EC2's metadata service; `None` outside EC2, on SageMaker, or if the user has disabled it."""
+    return read_once(machine, "instance metadata", _read_metadata)
 
 
 def on_ec2(machine: Machine) -> bool:
-    """Whether the firmware says EC2, or the user points to a metadata service."""
+    """Whether the firmware is EC2's, or the user has set a metadata endpoint."""
     if machine.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT"):
         return True
     vendor = machine.read_text("/sys/class/dmi/id/sys_vendor") or ""
@@ -63,41 +63,41 @@ def on_ec2(machine: Machine) -> bool:
     return "Amazon EC2" in vendor or "amazon" in bios.lower() or hypervisor.lower().startswith("ec2")
 
 
-def _find(machine: Machine) -> Place:
-    found = _on_sagemaker(machine) or _on_ec2(machine) or Place(region=_region(machine))
-    asked = machine.instance_type
-    if asked is None:
+def _read_identity(machine: Machine) -> InstanceIdentity:
+    found = _on_sagemaker(machine) or _on_ec2(machine) or InstanceIdentity(region=_region(machine))
+    given = machine.instance_type
+    if given is None:
         return found
-    service = "sagemaker" if asked.startswith("ml.") else "ec2"
-    itself = found.instance_type
-    other = itself if itself is not None and _ec2_type(itself) != _ec2_type(asked) else None
-    return Place(service, asked, "--instance-type", True, found.on_aws, other, found.region)
+    service = "sagemaker" if given.startswith("ml.") else "ec2"
+    detected = found.instance_type
+    other = detected if detected is not None and _ec2_type(detected) != _ec2_type(given) else None
+    return InstanceIdentity(service, given, "--instance-type", True, found.on_aws, other, found.region)
 
 
-def _on_sagemaker(machine: Machine) -> Place | None:
+def _on_sagemaker(machine: Machine) -> InstanceIdentity | None:
     vendor = machine.read_text("/sys/class/dmi/id/sys_vendor")
     if vendor is not None and not on_ec2(machine):
-        return None  # SageMaker's hosts are EC2's: here somebody plays its contract, as `gpuproof run` does
+        return None  # SageMaker's hosts are EC2 instances: this is an emulation of its contract, such as `gpuproof run`
     named = machine.environment.get("SM_CURRENT_INSTANCE_TYPE")
-    told = [("SM_CURRENT_INSTANCE_TYPE", named)]
-    told += [(path, _dig(machine.read_text(path), keys)) for path, keys in _SAGEMAKER_FILES]
-    for by, name in told:
+    candidates = [("SM_CURRENT_INSTANCE_TYPE", named)]
+    candidates += [(path, _json_value(machine.read_text(path), keys)) for path, keys in _SAGEMAKER_FILES]
+    for source, name in candidates:
         if name is not None and name.startswith("ml.") and _TYPE.fullmatch(name):
-            return Place("sagemaker", name, by, on_aws=True, region=_region(machine))
+            return InstanceIdentity("sagemaker", name, source, on_aws=True, region=_region(machine))
     return None
 
 
-def _on_ec2(machine: Machine) -> Place | None:
+def _on_ec2(machine: Machine) -> InstanceIdentity | None:
     if not on_ec2(machine):
         return None
-    # Nitro's firmware names the type itself, without the network: product_name is `g5.xlarge`.
+    # Nitro's firmware has the type, without the network: product_name is `g5.xlarge`.
     product = (machine.read_text("/sys/class/dmi/id/product_name") or "").strip()
     if _TYPE.fullmatch(product):
-        return Place("ec2", product, "the firmware (DMI)", on_aws=True, region=_region(machine))
+        return InstanceIdentity("ec2", product, "the firmware (DMI)", on_aws=True, region=_region(machine))
     metadata = read_instance_metadata(machine)
     if metadata is None or metadata.instance_type is None:
-        return Place("ec2", on_aws=True, region=_region(machine))
-    return Place(
+        return InstanceIdentity("ec2", on_aws=True, region=_region(machine))
+    return InstanceIdentity(
         "ec2",
         metadata.instance_type,
         "the metadata service",
@@ -106,9 +106,9 @@ def _on_ec2(machine: Machine) -> Place | None:
     )
 
 
-def _ask_metadata(machine: Machine) -> Metadata | None:
-    # SageMaker gives its containers region and role by themselves, and keeps the service from most of them.
-    return ask(machine.environment) if on_ec2(machine) and _on_sagemaker(machine) is None else None
+def _read_metadata(machine: Machine) -> InstanceMetadata | None:
+    # SageMaker passes region and role to its containers in other ways, and blocks the service for most of them.
+    return query_metadata(machine.environment) if on_ec2(machine) and _on_sagemaker(machine) is None else None
 
 
 def _region(machine: Machine) -> str | None:
@@ -116,13 +116,13 @@ def _region(machine: Machine) -> str | None:
     named = machine.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     if named:
         return named
-    # Studio and notebook instances say who they are: arn:aws:sagemaker:REGION:ACCOUNT:…
-    arn = _dig(machine.read_text("/opt/ml/metadata/resource-metadata.json"), ("ResourceArn",))
+    # Studio and notebook instances have their own ARN: arn:aws:sagemaker:REGION:ACCOUNT:…
+    arn = _json_value(machine.read_text("/opt/ml/metadata/resource-metadata.json"), ("ResourceArn",))
     parts = (arn or "").split(":")
     return parts[3] if len(parts) > 3 and parts[3] else None
 
 
-def _dig(text: str | None, keys: tuple[str, ...]) -> str | None:
+def _json_value(text: str | None, keys: tuple[str, ...]) -> str | None:
     try:
         found: Any = json.loads(text or "null")
     except ValueError:

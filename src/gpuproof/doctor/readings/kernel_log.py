@@ -1,4 +1,4 @@
-"""The kernel's log of this boot, from wherever it may be read."""
+"""The kernel log of this boot, from `/dev/kmsg`, `dmesg` or `journalctl`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpuproof.doctor.machine import Machine, read_once
 
 _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
 _PRINTED = re.compile(r"(?:<\d+>)?\[\s*(\d+\.\d+)\] ?(?:\w+ kernel: )?(.*)")
-_MOST = 8 << 20
-"""Bytes of log that are looked at; the ring buffer is smaller on nearly every machine."""
+_MAX_BYTES = 8 << 20
+"""Only this much of the log is read; nearly every ring buffer is smaller."""
 
 
 def read_kernel_log(machine: Machine) -> tuple[tuple[float, str], ...] | None:
-    """Seconds since boot and text of each line; `None` where nothing lets us read it, as in most containers."""
+    """Read seconds since boot and text of each line; `None` without permission, as in most containers."""
     return read_once(machine, "kernel log", _read)
 
 
-def parse(text: str) -> tuple[tuple[float, str], ...]:
-    """Lines of `/dev/kmsg` (`6,901,12345678,-;text`), `dmesg` or `journalctl -o short-monotonic` (`[12.34] text`)."""
+def parse_kernel_log(text: str) -> tuple[tuple[float, str], ...]:
+    """Parse lines of `/dev/kmsg` (`6,901,12345678,-;text`), `dmesg` or `journalctl -o short-monotonic` (`[12.34] text`)."""
     lines: list[tuple[float, str]] = []
     for line in text.splitlines():
         if record := _RECORD.match(line):
@@ -33,19 +33,19 @@ def parse(text: str) -> tuple[tuple[float, str], ...]:
 def _read(machine: Machine) -> tuple[tuple[float, str], ...] | None:
     text = _ring_buffer(machine)
     if text is None and machine.root != Path("/"):
-        return None  # the programs at hand would tell of this machine, not of that one
+        return None  # dmesg would show this machine's log, not that of a machine below another root
     if text is None:
-        said = machine.run_command("dmesg", seconds=3)
-        text = said.output if said.code == 0 else None
+        result = machine.run_command("dmesg", seconds=3)
+        text = result.output if result.code == 0 else None
     if text is None:
         journal = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "short-monotonic", "-n", "5000")
-        said = machine.run_command(*journal, seconds=3)
-        text = said.output if said.code == 0 and said.output else None
-    return None if text is None else parse(text)
+        result = machine.run_command(*journal, seconds=3)
+        text = result.output if result.code == 0 and result.output else None
+    return None if text is None else parse_kernel_log(text)
 
 
 def _ring_buffer(machine: Machine) -> str | None:
-    """`/dev/kmsg`, record by record; each read gives one, and a read beyond the last would wait."""
+    """Read `/dev/kmsg`: each read returns one record, and a read beyond the last would block."""
     try:
         file = os.open(machine.path("/dev/kmsg"), os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -53,13 +53,13 @@ def _ring_buffer(machine: Machine) -> str | None:
     pieces: list[bytes] = []
     size = 0
     try:
-        while size < _MOST:
+        while size < _MAX_BYTES:
             try:
                 piece = os.read(file, 1 << 16)
             except BlockingIOError:
                 break
             except BrokenPipeError:
-                continue  # records were overwritten while we read: the next read goes on behind them
+                continue  # records were overwritten meanwhile: the next read continues after them
             except OSError:
                 return None
             if not piece:
@@ -72,6 +72,6 @@ def _ring_buffer(machine: Machine) -> str | None:
 
 
 def _without_host(text: str) -> str:
-    """Journal lines carry `host kernel: ` before the text."""
+    """Strip `host kernel: `, which journal lines have before the text."""
     host, found, rest = text.partition(" kernel: ")
     return rest if found and " " not in host else text

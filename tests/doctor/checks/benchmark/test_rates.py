@@ -9,14 +9,14 @@ import pytest
 
 from gpuproof.catalogue import Catalogue
 from gpuproof.doctor.checks.benchmark import measured_rates
-from gpuproof.doctor.checks.benchmark.data_sheet import link_gb_s, sheet_of
-from gpuproof.doctor.checks.benchmark.rates import Card, Reading, evaluate, read
+from gpuproof.doctor.checks.benchmark.data_sheet import data_sheet, link_gb_s
+from gpuproof.doctor.checks.benchmark.rates import MeasuredGpu, Reading, evaluate, read
 from gpuproof.doctor.machine import Machine
 from gpuproof.gpu.framework_probe import Packages
 from support.gpu_states import codes, text
 from support.nvml_stub import Scenario, build_library
 
-H100 = sheet_of(Catalogue.load().tables.gpus["H100"])
+H100 = data_sheet(Catalogue.load().tables.gpus["H100"])
 SOUND = {
     "memory_gb_s": 2900.0,
     "h2d_gb_s": 52.0,
@@ -27,8 +27,10 @@ SOUND = {
 }
 
 
-def judge(card: Card | None = None, **rates: float):
-    known = card or Card("GPU 0 (H100)", pinned=True, sheet=H100, generation=5, generation_max=5, width=16)
+def judge(gpu: MeasuredGpu | None = None, **rates: float):
+    known = gpu or MeasuredGpu(
+        "GPU 0 (H100)", pinned=True, sheet=H100, generation=5, generation_max=5, width=16
+    )
     check = replace(known, rates=tuple({**SOUND, **rates}.items()))
     return list(evaluate(Reading((check,), "torch 2.11.0")))
 
@@ -55,28 +57,28 @@ def test_slow_arithmetic_is_one_warning_for_all_its_kinds():
 
 
 def test_a_power_cap_explains_slow_arithmetic_and_makes_it_a_note():
-    card = Card("GPU 0 (H100)", sheet=H100, throttle=("power cap",))
-    found = judge(card, fp16_tflops=300)
+    gpu = MeasuredGpu("GPU 0 (H100)", sheet=H100, throttle=("power cap",))
+    found = judge(gpu, fp16_tflops=300)
     assert codes(found) == ["D800 note", "D802 note"]
     assert "power limit" in found[1].message
 
 
 def test_a_card_on_the_slot_s_power_alone_is_not_expected_to_hold_its_peak():
-    found = judge(Card("GPU 0 (H100)", sheet=H100, power_limit_w=70.0), fp16_tflops=300)
+    found = judge(MeasuredGpu("GPU 0 (H100)", sheet=H100, power_limit_w=70.0), fp16_tflops=300)
     assert codes(found) == ["D800 note", "D802 note"]
     assert "70 W" in found[1].message
 
 
 def test_heat_is_named_and_stays_a_warning():
-    card = Card("GPU 0 (H100)", sheet=H100, throttle=("power cap", "thermal slowdown (hardware)"))
-    found = judge(card, fp16_tflops=300)
+    gpu = MeasuredGpu("GPU 0 (H100)", sheet=H100, throttle=("power cap", "thermal slowdown (hardware)"))
+    found = judge(gpu, fp16_tflops=300)
     assert codes(found) == ["D800 note", "D802 warning"]
     assert "thermal slowdown (hardware)" in found[1].message
 
 
 def test_an_older_generation_under_load_is_a_warning_and_not_a_slow_copy_too():
-    card = Card("GPU 0 (H100)", pinned=True, sheet=H100, generation=3, generation_max=5, width=16)
-    assert codes(judge(card, h2d_gb_s=8)) == ["D800 note", "D805 warning"]
+    gpu = MeasuredGpu("GPU 0 (H100)", pinned=True, sheet=H100, generation=3, generation_max=5, width=16)
+    assert codes(judge(gpu, h2d_gb_s=8)) == ["D800 note", "D805 warning"]
 
 
 def test_a_copy_far_below_its_link_is_a_warning():
@@ -86,18 +88,18 @@ def test_a_copy_far_below_its_link_is_a_warning():
 
 
 def test_a_copy_from_pageable_memory_says_nothing_of_the_link():
-    card = Card("GPU 0 (H100)", pinned=False, sheet=H100, generation=5, generation_max=5, width=16)
-    assert codes(judge(card, h2d_gb_s=8)) == ["D800 note"]
+    gpu = MeasuredGpu("GPU 0 (H100)", pinned=False, sheet=H100, generation=5, generation_max=5, width=16)
+    assert codes(judge(gpu, h2d_gb_s=8)) == ["D800 note"]
 
 
 def test_without_a_data_sheet_nothing_is_judged():
-    found = judge(Card("GPU 0 (NVIDIA Something)"), memory_gb_s=1)
+    found = judge(MeasuredGpu("GPU 0 (NVIDIA Something)"), memory_gb_s=1)
     assert codes(found) == ["D800 note"]
     assert "%" not in found[0].message
 
 
 def test_a_gpu_that_was_skipped_says_why():
-    skipped = Card("GPU 1", skipped="only 300 MiB of its memory are free")
+    skipped = MeasuredGpu("GPU 1", skipped="only 300 MiB of its memory are free")
     (finding,) = evaluate(Reading((skipped,), "torch 2.11.0"))
     assert (finding.code, finding.severity) == ("D804", "note")
     assert "300 MiB" in finding.message
@@ -105,14 +107,14 @@ def test_a_gpu_that_was_skipped_says_why():
 
 def test_a_slice_of_a_gpu_is_held_to_its_share():
     l4 = Catalogue.load().tables.gpus["L4"]
-    whole, eighth = sheet_of(l4), sheet_of(l4, 0.125)
+    whole, eighth = data_sheet(l4), data_sheet(l4, 0.125)
     assert whole is not None
     assert eighth is not None
     assert eighth.memory_gb_s == pytest.approx(whole.memory_gb_s / 8)
 
 
 def test_figures_of_low_confidence_are_no_data_sheet():
-    assert sheet_of(Catalogue.load().tables.gpus["RTX-PRO-4500"]) is None
+    assert data_sheet(Catalogue.load().tables.gpus["RTX-PRO-4500"]) is None
 
 
 def test_a_link_s_rate_grows_with_lanes_and_generation():
@@ -185,7 +187,7 @@ def two_gpus(tmp_path: Path) -> Machine:
 def test_the_probe_measures_every_gpu_and_leaves_out_what_it_has_no_units_for(two_gpus: Machine):
     reading = read(two_gpus)
     assert (reading.framework, reading.problem) == ("torch 9.9", None)
-    t4, a10g = reading.cards
+    t4, a10g = reading.gpus
     assert [name for name, _ in t4.rates] == ["memory_gb_s", "h2d_gb_s", "fp32_tflops", "fp16_tflops"]
     assert {"tf32_tflops", "bf16_tflops"} <= {name for name, _ in a10g.rates}
     assert t4.label == "GPU 0 (Tesla T4)"
@@ -196,8 +198,8 @@ def test_the_probe_measures_every_gpu_and_leaves_out_what_it_has_no_units_for(tw
 @pytest.mark.slow
 def test_clocks_and_links_are_watched_while_it_measures(two_gpus: Machine):
     reading = read(two_gpus)
-    assert [card.throttle for card in reading.cards] == [("power cap",), ("power cap",)]
-    assert [(card.generation, card.width, card.pinned) for card in reading.cards] == [(3, 8, True)] * 2
+    assert [gpu.throttle for gpu in reading.gpus] == [("power cap",), ("power cap",)]
+    assert [(gpu.generation, gpu.width, gpu.pinned) for gpu in reading.gpus] == [(3, 8, True)] * 2
 
 
 @pytest.mark.slow
@@ -207,7 +209,7 @@ def test_gpus_are_named_as_nvml_numbers_them_under_cuda_visible_devices(two_gpus
     machine = replace(two_gpus, environment={**two_gpus.environment, "CUDA_VISIBLE_DEVICES": "1"})
     vars(machine)["packages"] = Packages(versions={"torch": "9.9"})
     reading = read(machine)
-    assert [card.label for card in reading.cards] == ["GPU 1 (NVIDIA A10G)"]
+    assert [gpu.label for gpu in reading.gpus] == ["GPU 1 (NVIDIA A10G)"]
 
 
 @pytest.mark.slow
@@ -216,7 +218,7 @@ def test_a_framework_that_fails_on_one_gpu_still_measures_the_other(two_gpus: Ma
     torch = (tmp_path / "site/torch.py").read_text().replace("lambda index: (16 << 30, 16 << 30)", broken)
     (tmp_path / "site/torch.py").write_text(torch)
     reading = read(two_gpus)
-    first, second = reading.cards
+    first, second = reading.gpus
     assert "ZeroDivisionError" in (first.skipped or "")
     assert second.rates
 

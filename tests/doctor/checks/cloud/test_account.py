@@ -62,7 +62,7 @@ def test_a_sagemaker_quota_without_a_known_code_is_found_by_its_name_on_a_later_
 
 
 def test_an_expired_token_is_a_warning_with_aws_s_code():
-    with Account(fault="ExpiredToken") as account:
+    with Account(failure="ExpiredToken") as account:
         (finding,) = found(account)
     assert (finding.code, finding.severity) == ("D713", "warning")
     assert "ExpiredToken" in finding.message
@@ -70,14 +70,14 @@ def test_an_expired_token_is_a_warning_with_aws_s_code():
 
 
 def test_a_region_that_is_not_enabled_is_told_from_bad_credentials():
-    with Account(closed_regions=("af-south-1",)) as account:
+    with Account(disabled_regions=("af-south-1",)) as account:
         (finding,) = found(account, None, AWS_REGION="af-south-1")
     assert (finding.code, finding.severity) == ("D712", "error")
     assert "enable-region --region-name af-south-1" in (finding.remedy or "")
 
 
 def test_a_quota_that_may_not_be_read_is_a_note():
-    with Account(quota_fault="AccessDeniedException") as account:
+    with Account(quota_failure="AccessDeniedException") as account:
         (finding,) = found(account)
     assert (finding.code, finding.severity) == ("D717", "note")
     assert "AccessDeniedException" in finding.message
@@ -142,7 +142,7 @@ def test_moto_s_sts_knows_the_caller():
     finally:
         server.stop()
     assert reading is not None
-    assert (reading.fault, reading.identity) == (None, "user/moto")
+    assert (reading.failure, reading.identity) == (None, "user/moto")
     assert list(evaluate(reading)) == []
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.doctor.checks.cloud.instance_spec import Reading, Seen, evaluate, read
+from gpuproof.doctor.checks.cloud.instance_spec import Reading, SeenGpu, evaluate, read
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.readings.instance_identity import Place, read_instance_identity
+from gpuproof.doctor.readings.instance_identity import InstanceIdentity, read_instance_identity
 from gpuproof.gpu.cuda import NvmlReading
 from gpuproof.gpu.driver import DriverFiles, PciGpu
 from gpuproof.gpu.nvml import GpuInfo
@@ -29,7 +29,7 @@ def test_a_laptop_is_nowhere_in_aws(tmp_path: Path):
     machine = at(
         tmp_path, sys__class__dmi__id__sys_vendor="LENOVO\n", sys__class__dmi__id__product_name="20XW.1\n"
     )
-    assert read_instance_identity(machine) == Place()
+    assert read_instance_identity(machine) == InstanceIdentity()
     assert read(machine) is None
 
 
@@ -39,8 +39,8 @@ def test_nitro_s_firmware_names_the_type_without_a_network(tmp_path: Path):
         sys__class__dmi__id__sys_vendor="Amazon EC2\n",
         sys__class__dmi__id__product_name="p4d.24xlarge\n",
     )
-    place = read_instance_identity(machine)
-    assert (place.service, place.instance_type, place.on_aws) == ("ec2", "p4d.24xlarge", True)
+    identity = read_instance_identity(machine)
+    assert (identity.service, identity.instance_type, identity.on_aws) == ("ec2", "p4d.24xlarge", True)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,12 @@ def test_a_training_job_reads_its_type_from_its_contract(tmp_path: Path):
     (tmp_path / "opt/ml/input/config/resourceconfig").rename(
         tmp_path / "opt/ml/input/config/resourceconfig.json"
     )
-    place = read_instance_identity(machine)
-    assert (place.service, place.instance_type, place.region) == ("sagemaker", "ml.g5.2xlarge", "eu-west-1")
+    identity = read_instance_identity(machine)
+    assert (identity.service, identity.instance_type, identity.region) == (
+        "sagemaker",
+        "ml.g5.2xlarge",
+        "eu-west-1",
+    )
 
 
 def test_a_processing_job_reads_it_too(tmp_path: Path):
@@ -71,19 +75,19 @@ def test_a_processing_job_reads_it_too(tmp_path: Path):
 
 def test_a_broken_contract_is_no_reading(tmp_path: Path):
     machine = at(tmp_path, **{"opt__ml__input__config__resourceconfig.json": "{nonsense"})
-    assert read_instance_identity(machine) == Place()
+    assert read_instance_identity(machine) == InstanceIdentity()
 
 
 @pytest.mark.parametrize("name", ["local", "g5.xlarge", "ml.something"])
 def test_a_contract_that_names_no_type_of_sagemaker_is_not_sagemaker(tmp_path: Path, name: str):
-    assert read_instance_identity(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == Place()
+    assert read_instance_identity(at(tmp_path, {"SM_CURRENT_INSTANCE_TYPE": name})) == InstanceIdentity()
 
 
 def test_the_contract_that_gpuproof_run_plays_on_a_laptop_is_not_sagemaker(tmp_path: Path):
     environment = {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}
     assert (
         read_instance_identity(at(tmp_path, environment, sys__class__dmi__id__sys_vendor="LENOVO\n"))
-        == Place()
+        == InstanceIdentity()
     )
     assert read_instance_identity(
         at(tmp_path, environment, sys__class__dmi__id__sys_vendor="Amazon EC2\n")
@@ -100,31 +104,33 @@ def test_what_the_user_says_goes_first_and_a_contradiction_is_kept(tmp_path: Pat
     at(tmp_path, sys__class__dmi__id__sys_vendor="Amazon EC2", sys__class__dmi__id__product_name="g5.xlarge")
     other = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="g6.xlarge"))
     same = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="ml.g5.xlarge"))
-    assert (other.instance_type, other.asked, other.itself) == ("g6.xlarge", True, "g5.xlarge")
-    assert same.itself is None
+    assert (other.instance_type, other.user_given, other.detected_type) == ("g6.xlarge", True, "g5.xlarge")
+    assert same.detected_type is None
 
 
 def judge(
     name: str,
-    seen: list[Seen] | None,
+    seen: list[SeenGpu] | None,
     on_bus: int | None = None,
-    asked: bool = False,
+    user_given: bool = False,
     container: bool = False,
 ):
     catalogue = Catalogue.load()
-    promise = catalogue.instance(name)
-    model = catalogue.gpu(promise.gpu_model or "") if promise else None
-    place = Place("ec2", name, "the firmware (DMI)", asked=asked, on_aws=True)
-    instead = tuple((one.instance.name, one.reason) for one in catalogue.replacements(name))
+    spec = catalogue.instance(name)
+    model = catalogue.gpu(spec.gpu_model or "") if spec else None
+    identity = InstanceIdentity("ec2", name, "the firmware (DMI)", user_given=user_given, on_aws=True)
+    alternatives = tuple((one.instance.name, one.reason) for one in catalogue.replacements(name))
     vendor = model.vendor if model else "NVIDIA"
     return list(
         evaluate(
-            Reading(place, promise, vendor, None if seen is None else tuple(seen), on_bus, container, instead)
+            Reading(
+                identity, spec, vendor, None if seen is None else tuple(seen), on_bus, container, alternatives
+            )
         )
     )
 
 
-A10G = Seen("NVIDIA A10G", "A10G", 23028 * MIB)
+A10G = SeenGpu("NVIDIA A10G", "A10G", 23028 * MIB)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +138,12 @@ A10G = Seen("NVIDIA A10G", "A10G", 23028 * MIB)
     [
         ("g5.xlarge", [A10G]),
         ("g5.12xlarge", [A10G] * 4),
-        ("g6.xlarge", [Seen("NVIDIA L4", "L4", 23034 * MIB)]),
-        ("g6f.large", [Seen("NVIDIA L4-3Q", None, 3 * GIB)]),
-        ("p4d.24xlarge", [Seen("NVIDIA A100-SXM4-40GB", "A100-40GB", 40960 * MIB)] * 8),
+        ("g6.xlarge", [SeenGpu("NVIDIA L4", "L4", 23034 * MIB)]),
+        ("g6f.large", [SeenGpu("NVIDIA L4-3Q", None, 3 * GIB)]),
+        ("p4d.24xlarge", [SeenGpu("NVIDIA A100-SXM4-40GB", "A100-40GB", 40960 * MIB)] * 8),
     ],
 )
-def test_a_kept_promise_is_no_finding(name: str, seen: list[Seen]):
+def test_a_kept_promise_is_no_finding(name: str, seen: list[SeenGpu]):
     assert codes(judge(name, seen, on_bus=len(seen))) == []
 
 
@@ -150,7 +156,7 @@ def test_gpus_missing_from_the_bus_call_for_another_machine():
 
 def test_gpus_that_the_driver_lost_call_for_a_reboot():
     (finding,) = judge("g5.12xlarge", [A10G] * 3, on_bus=4)
-    assert "driver does not have all" in finding.message
+    assert "driver does not use all" in finding.message
     assert "Reboot" in text(finding)
 
 
@@ -171,12 +177,12 @@ def test_more_gpus_than_promised_are_a_note():
 
 def test_another_model_is_a_warning_and_an_unknown_name_is_not():
     assert codes(judge("g6.xlarge", [A10G])) == ["D702 warning"]
-    assert codes(judge("g6.xlarge", [Seen("NVIDIA Something New", None, 23 * GIB)])) == []
+    assert codes(judge("g6.xlarge", [SeenGpu("NVIDIA Something New", None, 23 * GIB)])) == []
 
 
 def test_much_less_memory_than_promised_is_a_warning():
     assert (
-        codes(judge("p4de.24xlarge", [Seen("NVIDIA A100-SXM4-80GB MIG 3g.40gb", None, 40 * GIB)] * 8))
+        codes(judge("p4de.24xlarge", [SeenGpu("NVIDIA A100-SXM4-80GB MIG 3g.40gb", None, 40 * GIB)] * 8))
         == ["D703 warning"] * 8
     )
 
@@ -193,8 +199,8 @@ def test_another_accelerator_is_called_by_its_name():
 
 
 def test_a_retired_type_is_an_error_for_who_asks_and_a_warning_for_who_has_it():
-    seen = [Seen("Tesla V100-SXM2-16GB", "V100-16GB", 16384 * MIB)]
-    assert codes(judge("p3.2xlarge", seen, asked=True)) == ["D705 error"]
+    seen = [SeenGpu("Tesla V100-SXM2-16GB", "V100-16GB", 16384 * MIB)]
+    assert codes(judge("p3.2xlarge", seen, user_given=True)) == ["D705 error"]
     assert codes(judge("p3.2xlarge", seen)) == ["D705 warning"]
 
 
@@ -207,16 +213,18 @@ def test_an_unknown_type_is_a_note():
 
 
 def test_a_contradiction_is_a_warning():
-    place = Place("ec2", "g5.xlarge", "--instance-type", asked=True, on_aws=True, itself="m5.xlarge")
-    found = evaluate(Reading(place, Catalogue.load().instance("g5.xlarge"), seen=(A10G,)))
+    identity = InstanceIdentity(
+        "ec2", "g5.xlarge", "--instance-type", user_given=True, on_aws=True, detected_type="m5.xlarge"
+    )
+    found = evaluate(Reading(identity, Catalogue.load().instance("g5.xlarge"), seen=(A10G,)))
     assert codes(found) == ["D709 warning"]
 
 
 def test_on_a_laptop_a_named_type_does_not_speak_of_bills():
-    place = Place("ec2", "g5.12xlarge", "--instance-type", asked=True)
-    (finding,) = evaluate(Reading(place, Catalogue.load().instance("g5.12xlarge"), seen=(), on_bus=0))
+    identity = InstanceIdentity("ec2", "g5.12xlarge", "--instance-type", user_given=True)
+    (finding,) = evaluate(Reading(identity, Catalogue.load().instance("g5.12xlarge"), seen=(), on_bus=0))
     assert "you pay" not in finding.message
-    assert "no mark of AWS" in finding.message
+    assert "does not look like an AWS instance" in finding.message
 
 
 def test_the_reading_is_what_nvml_and_the_bus_show(tmp_path: Path):
@@ -228,4 +236,4 @@ def test_the_reading_is_what_nvml_and_the_bus_show(tmp_path: Path):
     reading = read(machine)
     assert reading is not None
     assert reading.seen == (A10G,)
-    assert (reading.on_bus, reading.instead) == (1, ())
+    assert (reading.on_bus, reading.alternatives) == (1, ())

@@ -5,10 +5,10 @@ import pytest
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.tables import Tables
 from gpuproof.doctor.checks.frameworks.wheel_choice import (
-    Surroundings,
-    in_words,
-    install_command,
-    suitable_build,
+    WheelTarget,
+    find_suitable_build,
+    pip_arguments,
+    pip_command,
 )
 
 CATALOGUE = Catalogue(Tables())
@@ -18,7 +18,7 @@ def chosen(
     framework: str, version: str, cuda: tuple[int, int] | None, *gpus: str, arch: str = "x86_64"
 ) -> str:
     models = tuple(CATALOGUE.tables.gpus[name] for name in gpus)
-    return str(suitable_build(CATALOGUE, framework, version, Surroundings(arch, cuda, models)))
+    return str(find_suitable_build(CATALOGUE, framework, version, WheelTarget(arch, cuda, models)))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_version_of_tomorrow_gets_the_newest_that_is_known() -> None:
 def test_pip_is_told_the_index_and_the_same_build_of_what_goes_along() -> None:
     build = CATALOGUE.build("torch==2.11+cu126")
     assert build is not None
-    assert install_command(build, "2.11.1+cpu", [("torchvision", "0.26.1+cpu")]) == [
+    assert pip_arguments(build, "2.11.1+cpu", [("torchvision", "0.26.1+cpu")]) == [
         "torch==2.11.1+cu126",
         "torchvision==0.26.1+cu126",
         "--index-url",
@@ -68,7 +68,7 @@ def test_pip_is_told_the_index_and_the_same_build_of_what_goes_along() -> None:
 def test_with_another_version_what_goes_along_finds_its_own() -> None:
     build = CATALOGUE.build("torch==2.13+cu126")
     assert build is not None
-    assert install_command(build, "2.15.0", [("torchvision", "0.30.0")])[:2] == [
+    assert pip_arguments(build, "2.15.0", [("torchvision", "0.30.0")])[:2] == [
         "torch==2.13.*",
         "torchvision",
     ]
@@ -77,13 +77,13 @@ def test_with_another_version_what_goes_along_finds_its_own() -> None:
 def test_tensorflow_is_told_with_its_libraries() -> None:
     build = CATALOGUE.build("tensorflow==2.21")
     assert build is not None
-    assert in_words(install_command(build, "2.21.0")) == "pip install 'tensorflow[and-cuda]==2.21.0'"
-    assert in_words(install_command(build, "2.99.0")) == "pip install 'tensorflow[and-cuda]==2.21.*'"
+    assert pip_command(pip_arguments(build, "2.21.0")) == "pip install 'tensorflow[and-cuda]==2.21.0'"
+    assert pip_command(pip_arguments(build, "2.99.0")) == "pip install 'tensorflow[and-cuda]==2.21.*'"
 
 
 @pytest.mark.parametrize(
     ("python", "build"), [("3.9.18", "torch 1.12"), ("3.11.7", "None"), ("", "torch 1.12")]
 )
 def test_a_wheel_that_does_not_install_on_this_python_is_none(python: str, build: str) -> None:
-    around = Surroundings("x86_64", (10, 2), (CATALOGUE.tables.gpus["K80"],), python)
-    assert str(suitable_build(CATALOGUE, "torch", "2.11.0", around)) == build
+    target = WheelTarget("x86_64", (10, 2), (CATALOGUE.tables.gpus["K80"],), python)
+    assert str(find_suitable_build(CATALOGUE, "torch", "2.11.0", target)) == build

@@ -55,4 +55,4 @@ def test_illegible_lines_are_left_out() -> None:
 def test_versions_are_compared_as_numbers(pins: str, version: str, takes: bool) -> None:
     found = one(f"nvidia-x{pins}")
     assert found is not None
-    assert found.takes(version) is takes
+    assert found.accepts(version) is takes

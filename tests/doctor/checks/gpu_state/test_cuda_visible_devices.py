@@ -3,7 +3,12 @@
 import pytest
 
 from gpuproof.doctor.checks.gpu_state import container_gpus
-from gpuproof.doctor.checks.gpu_state.cuda_visible_devices import Reading, choose, evaluate, read
+from gpuproof.doctor.checks.gpu_state.cuda_visible_devices import (
+    Reading,
+    evaluate,
+    parse_visible_devices,
+    read,
+)
 from gpuproof.doctor.machine import Machine
 from support.gpu_states import codes
 
@@ -28,13 +33,13 @@ UUIDS = ("GPU-aa11", "GPU-ab22", "GPU-cc33", None)
     ],
 )
 def test_cuda_reads_the_list_up_to_the_first_entry_that_names_no_gpu(value, chosen, stopped_at):
-    choice = choose(value, UUIDS)
-    assert (choice.chosen, choice.stopped_at) == (chosen, stopped_at)
+    visible = parse_visible_devices(value, UUIDS)
+    assert (visible.indexes, visible.stopped_at) == (chosen, stopped_at)
 
 
 def test_an_entry_that_comes_twice_leaves_no_gpu():
-    assert choose("0,GPU-aa11", UUIDS).twice == "GPU-aa11"
-    assert choose("0,0", UUIDS).chosen == ()
+    assert parse_visible_devices("0,GPU-aa11", UUIDS).duplicate == "GPU-aa11"
+    assert parse_visible_devices("0,0", UUIDS).indexes == ()
 
 
 def judge(value: str, **fields):
@@ -45,10 +50,10 @@ def judge(value: str, **fields):
     ("value", "why"),
     [
         ("", "set and empty"),
-        ("-1", "-1 means none"),
-        ("0,0", "comes twice"),
-        ("none", "`none` names no GPU"),
-        ("GPU-zz", "`GPU-zz` names no GPU"),
+        ("-1", "-1 means no GPU"),
+        ("0,0", "listed twice"),
+        ("none", "`none` matches no GPU"),
+        ("GPU-zz", "`GPU-zz` matches no GPU"),
     ],
 )
 def test_hiding_every_gpu_is_an_error_that_says_how(value: str, why: str):
@@ -70,9 +75,9 @@ def test_a_choice_of_some_gpus_is_a_note_and_of_all_is_nothing():
 
 
 def test_cards_of_several_models_bring_the_numbering_into_it():
-    (finding,) = judge("0", alike=False)
+    (finding,) = judge("0", same_model=False)
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in finding.message
-    (finding,) = judge("0", alike=False, order="PCI_BUS_ID")
+    (finding,) = judge("0", same_model=False, order="PCI_BUS_ID")
     assert "CUDA_DEVICE_ORDER" not in finding.message
 
 

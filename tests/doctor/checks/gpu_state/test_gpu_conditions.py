@@ -11,7 +11,7 @@ import pytest
 from gpuproof.doctor.checks.gpu_state import compute_mode, ecc_errors, mig, pcie_link, throttling
 from gpuproof.doctor.checks.gpu_state.fabric_manager import Reading as Fabric
 from gpuproof.doctor.checks.gpu_state.fabric_manager import evaluate as judge_fabric
-from gpuproof.doctor.checks.gpu_state.gpu_processes import Tenant, Use
+from gpuproof.doctor.checks.gpu_state.gpu_processes import GpuProcess, GpuUse
 from gpuproof.doctor.checks.gpu_state.gpu_processes import evaluate as judge_use
 from gpuproof.doctor.checks.gpu_state.gpu_processes import read as read_uses
 from gpuproof.doctor.machine import Machine
@@ -139,12 +139,12 @@ def test_in_a_container_nobody_knows_whether_fabric_manager_runs():
 def test_gpus_that_have_not_joined_the_fabric_are_an_error():
     (finding,) = judge_fabric(fabric(("completed", 0), ("in progress", 0), manager=None))
     assert finding.code == "D626"
-    assert "GPU 1 has not joined" in finding.message
+    assert "GPU 1 is not yet registered" in finding.message
 
 
 def test_gpus_that_could_not_join_the_fabric_are_an_error_with_nvml_s_code():
     (finding,) = judge_fabric(fabric(("completed", 999), ("completed", 0)))
-    assert "GPU 0 could not join" in finding.message
+    assert "GPU 0 failed to register" in finding.message
     assert "NVML code 999" in text(finding)
 
 
@@ -152,18 +152,18 @@ def test_one_gpu_alone_needs_no_fabric():
     assert codes(judge_fabric(fabric(("not started", 0), switches=0, manager=None))) == []
 
 
-def use(**fields) -> Use:
-    return Use("GPU 0", **{"tenants": (), "memory_total": 24 * GIB, "idle_at_most": GIB, **fields})
+def use(**fields) -> GpuUse:
+    return GpuUse("GPU 0", **{"processes": (), "memory_total": 24 * GIB, "idle_at_most": GIB, **fields})
 
 
 def test_a_gpu_that_somebody_uses_names_who():
-    (finding,) = judge_use([use(tenants=(Tenant(42, "python", "ann", 9 * GIB),), memory_used=9 * GIB)])
+    (finding,) = judge_use([use(processes=(GpuProcess(42, "python", "ann", 9 * GIB),), memory_used=9 * GIB)])
     assert (finding.code, finding.severity) == ("D635", "warning")
     assert "pid 42 (python, user ann): 9.0 GiB" in finding.evidence
 
 
 def test_a_small_idle_tenant_is_a_note():
-    (finding,) = judge_use([use(tenants=(Tenant(42),), memory_used=GIB // 4, utilization=0)])
+    (finding,) = judge_use([use(processes=(GpuProcess(42),), memory_used=GIB // 4, utilization=0)])
     assert (finding.code, finding.severity) == ("D635", "note")
 
 
@@ -180,7 +180,7 @@ def test_the_doctor_s_own_probes_are_not_other_users(tmp_path: Path):
         environment = {**os.environ, **shown.environment(build_library(tmp_path))}
         (one,) = read_uses(Machine(environment=environment)) or ()
         child.communicate(b"\n")
-    assert [tenant.pid for tenant in one.tenants] == [1]
+    assert [process.pid for process in one.processes] == [1]
 
 
 def test_a_tenant_is_named_with_its_user(tmp_path: Path):
@@ -189,4 +189,4 @@ def test_a_tenant_is_named_with_its_user(tmp_path: Path):
     (one,) = read_uses(Machine(environment=environment)) or ()
     owner = Path("/proc/1").stat().st_uid
     user = next((known.pw_name for known in pwd.getpwall() if known.pw_uid == owner), str(owner))
-    assert one.tenants == (Tenant(1, Path("/proc/1/comm").read_text().strip(), user, 500 * MIB),)
+    assert one.processes == (GpuProcess(1, Path("/proc/1/comm").read_text().strip(), user, 500 * MIB),)

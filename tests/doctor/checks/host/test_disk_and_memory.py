@@ -120,7 +120,7 @@ def test_little_room_is_a_warning_and_none_an_error():
 
 
 def test_no_inodes_left_is_an_error_though_bytes_are():
-    (finding,) = disk.evaluate(folder(files_left=0.0))
+    (finding,) = disk.evaluate(folder(free_inodes=0.0))
     assert "inodes" in finding.message
 
 

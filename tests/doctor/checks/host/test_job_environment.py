@@ -103,7 +103,7 @@ def test_an_older_library_before_the_wheel_s_own_is_a_warning(tmp_path: Path):
     assert reading is not None
     (finding,) = ld_library_path.evaluate(reading)
     assert finding.code == "D660"
-    assert "libcudnn.so.9 9.1.0 for 9.10.2.21" in finding.message
+    assert "libcudnn.so.9 9.1.0 instead of 9.10.2.21" in finding.message
 
 
 def test_the_same_version_twice_is_no_finding(tmp_path: Path):

@@ -1,1 +1,1 @@
-"""`gpuproof doctor --full`: what each GPU really does a second (`rates`), against its data sheet and link (`sheet`)."""
+"""`gpuproof doctor --full`: measured rates of each GPU against its data sheet and PCIe link (D8xx)."""

@@ -1,4 +1,4 @@
-"""What each GPU really does a second: only with `--full`, and only then is what measures it imported."""
+"""Registers the benchmark, and imports it only with `--full`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read(machine: Machine) -> Reading | None:
-    """Measures, for some ten seconds a GPU; `None` without `--full`."""
+    """Measure for about ten seconds per GPU; `None` without `--full`."""
     if not machine.full:
         return None
     from gpuproof.doctor.checks.benchmark import rates  # only with --full
@@ -23,7 +23,7 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterable[Finding]:
-    """D800 to D805, as `gpuproof.doctor.checks.benchmark.rates` has them."""
+    """D800 to D805: see `rates.evaluate`."""
     from gpuproof.doctor.checks.benchmark import rates  # only with --full
 
     return rates.evaluate(reading)

@@ -1,4 +1,4 @@
-"""What the account allows: identity, region, and the quota for the type that was asked about."""
+"""The AWS account: identity, region, and the quota for the given instance type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.probe_process import own_environment
 
 SECONDS = 20.0
-"""For everything that is asked of AWS together, a credential process and a name server that hang included."""
+"""Limit for all AWS calls together, including a credential process or name server that hangs."""
 _VARIABLES = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -24,19 +24,19 @@ _VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-"""Where boto3 looks for credentials without a network.
+"""Where boto3 finds credentials without the network.
 Source: https://docs.aws.amazon.com/boto3/latest/guide/credentials.html"""
-_SIGN_IN = "aws sso login, or new keys; `aws configure list` says which are used."
+_SIGN_IN = "aws sso login, or create new keys; `aws configure list` shows which are used."
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Why AWS said no.
+class AwsFailure:
+    """Why an AWS call failed.
 
     Args:
         kind: `credentials`, `permission`, `region`, `throttled`, `connection` or `other`.
-        code: AWS's error code, where it answered at all.
-        message: in words.
+        code: AWS's error code, if AWS responded.
+        message: for people.
     """
 
     kind: str
@@ -45,12 +45,12 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The quota that the type asked about counts against.
+class QuotaTarget:
+    """The quota that limits the given instance type.
 
     Args:
-        needed: in the quota's unit, for one instance.
-        request: the command that asks AWS for more.
+        needed: units of the quota that one instance takes.
+        request: the command that requests an increase.
     """
 
     instance_type: str
@@ -64,58 +64,58 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reading:
-    """What AWS said.
+    """What AWS reports about the account.
 
     Args:
-        region: the one asked; `None` where none is set.
-        identity: the last part of the caller's ARN, such as `role/trainer`; no account number.
-        fault: why it does not know the caller.
-        region_closed: the caller is known elsewhere, and this region does not know it.
-        wanted: the quota that was asked for.
+        region: the one queried; `None` if none is set.
+        identity: the last part of the caller's ARN, such as `role/trainer`, without the account number.
+        failure: why the identity could not be read.
+        region_disabled: whether the credentials are valid, but the account has not enabled the region.
+        quota_target: the quota that was read.
         quota: its value.
-        quota_fault: why it could not be read.
-        offered: whether EC2 offers the type in the region; `None` where the catalogue does not know.
-        elsewhere: regions that offer it, those of the same part of the world first.
+        quota_failure: why it could not be read.
+        offered: whether EC2 offers the type in the region; `None` if the catalogue does not know.
+        elsewhere: regions that offer it, those of the same continent first.
     """
 
     region: str | None = None
     identity: str | None = None
-    fault: Fault | None = None
-    region_closed: bool = False
-    wanted: Wanted | None = None
+    failure: AwsFailure | None = None
+    region_disabled: bool = False
+    quota_target: QuotaTarget | None = None
     quota: float | None = None
-    quota_fault: Fault | None = None
+    quota_failure: AwsFailure | None = None
     offered: bool | None = None
     elsewhere: tuple[str, ...] = ()
 
 
 def read(machine: Machine) -> Reading | None:
-    """Asks AWS, in a process of its own; `None` without credentials, which is no fault of the machine's."""
-    place = read_instance_identity(machine)
-    region = place.region
+    """Query AWS in a separate process; `None` without credentials, which is not a fault of the machine."""
+    instance = read_instance_identity(machine)
+    region = instance.region
     if region is None and has_credentials(machine):
         metadata = read_instance_metadata(machine)
         region = metadata.region if metadata else None
     offered, elsewhere = _offered(machine, region)
     if not has_credentials(machine):
         return Reading(region, offered=offered, elsewhere=elsewhere) if offered is False else None
-    wanted = _wanted(machine, region)
-    said = _ask(machine, region, wanted)
+    quota_target = _quota_target(machine, region)
+    answer = _run_aws_probe(machine, region, quota_target)
     return Reading(
-        region=said.get("region") or region,
-        identity=said.get("identity"),
-        fault=_fault(said.get("fault")),
-        region_closed=bool(said.get("region_closed")),
-        wanted=wanted,
-        quota=said.get("quota"),
-        quota_fault=_fault(said.get("quota_fault")),
+        region=answer.get("region") or region,
+        identity=answer.get("identity"),
+        failure=_failure(answer.get("failure")),
+        region_disabled=bool(answer.get("region_disabled")),
+        quota_target=quota_target,
+        quota=answer.get("quota"),
+        quota_failure=_failure(answer.get("quota_failure")),
         offered=offered,
         elsewhere=elsewhere,
     )
 
 
 def has_credentials(machine: Machine) -> bool:
-    """Whether boto3 would find credentials, without asking it or a network: variables, files, an instance's role."""
+    """Whether boto3 would find credentials in variables, files or an instance role; uses neither boto3 nor AWS."""
     environment = machine.environment
     if any(environment.get(name) for name in _VARIABLES):
         return True
@@ -129,12 +129,12 @@ def has_credentials(machine: Machine) -> bool:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D711 no region, D712 region not enabled, D713 credentials refused, D714 quota too small, D715 AWS not reached,
-    D716 not offered in the region, D717 quota not to be read."""
+    """D711 no region, D712 region not enabled, D713 credentials refused, D714 quota too small, D715 AWS not reachable,
+    D716 not offered in the region, D717 quota not readable."""
     if reading.offered is False:
         yield _not_offered(reading)
-    if reading.fault is not None:
-        yield _refused(reading, reading.fault)
+    if reading.failure is not None:
+        yield _call_failed(reading, reading.failure)
         return
     if reading.identity is None:
         return
@@ -146,60 +146,62 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             (f"identity: {reading.identity}",),
             "export AWS_REGION=eu-west-1, or the region of your data",
         )
-    elif reading.region_closed:
+    elif reading.region_disabled:
         yield Finding(
             "D712",
             Severity.ERROR,
-            f"This account has not enabled {reading.region}: every call there fails, though the credentials are good.",
+            f"This account has not enabled {reading.region}: all calls there fail, although the credentials are valid.",
             (f"identity: {reading.identity}", f"region: {reading.region}"),
             f"aws account enable-region --region-name {reading.region}, or use another region.",
         )
-    elif reading.wanted is not None:
-        yield from _quota(reading, reading.wanted)
+    elif reading.quota_target is not None:
+        yield from _quota(reading, reading.quota_target)
 
 
-def _quota(reading: Reading, wanted: Wanted) -> Iterator[Finding]:
+def _quota(reading: Reading, quota_target: QuotaTarget) -> Iterator[Finding]:
     if reading.quota is None:
-        if reading.quota_fault is not None:
+        if reading.quota_failure is not None:
             yield Finding(
                 "D717",
                 Severity.NOTE,
-                f"Whether the quota allows {wanted.instance_type} could not be read: {reading.quota_fault.message}",
-                (f"quota: {wanted.name}",),
-                f"Ask somebody who may: {_look(wanted, reading.region)}",
+                f"The quota for {quota_target.instance_type} could not be read: {reading.quota_failure.message}",
+                (f"quota: {quota_target.name}",),
+                f"Run with an identity that has the permission: {_quota_command(quota_target, reading.region)}",
             )
         return
-    needed = wanted.needed
+    needed = quota_target.needed
     if reading.quota > 0 and (needed is None or reading.quota >= needed):
         return
-    per = f"{needed} {wanted.unit if wanted.unit == 'vCPU' else ''}".strip() if needed else "more"
-    unit = "vCPUs" if wanted.unit == "vCPU" else "instances"
+    per = f"{needed} {quota_target.unit if quota_target.unit == 'vCPU' else ''}".strip() if needed else "more"
+    unit = "vCPUs" if quota_target.unit == "vCPU" else "instances"
     yield Finding(
         "D714",
         Severity.ERROR,
-        f"The quota `{wanted.name}` of this account is {reading.quota:g} {unit} in {reading.region}, and one "
-        f"{wanted.instance_type} needs {per}: it cannot be started.",
+        f"The quota `{quota_target.name}` of this account is {reading.quota:g} {unit} in {reading.region}, but one "
+        f"{quota_target.instance_type} needs {per}: it cannot be started.",
         (f"quota: {reading.quota:g}", f"identity: {reading.identity}"),
-        wanted.request,
+        quota_target.request,
     )
 
 
-def _refused(reading: Reading, fault: Fault) -> Finding:
-    if fault.kind == "connection":
+def _call_failed(reading: Reading, failure: AwsFailure) -> Finding:
+    if failure.kind == "connection":
         return Finding(
             "D715",
             Severity.WARNING,
-            f"AWS could not be reached: {fault.message}",
+            f"AWS cannot be reached: {failure.message}",
             (f"region: {reading.region}",) if reading.region else (),
-            "Look at the network, a proxy (HTTPS_PROXY), a VPC without a route to AWS, and AWS_ENDPOINT_URL.",
+            "Check the network, the proxy (HTTPS_PROXY), the VPC's route to AWS, and AWS_ENDPOINT_URL.",
         )
-    code = f" ({fault.code})" if fault.code and fault.code not in fault.message else ""
+    code = f" ({failure.code})" if failure.code and failure.code not in failure.message else ""
     return Finding(
         "D713",
         Severity.WARNING,
-        f"AWS does not take these credentials{code}: {fault.message}",
-        (f"error code: {fault.code}",) if fault.code else (),
-        f"Sign in again: {_SIGN_IN}" if fault.kind != "permission" else "Ask for sts:GetCallerIdentity.",
+        f"AWS rejected the credentials{code}: {failure.message}",
+        (f"error code: {failure.code}",) if failure.code else (),
+        f"Sign in again: {_SIGN_IN}"
+        if failure.kind != "permission"
+        else "Ask for the permission sts:GetCallerIdentity.",
     )
 
 
@@ -208,14 +210,14 @@ def _not_offered(reading: Reading) -> Finding:
     return Finding(
         "D716",
         Severity.WARNING,
-        f"By the catalogue EC2 does not offer this type in {reading.region}.",
+        f"According to the catalogue, EC2 does not offer this instance type in {reading.region}.",
         (f"offered in: {where}",) if where else (),
-        "Use one of those regions, or `gpuproof catalogue refresh` if you know better.",
+        "Use one of those regions, or update the catalogue: gpuproof catalogue refresh",
     )
 
 
 def _offered(machine: Machine, region: str | None) -> tuple[bool | None, tuple[str, ...]]:
-    """Only for a type that the user named, in a region that the catalogue has."""
+    """Whether the given type is offered; only for a type that the user gave, in a region that the catalogue has."""
     name = machine.instance_type
     known = machine.catalogue.instance(name) if name else None
     if not name or known is None or known.status == "retired" or not known.gpu_count:
@@ -227,41 +229,45 @@ def _offered(machine: Machine, region: str | None) -> tuple[bool | None, tuple[s
     return region in offered, tuple(near)
 
 
-def _wanted(machine: Machine, region: str | None) -> Wanted | None:
+def _quota_target(machine: Machine, region: str | None) -> QuotaTarget | None:
     name = machine.instance_type
     if not name or region is None:
         return None
     quota = machine.catalogue.quota(name, region)
     if quota is None:
         return None
-    return Wanted(name, quota.service, quota.name, quota.unit, quota.needed, quota.command, quota.code)
+    return QuotaTarget(name, quota.service, quota.name, quota.unit, quota.needed, quota.command, quota.code)
 
 
-def _ask(machine: Machine, region: str | None, wanted: Wanted | None) -> Mapping[str, Any]:
+def _run_aws_probe(
+    machine: Machine, region: str | None, quota_target: QuotaTarget | None
+) -> Mapping[str, Any]:
     question: dict[str, str | None] = {"region": region}
-    if wanted is not None:
-        question |= {"service": wanted.service, "code": wanted.code, "name": wanted.name}
-    asking = replace(machine, environment=own_environment(machine.environment))
-    # -P: a file of the user's called boto3.py must not stand in for boto3.
+    if quota_target is not None:
+        question |= {"service": quota_target.service, "code": quota_target.code, "name": quota_target.name}
+    own_machine = replace(machine, environment=own_environment(machine.environment))
+    # -P: a file called boto3.py in the working directory must not replace boto3.
     module = f"{__package__}.aws_probe"
-    said = asking.run_command(sys.executable, "-P", "-m", module, json.dumps(question), seconds=SECONDS)
+    result = own_machine.run_command(
+        sys.executable, "-P", "-m", module, json.dumps(question), seconds=SECONDS
+    )
     try:
-        answer = json.loads(said.output.strip().rpartition("\n")[2])
+        answer = json.loads(result.output.strip().rpartition("\n")[2])
     except ValueError:
-        problem = said.error.strip().rpartition("\n")[2] or "no answer"
-        return {"fault": {"kind": "connection", "message": problem, "code": None}}
+        problem = result.error.strip().rpartition("\n")[2] or "no answer"
+        return {"failure": {"kind": "connection", "message": problem, "code": None}}
     return answer if isinstance(answer, dict) else {}
 
 
-def _fault(said: Any) -> Fault | None:
-    return Fault(said["kind"], said["message"], said["code"]) if said else None
+def _failure(record: Any) -> AwsFailure | None:
+    return AwsFailure(record["kind"], record["message"], record["code"]) if record else None
 
 
-def _look(wanted: Wanted, region: str | None) -> str:
-    if wanted.code is None:
-        return wanted.request
+def _quota_command(quota_target: QuotaTarget, region: str | None) -> str:
+    if quota_target.code is None:
+        return quota_target.request
     return (
-        f"aws service-quotas get-service-quota --service-code {wanted.service} --quota-code {wanted.code}"
+        f"aws service-quotas get-service-quota --service-code {quota_target.service} --quota-code {quota_target.code}"
         f" --region {region}"
     )
 
@@ -271,7 +277,7 @@ def summarize(reading: Reading) -> str | None:
     if reading.identity is None:
         return None
     where = f" in {reading.region}" if reading.region else ""
-    unit = "vCPUs" if reading.wanted and reading.wanted.unit == "vCPU" else "instances"
+    unit = "vCPUs" if reading.quota_target and reading.quota_target.unit == "vCPU" else "instances"
     quota = f", quota {reading.quota:g} {unit}" if reading.quota is not None else ""
     return f"{reading.identity}{where}{quota}"
 

@@ -1,4 +1,4 @@
-"""A CUDA kernel of our own, compiled at run time and launched on every GPU: the stack without any framework."""
+"""Compiles a small CUDA kernel and runs it on every GPU: tests the stack without any framework."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.compute.framework_ops import broke_off
-from gpuproof.doctor.checks.compute.reading import ComputeReading, understand
+from gpuproof.doctor.checks.compute.framework_ops import crash_finding
+from gpuproof.doctor.checks.compute.reading import ComputeReading, parse_answer
 from gpuproof.doctor.checks.frameworks.reading import visible_gpus
 from gpuproof.doctor.checks.libraries.cuda_libraries import library_folders
 from gpuproof.doctor.gpu_names import gpu_location
@@ -24,11 +24,11 @@ _TOOLKITS = ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib"
 
 @dataclass(frozen=True)
 class Reading:
-    """What the probe told.
+    """Result of the probe.
 
     Args:
-        kernels: a record a GPU.
-        compiler: whether an NVRTC was found.
+        kernels: one record per GPU.
+        compiler: whether NVRTC, CUDA's run-time compiler, was found.
     """
 
     compute: ComputeReading
@@ -37,7 +37,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """Compiles and launches; `None` where no GPU is visible."""
+    """Compile and run; `None` if no GPU is visible."""
     if not visible_gpus(machine):
         return None
     folders = [*library_folders(machine.packages), *(str(machine.path(one)) for one in _TOOLKITS)]
@@ -46,44 +46,44 @@ def read(machine: Machine) -> Reading | None:
     names = tuple(device.name for device in machine.cuda.devices)
     done = answer.one("done")
     return Reading(
-        understand("A CUDA kernel of our own", answer, names),
+        parse_answer("A CUDA kernel", answer, names),
         answer.of("kernel"),
         bool(done and done["nvrtc"]),
     )
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D503 it crashes or hangs, D507 it fails, D508 its answer is wrong."""
+    """D503 it crashes or hangs, D507 it fails, D508 its result is wrong."""
     if reading.compute.problem is not None:
-        yield broke_off(reading.compute)
+        yield crash_finding(reading.compute)
     for kernel in reading.kernels:
-        place = gpu_location(kernel["gpu"], reading.compute.name_of(kernel["gpu"]))
+        location = gpu_location(kernel["gpu"], reading.compute.name_of(kernel["gpu"]))
         if "error" in kernel:
             yield Finding(
                 "D507",
                 Severity.ERROR,
                 f"A small CUDA kernel cannot be run on this GPU: {kernel['error']}.",
                 (kernel["error"],),
-                "Reboot; if it stays, reinstall the driver. `sudo dmesg | grep -iE 'nvrm|xid'` may have the reason.",
-                place,
+                "Reboot; if that does not help, reinstall the driver. `sudo dmesg | grep -iE 'nvrm|xid'` may show the reason.",
+                location,
             )
         elif kernel["wrong"]:
             yield Finding(
                 "D508",
                 Severity.ERROR,
-                f"This GPU adds wrongly: {kernel['wrong']} of {kernel['of']} sums differ from the CPU's.",
+                f"This GPU computes wrong sums: {kernel['wrong']} of {kernel['of']} differ from the CPU's.",
                 (f"compiled for {kernel['target']}",),
                 "Do not trust this GPU: stop and start the instance, which moves it to other hardware.",
-                place,
+                location,
             )
 
 
 def summarize(reading: Reading) -> str | None:
-    """`a CUDA kernel of our own right on 1 GPU`."""
-    right = [kernel for kernel in reading.kernels if kernel.get("wrong") == 0]
-    if right:
-        return f"a CUDA kernel of our own right on {pluralize(len(right), 'GPU')}"
-    return None if reading.compiler else "no NVRTC here to compile a kernel of our own"
+    """`CUDA kernel correct on 1 GPU`."""
+    correct = [kernel for kernel in reading.kernels if kernel.get("wrong") == 0]
+    if correct:
+        return f"CUDA kernel correct on {pluralize(len(correct), 'GPU')}"
+    return None if reading.compiler else "no NVRTC to compile a CUDA kernel"
 
 
-CHECK = Check("a CUDA kernel of our own", Layer.COMPUTE, read, evaluate, quick=False, summarize=summarize)
+CHECK = Check("CUDA kernel", Layer.COMPUTE, read, evaluate, quick=False, summarize=summarize)

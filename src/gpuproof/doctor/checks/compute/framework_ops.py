@@ -1,4 +1,4 @@
-"""Real work on every GPU with each framework: a matrix product and a convolution in every type, checked."""
+"""Runs a matrix product and a convolution in every data type on every GPU, with each framework, and checks them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.compute.reading import ComputeReading, Work, understand
-from gpuproof.doctor.checks.frameworks.builds import NAMES
-from gpuproof.doctor.checks.frameworks.gpu_architectures import fit_of
+from gpuproof.doctor.checks.compute.reading import ComputeReading, Operation, parse_answer
+from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES
+from gpuproof.doctor.checks.frameworks.gpu_architectures import kernel_support
 from gpuproof.doctor.checks.frameworks.reading import read_stack
 from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.doctor.machine import Machine
@@ -18,150 +18,159 @@ from gpuproof.util.humanize import format_bytes, join_words, pluralize
 
 SECONDS = 300.0
 PTX_SECONDS = 1800.0
-"""Where the driver compiles a framework's PTX first: TensorFlow itself speaks of half an hour."""
+"""If the driver compiles the framework's PTX first: TensorFlow's log mentions half an hour."""
 
-_ABSENT = ("No OpKernel", "not implemented", "UnimplementedError", "not supported", "unsupported")
-_FULL = ("out of memory", "OOM", "ResourceExhausted")
-_MOST_TAKEN = 0.5
-"""Share of a GPU's memory that a framework with memory growth may have taken after some small operations."""
+_UNSUPPORTED_ERRORS = ("No OpKernel", "not implemented", "UnimplementedError", "not supported", "unsupported")
+_OUT_OF_MEMORY_ERRORS = ("out of memory", "OOM", "ResourceExhausted")
+_MAX_GROWN_SHARE = 0.5
+"""Share of a GPU's memory that a framework with memory growth may use after small operations."""
 
 
 def read_torch(machine: Machine) -> ComputeReading | None:
-    """Computes with PyTorch; `None` where it gives no GPU."""
+    """Compute with PyTorch; `None` if it sees no GPU."""
     return _read(machine, TORCH, machine.torch, "cuda")
 
 
 def read_tensorflow(machine: Machine) -> ComputeReading | None:
-    """Computes with TensorFlow; `None` where it gives no GPU."""
+    """Compute with TensorFlow; `None` if it sees no GPU."""
     return _read(machine, TENSORFLOW, machine.tensorflow, "GPU")
 
 
 def evaluate(reading: ComputeReading) -> Iterator[Finding]:
-    """D501 a wrong answer, D502 an operation fails, D503 it crashes or hangs, D504 it ran elsewhere, D505 memory growth,
+    """D501 a wrong result, D502 an operation fails, D503 it crashes or hangs, D504 it ran elsewhere, D505 memory growth,
     D509 the GPU's memory is full."""
     if reading.problem is not None:
-        yield broke_off(reading)
-    for work in reading.works:
-        if (finding := _judge(work, reading)) is not None:
+        yield crash_finding(reading)
+    for operation in reading.operations:
+        if (finding := _evaluate_operation(operation, reading)) is not None:
             yield finding
-    if reading.growth is not None:
-        yield from _growth(reading)
+    if reading.memory_growth is not None:
+        yield from _memory_growth(reading)
 
 
 def summarize(reading: ComputeReading) -> str | None:
-    """`PyTorch 2.11.0: matmul and convolution right in float32, float16 and bfloat16 on 1 GPU`."""
-    right = [work for work in reading.works if work.right]
+    """`PyTorch 2.11.0: matmul and convolution correct in float32, float16 and bfloat16 on 1 GPU`."""
+    right = [operation for operation in reading.operations if operation.right]
     if not right:
         return None
     names, types, gpus = (
-        list(dict.fromkeys(getattr(work, field) for work in right)) for field in ("name", "dtype", "gpu")
+        list(dict.fromkeys(getattr(operation, field) for operation in right))
+        for field in ("name", "dtype", "gpu")
     )
-    return f"{reading.by}: {join_words(names)} right in {join_words(types)} on {pluralize(len(gpus), 'GPU')}"
+    return f"{reading.subject}: {join_words(names)} correct in {join_words(types)} on {pluralize(len(gpus), 'GPU')}"
 
 
-def broke_off(reading: ComputeReading) -> Finding:
-    """D503: the process died or never ended."""
+def crash_finding(reading: ComputeReading) -> Finding:
+    """D503: the process died or hung."""
     at = f" at {reading.step}" if reading.step else ""
-    what = "hangs" if reading.hung else "breaks off"
+    what = "hangs" if reading.hung else "crashes"
     return Finding(
         "D503",
         Severity.ERROR,
-        f"{reading.by} {what}{at}: {reading.problem}.",
+        f"{reading.subject} {what}{at}: {reading.problem}.",
         tuple(line for line in reading.error.strip().splitlines()[-6:] if line.strip()),
-        "Look into `sudo dmesg | grep -iE 'nvrm|xid'`: an Xid there means the GPU, none means the software.",
+        "See `sudo dmesg | grep -iE 'nvrm|xid'`: an Xid there points to the GPU, none points to the software.",
     )
 
 
-def _read(machine: Machine, name: str, said: FrameworkReading | None, device: str) -> ComputeReading | None:
-    if said is None or not said.devices:
+def _read(
+    machine: Machine, name: str, reported: FrameworkReading | None, device: str
+) -> ComputeReading | None:
+    if reported is None or not reported.devices:
         return None
-    seconds = PTX_SECONDS if _compiles_first(machine, name) else SECONDS
+    seconds = PTX_SECONDS if _compiles_ptx(machine, name) else SECONDS
     answer = machine.run_probe(f"compute_{name}", json.dumps({"device": device}), seconds=seconds)
-    return understand(f"{NAMES[name]} {said.version}", answer, tuple(one.name for one in said.devices))
+    return parse_answer(
+        f"{FRAMEWORK_NAMES[name]} {reported.version}", answer, tuple(one.name for one in reported.devices)
+    )
 
 
-def _compiles_first(machine: Machine, name: str) -> bool:
+def _compiles_ptx(machine: Machine, name: str) -> bool:
     stack = read_stack(machine)
     if stack is None:
         return False
     builds = [build for build in stack.builds if build.framework == name]
-    return any(fit_of(build, device, stack).kind == "ptx" for build in builds for device in stack.devices)
+    return any(
+        kernel_support(build, device, stack).kind == "ptx" for build in builds for device in stack.devices
+    )
 
 
-def _judge(work: Work, reading: ComputeReading) -> Finding | None:
-    what = f"{work.name} in {work.dtype}"
-    place = gpu_location(work.gpu, reading.name_of(work.gpu))
-    if work.error is not None:
-        return _failed(work, what, reading)
-    if work.device is not None and not _on_gpu(work):
+def _evaluate_operation(operation: Operation, reading: ComputeReading) -> Finding | None:
+    what = f"{operation.name} in {operation.dtype}"
+    location = gpu_location(operation.gpu, reading.name_of(operation.gpu))
+    if operation.error is not None:
+        return _operation_failed(operation, what, reading)
+    if operation.device is not None and not _is_on_gpu(operation):
         return Finding(
             "D504",
             Severity.ERROR,
-            f"{reading.by} was told to compute {what} on GPU {work.gpu}, and did it on {work.device}.",
-            (f"device of the result: {work.device}",),
-            "Such a job trains elsewhere than it says; report it to the framework with this output.",
-            place,
+            f"{reading.subject} was to compute {what} on GPU {operation.gpu}, but did it on {operation.device}.",
+            (f"device of the result: {operation.device}",),
+            "A job would train on another device than it requests; report it to the framework with this output.",
+            location,
         )
-    if work.right:
+    if operation.right:
         return None
     return Finding(
         "D501",
         Severity.ERROR,
-        f"{reading.by} computes {what} wrongly on this GPU: it deviates by {work.deviation:.1e} from the CPU's answer.",
-        (f"largest deviation {work.deviation:.3g}, allowed {work.tolerance:g} of the largest number",),
-        "Do not trust this GPU: run `gpuproof doctor --full` again; if it stays, stop and start the instance, which moves "
+        f"{reading.subject} computes {what} wrongly on this GPU: it differs by {operation.deviation:.1e} from the CPU's result.",
+        (
+            f"largest deviation {operation.deviation:.3g}, allowed {operation.tolerance:g} of the largest value",
+        ),
+        "Do not trust this GPU: run `gpuproof doctor --full` again; if it persists, stop and start the instance, which moves "
         "it to other hardware.",
-        place,
+        location,
     )
 
 
-def _failed(work: Work, what: str, reading: ComputeReading) -> Finding | None:
-    error = work.error or ""
-    if any(word in error for word in _ABSENT):
-        return None  # the framework does not offer it, which is no fault of this machine's
-    place = gpu_location(work.gpu, reading.name_of(work.gpu))
+def _operation_failed(operation: Operation, what: str, reading: ComputeReading) -> Finding | None:
+    error = operation.error or ""
+    if any(word in error for word in _UNSUPPORTED_ERRORS):
+        return None  # the framework does not support it, which is not a fault of this machine
+    location = gpu_location(operation.gpu, reading.name_of(operation.gpu))
     first = error.strip().splitlines()[0]
-    if any(word in error for word in _FULL):
+    if any(word in error for word in _OUT_OF_MEMORY_ERRORS):
         return Finding(
             "D509",
             Severity.WARNING,
-            f"{reading.by} could not compute {what}: the GPU's memory is full.",
+            f"{reading.subject} could not compute {what}: the GPU's memory is full.",
             (first,),
-            "`nvidia-smi` shows who holds it; end what you do not need, or wait.",
-            place,
+            "`nvidia-smi` shows which processes use it; end unneeded ones, or wait.",
+            location,
         )
     return Finding(
         "D502",
         Severity.ERROR,
-        f"{reading.by} fails to compute {what} on this GPU: {first}",
+        f"{reading.subject} fails to compute {what} on this GPU: {first}",
         _lines(error),
-        "`gpuproof explain` knows many such texts: paste it there with `gpuproof explain -`.",
-        place,
+        "Paste the text into `gpuproof explain -`, which knows many such errors.",
+        location,
     )
 
 
-def _growth(reading: ComputeReading) -> Iterator[Finding]:
-    growth = reading.growth or {}
+def _memory_growth(reading: ComputeReading) -> Iterator[Finding]:
+    growth = reading.memory_growth or {}
     taken, total, error = growth.get("taken"), growth.get("total"), growth.get("error")
     if error is not None:
-        why = str(error)
-    elif taken and total and taken > _MOST_TAKEN * total:
-        why = f"some small operations took {format_bytes(taken)} of {format_bytes(total)}"
+        reason = str(error)
+    elif taken and total and taken > _MAX_GROWN_SHARE * total:
+        reason = f"small operations took {format_bytes(taken)} of {format_bytes(total)}"
     else:
         return
     yield Finding(
         "D505",
         Severity.WARNING,
-        f"Memory growth does not work with {reading.by}: {why}.",
-        (why,),
-        "Look for TF_FORCE_GPU_ALLOW_GROWTH and TF_GPU_ALLOCATOR in the environment.",
+        f"Memory growth does not work with {reading.subject}: {reason}.",
+        (reason,),
+        "Check TF_FORCE_GPU_ALLOW_GROWTH and TF_GPU_ALLOCATOR in the environment.",
         gpu_location(0, reading.name_of(0)),
     )
 
 
-def _on_gpu(work: Work) -> bool:
-    device = (work.device or "").lower()
-    return device == f"cuda:{work.gpu}" or device.endswith(f"device:gpu:{work.gpu}")
+def _is_on_gpu(operation: Operation) -> bool:
+    device = (operation.device or "").lower()
+    return device == f"cuda:{operation.gpu}" or device.endswith(f"device:gpu:{operation.gpu}")
 
 
 def _lines(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the probes that really compute have told."""
+"""Results of the probes that compute on the GPU."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gpuproof.gpu.probe_process import Answer, Record
 
 
 @dataclass(frozen=True)
-class Work:
+class Operation:
     """One operation on one GPU.
 
     Args:
         name: `matmul`, `convolution`, `tf.function`.
         dtype: such as `bfloat16`.
-        device: where the result was.
-        deviation: the largest one from the CPU's answer, as a share of the largest number of the answer; `None` where
-            there was no result.
-        tolerance: what still counts as right.
-        error: the exception's text.
+        device: of the result.
+        deviation: largest difference from the CPU's result, as a share of the largest value of the result; `None`
+            without a result.
+        tolerance: largest deviation that counts as correct.
+        error: text of the exception.
     """
 
     gpu: int
@@ -31,28 +31,28 @@ class Work:
 
     @property
     def right(self) -> bool:
-        """Whether the answer is the CPU's; not a number is wrong."""
+        """Whether the result matches the CPU's; NaN does not."""
         return self.deviation is not None and self.deviation <= self.tolerance
 
 
 @dataclass(frozen=True)
 class ComputeReading:
-    """What one probe told.
+    """Result of one probe.
 
     Args:
-        by: what computed: `PyTorch 2.11.0`, or `a CUDA kernel`.
-        works: every operation.
-        growth: what memory growth did; `None` where it does not apply.
-        problem: how the process ended if not well.
-        hung: whether it never ended.
-        step: what it was at.
+        subject: what computed: `PyTorch 2.11.0`, or `A CUDA kernel`.
+        operations: all operations.
+        memory_growth: result of TensorFlow's memory growth; `None` if not tested.
+        problem: how the process failed.
+        hung: whether it was killed at the timeout.
+        step: the step at which it failed.
         names: the GPUs' names, by index.
-        error: the end of what it wrote to standard error.
+        error: end of its standard error.
     """
 
-    by: str
-    works: tuple[Work, ...] = ()
-    growth: Record | None = None
+    subject: str
+    operations: tuple[Operation, ...] = ()
+    memory_growth: Record | None = None
     problem: str | None = None
     hung: bool = False
     step: str | None = None
@@ -60,16 +60,16 @@ class ComputeReading:
     error: str = ""
 
     def name_of(self, gpu: int) -> str | None:
-        """A GPU's name."""
+        """Name of a GPU."""
         return self.names[gpu] if gpu < len(self.names) else None
 
 
-def understand(by: str, answer: Answer, names: tuple[str, ...]) -> ComputeReading:
-    """Puts a probe's records into form."""
+def parse_answer(subject: str, answer: Answer, names: tuple[str, ...]) -> ComputeReading:
+    """Parse a probe's records."""
     problem = answer.problem or (None if answer.one("done") else "ended early")
     return ComputeReading(
-        by,
-        tuple(_work(record) for record in answer.of("work")),
+        subject,
+        tuple(_parse_operation(record) for record in answer.of("work")),
         answer.one("growth"),
         problem,
         answer.hung,
@@ -79,8 +79,8 @@ def understand(by: str, answer: Answer, names: tuple[str, ...]) -> ComputeReadin
     )
 
 
-def _work(record: Record) -> Work:
-    return Work(
+def _parse_operation(record: Record) -> Operation:
+    return Operation(
         record["gpu"],
         record["name"],
         record["dtype"],

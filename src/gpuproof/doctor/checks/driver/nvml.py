@@ -1,4 +1,4 @@
-"""NVML, through which `nvidia-smi` and GPUproof look at GPUs."""
+"""NVML, the library through which `nvidia-smi` and GPUproof monitor GPUs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gpuproof.util.humanize import format_bytes
 NOT_LOADED = 9
 MISMATCH = 18
 
-HANGS = (
-    "Look into `sudo dmesg | grep -iE 'nvrm|xid'`; reboot, and if it comes back stop and start the instance, "
+DRIVER_HANGS = (
+    "See `sudo dmesg | grep -iE 'nvrm|xid'`; reboot, and if it comes back, stop and start the instance, "
     "which moves it to other hardware."
 )
 
 
 @dataclass(frozen=True)
 class Reading:
-    """NVML's answer, and what explains it.
+    """NVML's answer, with the driver's files, which explain failures.
 
     Args:
-        cuda_works: whether the CUDA driver starts all the same.
+        cuda_works: whether the CUDA driver initializes anyway.
     """
 
     nvml: NvmlReading
@@ -36,33 +36,33 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading:
-    """NVML's answer; asks the CUDA driver too where NVML is missing."""
+    """Query NVML, and if it is missing the CUDA driver."""
     nvml = machine.nvml
     return Reading(nvml, machine.files, nvml.library_missing and machine.cuda.init == 0)
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D203 library and module differ, D204 no NVML, D205 a lost GPU, D206 it fails, D210 it hangs or crashes."""
+    """D203 library and module differ, D204 no NVML, D205 a lost GPU, D206 NVML fails, D210 it hangs or crashes."""
     nvml, files = reading.nvml, reading.files
-    for index, why in nvml.lost:
+    for index, reason in nvml.lost:
         yield Finding(
             "D205",
             Severity.ERROR,
-            f"GPU {index} does not answer: {why}.",
-            (f"NVML on GPU {index}: {why}",),
+            f"GPU {index} does not respond: {reason}.",
+            (f"NVML on GPU {index}: {reason}",),
             "Reboot; if it comes back, stop and start the instance, which moves it to other hardware.",
             gpu_location(index, None),
         )
     if nvml.problem is None or files.loaded is False:
-        return  # without the module everything fails, and that is said there
+        return  # without the module everything fails, and the kernel module check reports it
     if nvml.code is None:
-        what = "never answers" if nvml.hung else "breaks off"
+        what = "hangs" if nvml.hung else "crashes"
         yield Finding(
             "D210",
             Severity.ERROR,
-            f"The driver {what} when NVML is asked: nvidia-smi and every CUDA program would do the same.",
+            f"The driver {what} when NVML is used, and so do nvidia-smi and every CUDA program.",
             (f"NVML {nvml.problem}",),
-            HANGS,
+            DRIVER_HANGS,
         )
     elif nvml.code == MISMATCH:
         yield _mismatch(files)
@@ -72,14 +72,14 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D206",
             Severity.ERROR,
-            f"NVML does not start although the kernel module is loaded: {nvml.problem}.",
+            f"NVML does not initialize although the kernel module is loaded: {nvml.problem}.",
             (f"nvmlInit: code {nvml.code}",),
             "Reboot; if that does not help, reinstall the driver.",
         )
 
 
 def summarize(reading: Reading) -> str | None:
-    """`NVIDIA A10G, 22.5 GiB`, with a count where there are several."""
+    """`NVIDIA A10G, 22.5 GiB`, with a count for several."""
     kinds: dict[str, int] = {}
     for gpu in reading.nvml.gpus:
         memory = f", {format_bytes(gpu.memory_total)}" if gpu.memory_total else ""
@@ -94,13 +94,13 @@ def _mismatch(files: DriverFiles) -> Finding:
     return Finding(
         "D203",
         Severity.ERROR,
-        f"The driver was updated and not loaded again: kernel module and libraries differ{versions}. Neither "
-        "nvidia-smi nor CUDA works until they are the same.",
+        f"The driver was updated but not reloaded: kernel module and libraries differ{versions}. Neither "
+        "nvidia-smi nor CUDA works until they match.",
         (
             f"loaded module: {files.version or 'unknown'}",
             f"libraries: {', '.join(files.libraries) or 'unknown'}",
         ),
-        "sudo reboot. In a container: restart it, so that it gets the host's new libraries.",
+        "sudo reboot. Restart a container, so that it gets the host's new libraries.",
     )
 
 
@@ -110,7 +110,7 @@ def _missing(reading: Reading) -> Finding:
         return Finding(
             "D204",
             Severity.WARNING,
-            "CUDA works, but NVML (libnvidia-ml.so.1) is missing: neither nvidia-smi nor a verdict of GPUproof's can "
+            "CUDA works, but NVML (libnvidia-ml.so.1) is missing: neither nvidia-smi nor GPUproof's verdict can "
             "measure the GPU.",
             ("libnvidia-ml.so.1 cannot be loaded",),
             "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility."
@@ -123,7 +123,7 @@ def _missing(reading: Reading) -> Finding:
         "The kernel module is loaded, but the driver's libraries are missing: libnvidia-ml.so.1 cannot be loaded"
         + (", so this container was started without the NVIDIA runtime." if container else "."),
         (f"loaded module: {reading.files.version or 'unknown'}", "libnvidia-ml.so.1 cannot be loaded"),
-        "Start the container with --gpus all, which brings the driver's libraries along."
+        "Start the container with --gpus all, which adds the driver's libraries."
         if container
         else f"Install the libraries of driver {reading.files.version or ''}".rstrip() + ".",
     )

@@ -1,4 +1,4 @@
-"""Whether the driver drives every GPU on the bus: the right kind of module, of a branch that still knows the GPU."""
+"""GPUs on the PCI bus that the driver does not use: wrong kernel module flavor, or a branch without support for them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpuproof.util.humanize import pluralize
 
 @dataclass(frozen=True)
 class Reading:
-    """A GPU that is on the bus and not in NVML, beside what drives it.
+    """GPUs on the PCI bus that NVML does not list, and the driver.
 
     Args:
-        ignored: GPUs on the bus that NVML does not list, with what the catalogue knows of them.
-        listed: how many NVML lists.
-        version: the module's version, such as `595.71.05`.
+        ignored: the GPUs, each with its entry in the catalogue.
+        listed: number of GPUs that NVML lists.
+        version: of the kernel module, such as `595.71.05`.
         flavour: `open` or `proprietary`.
     """
 
@@ -32,15 +32,15 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """Bus against NVML; `None` in a container, which sees the bus of its host, and where NVML cannot tell."""
+    """Compare bus and NVML; `None` in a container, which sees its host's bus, and if NVML is not conclusive."""
     files, nvml = machine.files, machine.nvml
     if not files.pci or not files.loaded or files.container or nvml.problem is not None:
         return None
     if nvml.gpus and len(files.device_files) < len(files.pci):
-        return None  # somebody gave this machine some of the GPUs of another
+        return None  # a virtual machine with some of its host's GPUs
     listed = {_short(gpu.pci_bus_id) for gpu in nvml.gpus if gpu.pci_bus_id}
     if len(listed) < len(nvml.gpus):
-        return None  # a GPU that does not say where it is may be any of them
+        return None  # a GPU without a bus address can be any of them
     missing = [gpu for gpu in files.pci if gpu.driver != "vfio-pci" and _short(gpu.address) not in listed]
     gpus = machine.catalogue.tables.gpus
     known = tuple((gpu, gpus.get(pci_gpu_model(gpu) or "")) for gpu in missing)
@@ -48,18 +48,18 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D208 a driver that does not know the GPU, D209 a GPU that the driver leaves out for another reason."""
+    """D208 the driver does not support the GPU, D209 the driver ignores the GPU for another reason."""
     for pci, gpu in reading.ignored:
-        why, remedy = _why(reading, gpu)
-        severity = Severity.WARNING if reading.listed and not why else Severity.ERROR
+        reason, remedy = _unsupported_reason(reading, gpu)
+        severity = Severity.WARNING if reading.listed and not reason else Severity.ERROR
         yield Finding(
-            "D208" if why else "D209",
+            "D208" if reason else "D209",
             severity,
-            f"The driver does not drive {pci_gpu_name(pci)} at {pci.address}"
+            f"The driver does not use {pci_gpu_name(pci)} at {pci.address}"
             + (
-                f": {why}."
-                if why
-                else f", although it drives {pluralize(reading.listed, 'other GPU')}."
+                f": {reason}."
+                if reason
+                else f", although it uses {pluralize(reading.listed, 'other GPU')}."
                 if reading.listed
                 else ", and no other GPU either."
             ),
@@ -73,30 +73,33 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         )
 
 
-def _why(reading: Reading, gpu: Gpu | None) -> tuple[str | None, str]:
+def _unsupported_reason(reading: Reading, gpu: Gpu | None) -> tuple[str | None, str]:
     branch = int(reading.version.partition(".")[0]) if reading.version else None
     if gpu and branch and gpu.driver_last and branch > gpu.driver_last:
         return (
-            f"{gpu.driver_last} was the last branch for {gpu.architecture}, and {reading.version} is loaded",
+            f"{gpu.driver_last} was the last branch for {gpu.architecture}, but {reading.version} is loaded",
             f"Install a driver of branch {gpu.driver_last}.",
         )
     if gpu and branch and gpu.driver_first and branch < gpu.driver_first:
         return (
-            f"{gpu.architecture} needs branch {gpu.driver_first} or later, and {reading.version} is loaded",
+            f"{gpu.architecture} needs branch {gpu.driver_first} or later, but {reading.version} is loaded",
             f"Install a driver of branch {gpu.driver_first} or later.",
         )
     if gpu and reading.flavour and gpu.kernel_module not in ("either", reading.flavour):
         return (
-            f"{gpu.architecture} needs the {gpu.kernel_module} kernel module, and the {reading.flavour} one is loaded",
-            f"Install the {gpu.kernel_module} flavour of the driver's kernel module.",
+            f"{gpu.architecture} needs the {gpu.kernel_module} kernel module, but the {reading.flavour} one is loaded",
+            f"Install the {gpu.kernel_module} kernel module of the driver.",
         )
-    return None, "`sudo dmesg | grep -iE 'nvrm|xid'` has the reason; stop and start the instance if it stays."
+    return (
+        None,
+        "`sudo dmesg | grep -iE 'nvrm|xid'` shows the reason; if it persists, stop and start the instance.",
+    )
 
 
 def _short(address: str) -> str:
-    """`0000:00:1e.0` of NVML's `00000000:00:1E.0`."""
+    """`0000:00:1e.0` for NVML's `00000000:00:1E.0`."""
     domain, _, rest = address.lower().partition(":")
     return f"{domain[-4:]}:{rest}"
 
 
-CHECK = Check("GPUs that the driver drives", Layer.DRIVER, read, evaluate)
+CHECK = Check("supported GPUs", Layer.DRIVER, read, evaluate)

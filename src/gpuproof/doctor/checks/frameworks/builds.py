@@ -1,4 +1,4 @@
-"""The frameworks' builds in the user's interpreter: as they say themselves, or by the catalogue where not imported."""
+"""The frameworks' builds in the user's interpreter, as they report them or, if not imported, from the catalogue."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from gpuproof.catalogue import Build, Catalogue
 from gpuproof.doctor.machine import Machine
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, FrameworkReading, Packages
 
-NAMES = {TORCH: "PyTorch", TENSORFLOW: "TensorFlow"}
+FRAMEWORK_NAMES = {TORCH: "PyTorch", TENSORFLOW: "TensorFlow"}
 _DEBIAN_ARCH = {"aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
 class InstalledBuild:
-    """One framework's build.
+    """The installed build of one framework.
 
     Args:
         framework: `torch` or `tensorflow`.
-        version: with its local part: `2.11.0+cu126`.
-        cpu_only: whether it has no GPU kernels at all; `None` where nobody knows.
-        cuda: what it was built with, such as `12.6`.
-        cudnn: likewise, such as `9.3`.
-        architectures: what it carries: `sm_80`, `compute_90`.
-        row: the catalogue's row.
-        said: what it said itself; `None` where it was not imported.
-        alone: whether it is the only framework in its interpreter, so that it is surely the one meant.
+        version: with its local part, such as `2.11.0+cu126`.
+        cpu_only: whether it has no GPU kernels; `None` if unknown.
+        cuda: version that it was built with, such as `12.6`.
+        cudnn: version that it was built with, such as `9.3`.
+        architectures: of its kernels, such as `sm_80` or `compute_90` (PTX).
+        row: its row in the catalogue.
+        reported: what it reports when imported; `None` if it was not imported.
+        only_framework: whether its interpreter has no other framework, so the job certainly uses it.
     """
 
     framework: str
@@ -36,25 +36,25 @@ class InstalledBuild:
     cudnn: str | None
     architectures: tuple[str, ...]
     row: Build | None
-    said: FrameworkReading | None
-    alone: bool = True
+    reported: FrameworkReading | None
+    only_framework: bool = True
 
     def __str__(self) -> str:
-        return f"{NAMES[self.framework]} {self.version}"
+        return f"{FRAMEWORK_NAMES[self.framework]} {self.version}"
 
     @property
-    def short(self) -> str:
+    def base_version(self) -> str:
         """The version without its local part."""
         return self.version.partition("+")[0]
 
     @property
-    def works(self) -> bool:
-        """Whether it gives GPUs: then no table may say otherwise."""
-        return bool(self.said and self.said.devices)
+    def sees_gpus(self) -> bool:
+        """Whether it lists GPUs, which takes precedence over all tables."""
+        return bool(self.reported and self.reported.devices)
 
 
 def read_builds(machine: Machine) -> tuple[InstalledBuild, ...]:
-    """Every framework that is installed and not broken; imports them unless the machine is to be asked quickly."""
+    """Read every installed framework; imports them unless `machine.quick`."""
     packages = machine.packages
     installed = [(TORCH, packages.torch), (TENSORFLOW, packages.tensorflow)]
     readings = {TORCH: lambda: machine.torch, TENSORFLOW: lambda: machine.tensorflow}
@@ -63,30 +63,30 @@ def read_builds(machine: Machine) -> tuple[InstalledBuild, ...]:
         started = [pool.submit(readings[name]) for name, _ in named]
         said = [future.result() for future in started]
     return tuple(
-        describe(machine, name, version, reading, alone=len(named) == 1)
+        describe_build(machine, name, version, reading, only_framework=len(named) == 1)
         for (name, version), reading in zip(named, said, strict=True)
     )
 
 
-def describe(
-    machine: Machine, name: str, version: str, said: FrameworkReading | None, *, alone: bool
+def describe_build(
+    machine: Machine, name: str, version: str, reported: FrameworkReading | None, *, only_framework: bool
 ) -> InstalledBuild:
-    """One build, from what it says and what the catalogue knows."""
+    """Combine what a framework reports with what the catalogue knows."""
     packages = machine.packages
-    row = find_row(machine.catalogue, packages, name)
-    if said is not None and said.version is not None:
+    row = find_catalogue_build(machine.catalogue, packages, name)
+    if reported is not None and reported.version is not None:
         return InstalledBuild(
             name,
             version,
-            cpu_only=said.cuda is None and not said.rocm,
-            cuda=said.cuda,
-            cudnn=said.cudnn or (row.cudnn if row else None) or None,
-            architectures=said.architectures,
+            cpu_only=reported.cuda is None and not reported.rocm,
+            cuda=reported.cuda,
+            cudnn=reported.cudnn or (row.cudnn if row else None) or None,
+            architectures=reported.architectures,
             row=row,
-            said=said,
-            alone=alone,
+            reported=reported,
+            only_framework=only_framework,
         )
-    cpu_only = cpu_by_name(name, packages, row)
+    cpu_only = is_cpu_build(name, packages, row)
     return InstalledBuild(
         name,
         version,
@@ -95,21 +95,21 @@ def describe(
         cudnn=None if cpu_only or row is None else row.cudnn or None,
         architectures=() if cpu_only or row is None else row.architectures,
         row=row,
-        said=said,
-        alone=alone,
+        reported=reported,
+        only_framework=only_framework,
     )
 
 
-def find_row(catalogue: Catalogue, packages: Packages, name: str) -> Build | None:
-    """The catalogue's row of an installed framework; `None` for what it does not know, such as Conda's own builds."""
+def find_catalogue_build(catalogue: Catalogue, packages: Packages, name: str) -> Build | None:
+    """The catalogue's row of an installed framework; `None` if there is none, as for Conda's builds."""
     version = packages.torch if name == TORCH else packages.tensorflow
     if version is None or packages.from_conda(name):
         return None
     return catalogue.build(f"{name}=={version}", host_arch(packages))
 
 
-def cpu_by_name(name: str, packages: Packages, row: Build | None) -> bool | None:
-    """Whether names alone tell that a build has no GPU kernels: `2.6.0+cpu`, `tensorflow-cpu`, TensorFlow on Arm."""
+def is_cpu_build(name: str, packages: Packages, row: Build | None) -> bool | None:
+    """Whether version, package name or catalogue mark a CPU build (`2.6.0+cpu`, `tensorflow-cpu`); `None` if unknown."""
     version = packages.torch if name == TORCH else packages.tensorflow
     local = (version or "").partition("+")[2]
     if name == TORCH and local.startswith("cpu"):
@@ -122,5 +122,5 @@ def cpu_by_name(name: str, packages: Packages, row: Build | None) -> bool | None
 
 
 def host_arch(packages: Packages) -> str:
-    """As the catalogue writes it: `x86_64`, `arm64`."""
+    """Host architecture as in the catalogue: `x86_64`, `arm64`."""
     return _DEBIAN_ARCH.get(packages.arch, packages.arch)

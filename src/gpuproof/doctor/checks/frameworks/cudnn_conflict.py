@@ -1,4 +1,4 @@
-"""Two frameworks in one environment whose wheels cannot agree on one cuDNN."""
+"""PyTorch and TensorFlow in one environment whose wheels need different cuDNN versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.frameworks.builds import NAMES
+from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES
 from gpuproof.doctor.checks.frameworks.wheel_requirements import Requirement, parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
@@ -16,48 +16,51 @@ from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
 
 @dataclass(frozen=True)
 class Reading:
-    """What each framework asks for, and what is installed.
+    """The cuDNN requirement of each framework, and the installed versions.
 
     Args:
-        asked: by framework.
-        versions: of the frameworks, and of the cuDNN wheels that are installed.
+        required: by framework.
+        versions: of the installed packages.
     """
 
-    asked: dict[str, Requirement]
+    required: dict[str, Requirement]
     versions: dict[str, str]
 
 
 def read(machine: Machine) -> Reading | None:
-    """Both frameworks' metadata; `None` unless both are here and ask for the same cuDNN wheel."""
+    """Read both frameworks' metadata; `None` unless both are installed and require the same cuDNN wheel."""
     packages = machine.packages
     if not packages.torch or "tensorflow" not in packages.versions:
         return None
-    asked: dict[str, Requirement] = {}
+    required: dict[str, Requirement] = {}
     for framework in (TORCH, TENSORFLOW):
         lines = parse_requirements(packages.requires.get(framework, ()), packages.arch)
         found = next((one for one in lines if one.name.startswith("nvidia-cudnn-")), None)
         if found is not None:
-            asked[framework] = found
-    if len(asked) < 2 or len({one.name for one in asked.values()}) > 1:
+            required[framework] = found
+    if len(required) < 2 or len({one.name for one in required.values()}) > 1:
         return None
-    return Reading(asked, dict(packages.versions))
+    return Reading(required, dict(packages.versions))
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D419 no cuDNN serves both."""
-    torch, tensorflow = reading.asked[TORCH], reading.asked[TENSORFLOW]
-    wants, least = torch.least, tensorflow.least
-    if not wants or not least or not torch.exact or version_key(wants)[:2] >= version_key(least)[:2]:
+    """D419 no cuDNN version satisfies both."""
+    torch, tensorflow = reading.required[TORCH], reading.required[TENSORFLOW]
+    pinned, minimum = torch.minimum, tensorflow.minimum
+    if not pinned or not minimum or not torch.exact or version_key(pinned)[:2] >= version_key(minimum)[:2]:
         return
     installed = reading.versions.get(torch.name)
     yield Finding(
         "D419",
         Severity.WARNING,
-        f"PyTorch {reading.versions[TORCH]} pins cuDNN {wants}, and TensorFlow {reading.versions[TENSORFLOW]} needs "
-        f"{least} or later: in one environment one of them gets the wrong cuDNN"
+        f"PyTorch {reading.versions[TORCH]} pins cuDNN {pinned}, but TensorFlow {reading.versions[TENSORFLOW]} needs "
+        f"{minimum} or later: in one environment, one of them gets the wrong cuDNN"
         + (f" ({installed} is installed)." if installed else "."),
-        (f"{NAMES[TORCH]} asks for {torch}", f"{NAMES[TENSORFLOW]} asks for {tensorflow}"),
-        "Keep them in separate environments, or move to a PyTorch of 2.7 or later.",
+        (
+            f"{FRAMEWORK_NAMES[TORCH]} requires {torch}",
+            f"{FRAMEWORK_NAMES[TENSORFLOW]} requires {tensorflow}",
+        ),
+        "Use separate environments, or upgrade PyTorch to 2.7 or later.",
     )
 
 

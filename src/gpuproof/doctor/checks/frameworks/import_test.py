@@ -1,99 +1,105 @@
-"""What a framework says itself, imported in a process of its own: that it starts, and that it gives the GPUs."""
+"""Imports each framework in its own process: it must start and list the GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.frameworks.build_vs_driver import too_old
-from gpuproof.doctor.checks.frameworks.builds import NAMES, InstalledBuild
+from gpuproof.doctor.checks.frameworks.build_vs_driver import is_driver_too_old
+from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack, severity_of
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TORCH, FrameworkReading
 from gpuproof.util.humanize import pluralize
 
-_MOST_LINES = 6
+_MAX_LINES = 6
 
 
 def read(machine: Machine) -> FrameworkStack | None:
-    """Imports every framework; `None` where none is installed."""
+    """Import every framework; `None` if none is installed."""
     return None if machine.quick else read_stack(machine)
 
 
 def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
-    """D414 it cannot be imported, D415 it crashes or hangs, D416 it gives no GPU, D417 it gives too few, D418 cuDNN."""
+    """D414 it cannot be imported, D415 it crashes or hangs, D416 it sees no GPU, D417 it sees too few, D418 cuDNN."""
     for build in stack.builds:
-        if build.said is not None:
-            yield from _look(build, build.said, stack)
+        if build.reported is not None:
+            yield from _evaluate_build(build, build.reported, stack)
 
 
 def summarize(stack: FrameworkStack) -> str | None:
-    """`PyTorch gives 1 GPU`."""
-    given = [
-        f"{NAMES[build.framework]} gives {pluralize(len(build.said.devices), 'GPU')}"
+    """`PyTorch sees 1 GPU`."""
+    counts = [
+        f"{FRAMEWORK_NAMES[build.framework]} sees {pluralize(len(build.reported.devices), 'GPU')}"
         for build in stack.builds
-        if build.said and build.works
+        if build.reported and build.sees_gpus
     ]
-    return ", ".join(given) or None
+    return ", ".join(counts) or None
 
 
-def _look(build: InstalledBuild, said: FrameworkReading, stack: FrameworkStack) -> Iterator[Finding]:
-    name = NAMES[build.framework]
-    if said.broken is not None:
+def _evaluate_build(
+    build: InstalledBuild, reported: FrameworkReading, stack: FrameworkStack
+) -> Iterator[Finding]:
+    name = FRAMEWORK_NAMES[build.framework]
+    if reported.broken is not None:
         yield Finding(
             "D414",
             severity_of(build),
-            f"{build} is installed and cannot be imported: {said.broken.splitlines()[0]}",
-            (*said.broken.splitlines()[:_MOST_LINES], *said.log[-_MOST_LINES:]),
-            f"pip install --force-reinstall '{build.framework}=={build.short}' in a fresh environment.",
+            f"{build} is installed but cannot be imported: {reported.broken.splitlines()[0]}",
+            (*reported.broken.splitlines()[:_MAX_LINES], *reported.log[-_MAX_LINES:]),
+            f"pip install --force-reinstall '{build.framework}=={build.base_version}' in a new environment.",
         )
-    elif said.problem is not None:
+    elif reported.problem is not None:
         yield Finding(
             "D415",
             severity_of(build),
-            f"{build} {said.problem}.",
-            (f"{stack.python}: {said.problem}", *said.log[-_MOST_LINES:]),
-            f"Try it alone: {stack.python} -X faulthandler -c 'import {build.framework}'; a fresh environment often helps.",
+            f"{build} {reported.problem}.",
+            (f"{stack.python}: {reported.problem}", *reported.log[-_MAX_LINES:]),
+            f"Try the import: {stack.python} -X faulthandler -c 'import {build.framework}'; a new environment often helps.",
         )
-    elif not said.devices and build.cuda and stack.visible and not too_old(build, stack):
-        yield _no_devices(build, said)
-    elif stack.visible and 0 < len(said.devices) < stack.visible:
+    elif not reported.devices and build.cuda and stack.visible and not is_driver_too_old(build, stack):
+        yield _no_devices(build, reported)
+    elif stack.visible and 0 < len(reported.devices) < stack.visible:
         yield Finding(
             "D417",
             Severity.WARNING,
-            f"{name} gives {pluralize(len(said.devices), 'GPU')}, although CUDA gives {stack.visible}.",
-            said.log[-_MOST_LINES:] or (f"devices: {', '.join(one.name for one in said.devices)}",),
-            "Its log names the GPU that it leaves out and why.",
+            f"{name} sees {pluralize(len(reported.devices), 'GPU')}, although CUDA lists {stack.visible}.",
+            reported.log[-_MAX_LINES:] or (f"devices: {', '.join(one.name for one in reported.devices)}",),
+            "Its log shows which GPU it ignores and why.",
         )
-    if said.cudnn_error:
+    if reported.cudnn_error:
         yield Finding(
             "D418",
             severity_of(build),
-            f"{name} cannot use cuDNN: {said.cudnn_error.splitlines()[0]}",
-            tuple(said.cudnn_error.splitlines()[:_MOST_LINES]),
-            "unset LD_LIBRARY_PATH if it names another cuDNN; else reinstall the framework with its libraries.",
+            f"{name} cannot use cuDNN: {reported.cudnn_error.splitlines()[0]}",
+            tuple(reported.cudnn_error.splitlines()[:_MAX_LINES]),
+            "unset LD_LIBRARY_PATH if it contains another cuDNN; otherwise reinstall the framework with its libraries.",
         )
 
 
-def _no_devices(build: InstalledBuild, said: FrameworkReading) -> Finding:
-    first = said.said.splitlines()[0] if said.said else next(iter(said.log), "it does not say why")
-    libraries = any("dlopen" in line or "dynamic library" in line for line in said.log)
+def _no_devices(build: InstalledBuild, reported: FrameworkReading) -> Finding:
+    first = (
+        reported.said.splitlines()[0] if reported.said else next(iter(reported.log), "it reports no reason")
+    )
+    libraries = any("dlopen" in line or "dynamic library" in line for line in reported.log)
     if build.framework == TORCH:
         call, remedy = (
             "torch.cuda.is_available() is False",
-            "`gpuproof explain -` knows many such texts: paste it there.",
+            "Paste the text into `gpuproof explain -`, which knows many such errors.",
         )
     else:
         call = "it lists no GPU and will train on the CPU"
         remedy = (
-            f"pip install 'tensorflow[and-cuda]=={build.short}'" if libraries else "Its log has the cause."
+            f"pip install 'tensorflow[and-cuda]=={build.base_version}'"
+            if libraries
+            else "Its log shows the cause."
         )
     return Finding(
         "D416",
         severity_of(build),
-        f"{build} is built for GPUs and finds none here, although CUDA gives some ({call}): {first}",
-        (*(said.said or "").splitlines()[:_MOST_LINES], *said.log[-_MOST_LINES:]),
+        f"{build} is built for GPUs but finds none, although CUDA lists some ({call}): {first}",
+        (*(reported.said or "").splitlines()[:_MAX_LINES], *reported.log[-_MAX_LINES:]),
         remedy,
     )
 

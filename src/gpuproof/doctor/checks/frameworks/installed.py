@@ -1,4 +1,4 @@
-"""Whether the user's interpreter has a framework, and one that was built for GPUs."""
+"""Whether the user's interpreter has a framework, and whether it is built for GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack, severity_of
-from gpuproof.doctor.checks.frameworks.wheel_choice import in_words
+from gpuproof.doctor.checks.frameworks.wheel_choice import pip_command
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TORCH
@@ -16,7 +16,7 @@ from gpuproof.gpu.framework_probe import TORCH
 
 @dataclass(frozen=True)
 class Reading:
-    """The interpreter and its frameworks; `stack` is `None` where it has none."""
+    """The interpreter and its frameworks; `stack` is `None` if it has none."""
 
     python: str
     problem: str | None
@@ -24,32 +24,32 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading:
-    """What is installed."""
+    """Read the installed frameworks."""
     return Reading(machine.python, machine.packages.problem, read_stack(machine))
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D401 no framework, D402 a CPU build of PyTorch, D403 one of TensorFlow, D404 an interpreter that does not answer,
-    D405 a build that the catalogue does not know."""
+    """D401 no framework, D402 a CPU build of PyTorch, D403 a CPU build of TensorFlow, D404 an interpreter that does not
+    run, D405 a build that the catalogue does not have."""
     if reading.problem is not None:
         yield Finding(
             "D404",
             Severity.ERROR,
-            f"The interpreter that is to run the script cannot be asked: {reading.problem}.",
+            f"The interpreter for the script does not work: {reading.problem}.",
             (f"{reading.python}: {reading.problem}",),
-            "Name another one with --python, or mend this one.",
+            "Choose another one with --python, or repair this one.",
         )
     elif reading.stack is None:
         yield Finding(
             "D401",
             Severity.NOTE,
-            "This interpreter has neither PyTorch nor TensorFlow, so that neither was checked.",
+            "This interpreter has neither PyTorch nor TensorFlow, so neither was checked.",
             (f"interpreter: {reading.python}",),
-            "Name the one that runs your script: gpuproof doctor --python PATH",
+            "Choose the interpreter that runs your script: gpuproof doctor --python PATH",
         )
     else:
         for build in reading.stack.builds:
-            yield from _look(build, reading.stack)
+            yield from _evaluate_build(build, reading.stack)
 
 
 def summarize(reading: Reading) -> str | None:
@@ -61,18 +61,18 @@ def summarize(reading: Reading) -> str | None:
     )
 
 
-def _look(build: InstalledBuild, stack: FrameworkStack) -> Iterator[Finding]:
-    if build.said is not None and build.said.version is None:
-        return  # it cannot be imported, and that is said there
+def _evaluate_build(build: InstalledBuild, stack: FrameworkStack) -> Iterator[Finding]:
+    if build.reported is not None and build.reported.version is None:
+        return  # it cannot be imported, which the import check reports
     if build.cpu_only:
         yield _torch_cpu(build, stack) if build.framework == TORCH else _tensorflow_cpu(build, stack)
-    elif build.row is None and build.said is None:
+    elif build.row is None and build.reported is None:
         yield Finding(
             "D405",
             Severity.NOTE,
-            f"GPUproof does not know {build}: its CUDA and its GPUs were not checked.",
+            f"GPUproof does not know {build}: its CUDA version and supported GPUs were not checked.",
             (f"installed: {build.framework}=={build.version}",),
-            "Run without --quick: then it says itself what it was built for.",
+            "Run without --quick, which imports it to find out.",
         )
 
 
@@ -82,7 +82,7 @@ def _torch_cpu(build: InstalledBuild, stack: FrameworkStack) -> Finding:
         severity_of(build),
         f"{build} is a CPU build: torch.cuda.is_available() is False whatever the machine has.",
         (f"installed: torch=={build.version}", f"interpreter: {stack.packages.prefix or stack.python}"),
-        stack.better(build) or "No build of it is known that runs here: gpuproof gpus --framework torch",
+        stack.suggested_command(build) or "No suitable build is known: gpuproof gpus --framework torch",
     )
 
 
@@ -91,9 +91,9 @@ def _tensorflow_cpu(build: InstalledBuild, stack: FrameworkStack) -> Finding:
         return Finding(
             "D403",
             severity_of(build),
-            f"{build} for Arm hosts has no GPU kernels: no wheel of TensorFlow has. It will train on the CPU.",
+            f"{build} for Arm hosts has no GPU kernels, like every TensorFlow wheel for Arm. It will train on the CPU.",
             (f"host architecture: {stack.packages.arch}",),
-            "Take an x86-64 instance (gpuproof gpus --arch x86_64), NVIDIA's own container for Arm, or PyTorch.",
+            "Use an x86-64 instance (gpuproof gpus --arch x86_64), NVIDIA's container for Arm, or PyTorch.",
         )
     by_name = "tensorflow-cpu" in stack.packages.versions
     return Finding(
@@ -102,7 +102,7 @@ def _tensorflow_cpu(build: InstalledBuild, stack: FrameworkStack) -> Finding:
         f"{build} is a CPU build{' (tensorflow-cpu)' if by_name else ''}: it has no GPU kernels.",
         (f"interpreter: {stack.packages.prefix or stack.python}",),
         ("pip uninstall -y tensorflow-cpu && " if by_name else "")
-        + in_words([f"tensorflow[and-cuda]=={build.short}"]),
+        + pip_command([f"tensorflow[and-cuda]=={build.base_version}"]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Which wheel of a framework suits this driver and these GPUs."""
+"""Chooses the wheel of a framework that suits the driver and the GPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INDEX = "https://download.pytorch.org/whl/"
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a wheel must suit.
+class WheelTarget:
+    """The machine that a wheel must support.
 
     Args:
         arch: `x86_64` or `arm64`.
-        cuda: the newest CUDA that the driver runs, such as (12, 4); `None` where it is not known.
-        gpus: the models, as far as the catalogue knows them.
-        python: the interpreter's version, such as `3.11.7`; empty where it is not known.
+        cuda: the newest CUDA that the driver runs, such as (12, 4); `None` if unknown.
+        gpus: the models that the catalogue has.
+        python: version of the interpreter, such as `3.11.7`; empty if unknown.
     """
 
     arch: str
@@ -30,32 +30,34 @@ class Surroundings:
     python: str = ""
 
 
-def suitable_build(catalogue: Catalogue, framework: str, version: str, around: Surroundings) -> Build | None:
-    """The build of this version, else of the newest older one, that runs here; `None` where none is known to.
+def find_suitable_build(
+    catalogue: Catalogue, framework: str, version: str, target: WheelTarget
+) -> Build | None:
+    """Find the newest build, up to this version, that supports the target; `None` if none is known.
 
     Args:
         version: such as `2.11.0`.
     """
-    asked = version_key(version)[:2]
-    older = [
+    newest = version_key(version)[:2]
+    candidates = [
         build
         for build in catalogue.tables.builds
         if build.framework == framework
-        and build.arch == around.arch
+        and build.arch == target.arch
         and build.device == "gpu"
         and build.cuda
-        and version_key(build.version) <= asked
-        and _suits(catalogue, build, around)
+        and version_key(build.version) <= newest
+        and _suits(catalogue, build, target)
     ]
-    return max(older, key=lambda build: (version_key(build.version), *_preference(build)), default=None)
+    return max(candidates, key=lambda build: (version_key(build.version), *_preference(build)), default=None)
 
 
-def install_command(build: Build, installed: str, companions: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """What to give `pip install` to get the build.
+def pip_arguments(build: Build, installed: str, companions: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Arguments for `pip install` that install the build.
 
     Args:
-        installed: the version that is here, such as `2.11.0+cpu`: its patch is kept where the build is of the same.
-        companions: other packages that must be of the same build, with their versions: torchvision.
+        installed: the installed version, such as `2.11.0+cpu`; its patch version is kept if major and minor match.
+        companions: name and version of other packages that must match the build, such as torchvision.
     """
     short = installed.partition("+")[0]
     same = version_key(short)[:2] == version_key(build.version)
@@ -67,39 +69,41 @@ def install_command(build: Build, installed: str, companions: Sequence[tuple[str
     return [*wanted, "--index-url", INDEX + tag]
 
 
-def in_words(words: Sequence[str]) -> str:
-    """The command as a person types it."""
-    return " ".join(["pip install", *(f"'{word}'" if set(word) & set("[]*<>") else word for word in words)])
+def pip_command(arguments: Sequence[str]) -> str:
+    """The shell command for the arguments."""
+    return " ".join(
+        ["pip install", *(f"'{word}'" if set(word) & set("[]*<>") else word for word in arguments)]
+    )
 
 
-def _suits(catalogue: Catalogue, build: Build, around: Surroundings) -> bool:
-    if around.python and not _installs(build.python, around.python):
+def _suits(catalogue: Catalogue, build: Build, target: WheelTarget) -> bool:
+    if target.python and not _supports_python(build.python, target.python):
         return False
-    return _driver_runs(build, around) and all(_runs(catalogue, build, gpu) for gpu in around.gpus)
+    return _driver_runs(build, target) and all(_runs(catalogue, build, gpu) for gpu in target.gpus)
 
 
-def _installs(pythons: str, python: str) -> bool:
-    """Whether `3.10-3.14` or `>=3.11` has a version of Python; true for what cannot be read."""
+def _supports_python(pythons: str, python: str) -> bool:
+    """Whether `3.10-3.14` or `>=3.11` includes a Python version; true if it cannot be parsed."""
     low, _, high = pythons.removeprefix(">=").partition("-")
     ours = version_key(python)[:2]
     return ours >= version_key(low) and (not high or ours <= version_key(high))
 
 
-def _driver_runs(build: Build, around: Surroundings) -> bool:
-    # From CUDA 11 on, a driver runs every minor version of its major one, and all older ones.
-    return around.cuda is None or version_key(build.cuda)[0] <= around.cuda[0]
+def _driver_runs(build: Build, target: WheelTarget) -> bool:
+    # Since CUDA 11, a driver runs every minor version of its major version, and all older ones.
+    return target.cuda is None or version_key(build.cuda)[0] <= target.cuda[0]
 
 
 def _runs(catalogue: Catalogue, build: Build, gpu: Gpu) -> bool:
     kind = catalogue.runs_on(build, gpu).kind
     if kind != "unknown":
         return kind == "native"
-    # Of most cu126 wheels nobody has read the architectures: CUDA 12.6 is chosen for what CUDA 13 left behind.
+    # The architectures of most cu126 wheels are unknown: CUDA 12.6 is chosen for GPUs that CUDA 13 dropped.
     return not gpu.cuda_last or version_key(build.cuda) <= version_key(gpu.cuda_last)
 
 
 def _preference(build: Build) -> Iterator[object]:
-    """The default wheel before others, one that was read before one that was not, the newest CUDA before older."""
+    """Sort key: prefer the default wheel, then one whose architectures were read, then the newest CUDA."""
     yield build.variant == "default"
     yield build.evidence == "read"
     yield version_key(build.cuda)

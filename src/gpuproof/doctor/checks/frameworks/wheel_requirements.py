@@ -1,4 +1,4 @@
-"""What a framework's wheel asks for of NVIDIA's packages, as its metadata has it."""
+"""Parses the NVIDIA packages that a framework's wheel requires from its metadata."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Requirement:
-    """One line of metadata.
+    """One requirement in the metadata.
 
     Args:
-        name: normalised: `nvidia-cudnn-cu12`.
+        name: normalized, such as `nvidia-cudnn-cu12`.
         pins: such as ((`>=`, `9.3.0.75`), (`<`, `10.0`)).
-        extra: whether only an extra such as `and-cuda` asks for it.
+        extra: whether only an extra such as `and-cuda` requires it.
     """
 
     name: str
@@ -31,32 +31,32 @@ class Requirement:
         return self.name + ",".join(map("".join, self.pins))
 
     @property
-    def least(self) -> str | None:
-        """The oldest version that it takes; `None` where it names none."""
+    def minimum(self) -> str | None:
+        """The oldest version that it accepts; `None` without a lower bound."""
         versions = [version for operator, version in self.pins if operator in ("==", ">=", "~=")]
         return max(versions, key=version_key, default=None)
 
     @property
     def exact(self) -> bool:
-        """Whether it takes one version alone."""
+        """Whether it accepts exactly one version."""
         return any(operator == "==" for operator, _ in self.pins)
 
-    def takes(self, version: str) -> bool:
-        """Whether a version will do."""
-        return all(_holds(version, operator, pin) for operator, pin in self.pins)
+    def accepts(self, version: str) -> bool:
+        """Whether it accepts a version."""
+        return all(_satisfies(version, operator, pin) for operator, pin in self.pins)
 
 
 def parse_requirements(lines: Iterable[str], arch: str) -> list[Requirement]:
-    """The lines that hold on Linux on that architecture; what cannot be read is left out.
+    """Parse the requirements that apply on Linux and this architecture; lines that cannot be parsed are skipped.
 
     Args:
-        arch: as `platform.machine()` says: `x86_64`, `aarch64`.
+        arch: as in `platform.machine()`: `x86_64`, `aarch64`.
     """
     found: list[Requirement] = []
     for line in lines:
         match = _LINE.fullmatch(line.strip())
-        # `name @ URL` names no version.
-        if match is None or "@" in match["pins"] or not _holds_here(match["marker"] or "", arch):
+        # `name @ URL` has no version.
+        if match is None or "@" in match["pins"] or not _applies(match["marker"] or "", arch):
             continue
         pins = re.findall(r"(==|>=|<=|~=|!=|<|>)\s*([\w.*+]+)", match["pins"])
         name = re.sub(r"[-_.]+", "-", match["name"]).lower()
@@ -64,13 +64,13 @@ def parse_requirements(lines: Iterable[str], arch: str) -> list[Requirement]:
     return found
 
 
-def _holds_here(marker: str, arch: str) -> bool:
+def _applies(marker: str, arch: str) -> bool:
     machines = re.findall(r"platform_machine\s*==\s*['\"](\w+)['\"]", marker)
     systems = re.findall(r"(?:platform_system|sys_platform)\s*==\s*['\"](\w+)['\"]", marker)
     return (not machines or arch in machines) and (not systems or bool({"Linux", "linux"} & set(systems)))
 
 
-def _holds(version: str, operator: str, pin: str) -> bool:
+def _satisfies(version: str, operator: str, pin: str) -> bool:
     ours, theirs = version_key(version), version_key(pin)
     if pin.endswith(".*"):
         return (ours[: len(theirs)] == theirs) == (operator == "==")

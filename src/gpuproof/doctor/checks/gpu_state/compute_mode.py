@@ -1,4 +1,4 @@
-"""Settings of a GPU that decide who may use it, and how fast it starts."""
+"""Compute mode, which limits the processes on a GPU, and persistence mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuproof.findings import Finding, Severity
 
 
 def evaluate(gpus: Gpus) -> Iterator[Finding]:
-    """D618 a compute mode that shuts processes out, D619 persistence mode off."""
+    """D618 a compute mode that excludes processes, D619 persistence mode off."""
     for gpu in gpus.states:
         yield from _compute_mode(gpu)
     off = [gpu for gpu in gpus.states if gpu.health.persistence is False]
@@ -18,8 +18,8 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
         yield Finding(
             "D619",
             Severity.NOTE,
-            "Persistence mode is off: the driver is unloaded whenever nobody uses a GPU, so each start waits seconds "
-            "for it, longer with more GPUs.",
+            "Persistence mode is off: the driver unloads when no process uses a GPU, so each job start takes seconds "
+            "longer, more with several GPUs.",
             tuple(f"{gpu.label}: persistence mode off" for gpu in off),
             "sudo nvidia-smi -pm 1",
         )
@@ -28,9 +28,9 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
 def _compute_mode(gpu: GpuState) -> Iterator[Finding]:
     mode = gpu.health.compute_mode
     if mode == "prohibited":
-        severity, what = Severity.ERROR, "no process may use it"
+        severity, what = Severity.ERROR, "no process can use it"
     elif mode in ("exclusive process", "exclusive thread"):
-        severity, what = Severity.WARNING, "a second process gets `CUDA-capable device(s) is/are busy`"
+        severity, what = Severity.WARNING, "a second process fails with `CUDA-capable device(s) is/are busy`"
     else:
         return
     yield Finding(

@@ -1,4 +1,4 @@
-"""What the NVIDIA container runtime was told to bring into this container.
+"""Settings of the NVIDIA container runtime: which GPUs and driver libraries this container gets.
 
 Source: NVIDIA Container Toolkit, specialized configurations with Docker.
 """
@@ -18,12 +18,12 @@ _NEEDED = ("compute", "utility")
 
 @dataclass(frozen=True)
 class Reading:
-    """The runtime's variables, and whether it brought anything.
+    """The runtime's variables, and whether the container has a GPU.
 
     Args:
         devices: `NVIDIA_VISIBLE_DEVICES`.
         capabilities: `NVIDIA_DRIVER_CAPABILITIES`.
-        device_files: whether `/dev/nvidia0` or the like is here.
+        device_files: whether there is a device file such as `/dev/nvidia0`.
     """
 
     devices: str | None
@@ -32,7 +32,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The variables; `None` outside a container, where nobody reads them."""
+    """Read the variables; `None` outside a container, where they have no effect."""
     if not inside_container(machine):
         return None
     environment = machine.environment
@@ -44,7 +44,7 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D643 a container without GPUs, D644 one without the driver's libraries for CUDA."""
+    """D643 the container gets no GPUs, D644 it gets no CUDA or NVML libraries."""
     evidence = (
         f"NVIDIA_VISIBLE_DEVICES={reading.devices}",
         f"GPU device files: {'yes' if reading.device_files else 'none'}",
@@ -53,27 +53,27 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D643",
             Severity.ERROR,
-            f"NVIDIA_VISIBLE_DEVICES={reading.devices} keeps every GPU out of this container.",
+            f"NVIDIA_VISIBLE_DEVICES={reading.devices} hides every GPU from this container.",
             evidence,
-            "Start it with --gpus all (docker run), or set NVIDIA_VISIBLE_DEVICES=all where the NVIDIA runtime is the "
-            "default one.",
+            "Start the container with --gpus all (docker run), or set NVIDIA_VISIBLE_DEVICES=all if the NVIDIA runtime is the "
+            "default.",
         )
     if reading.device_files and reading.capabilities:
-        given = {one.strip() for one in reading.capabilities.split(",")}
-        missing = [one for one in _NEEDED if one not in given and "all" not in given]
+        capabilities = {one.strip() for one in reading.capabilities.split(",")}
+        missing = [one for one in _NEEDED if one not in capabilities and "all" not in capabilities]
         if missing:
             yield Finding(
                 "D644",
                 Severity.ERROR if "compute" in missing else Severity.WARNING,
-                f"The container was given the driver without `{'` and `'.join(missing)}`: "
+                f"NVIDIA_DRIVER_CAPABILITIES excludes `{'` and `'.join(missing)}`: "
                 + (
-                    "libcuda is missing, and no framework finds its GPU."
+                    "libcuda is missing, so no framework finds a GPU."
                     if "compute" in missing
-                    else "NVML and nvidia-smi are missing, so nobody can watch the GPU."
+                    else "NVML and nvidia-smi are missing, so the GPU cannot be monitored."
                 ),
                 (f"NVIDIA_DRIVER_CAPABILITIES={reading.capabilities}",),
-                "Start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+                "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility",
             )
 
 
-CHECK = Check("GPUs of the container", Layer.ENVIRONMENT, read, evaluate)
+CHECK = Check("container GPUs", Layer.ENVIRONMENT, read, evaluate)

@@ -1,7 +1,6 @@
-"""`CUDA_VISIBLE_DEVICES`: which GPUs a program gets, by CUDA's own rules.
+"""`CUDA_VISIBLE_DEVICES`: which GPUs a program sees, by CUDA's rules.
 
-CUDA reads the list from its start and stops at the first entry that names no GPU; an entry that comes twice leaves
-nothing. Source: CUDA C++ Programming Guide, CUDA environment variables.
+CUDA reads the list up to the first entry that matches no GPU; a duplicate entry hides all GPUs. Source: CUDA C++ Programming Guide, CUDA environment variables.
 """
 
 from __future__ import annotations
@@ -21,38 +20,38 @@ _INDEX = re.compile(r"[+-]?\d+")
 
 @dataclass(frozen=True)
 class Reading:
-    """The variable and the GPUs that it chooses from.
+    """The variable and the GPUs of the machine.
 
     Args:
-        value: as it is set.
-        uuids: of each GPU in NVML's order; `None` where NVML does not say.
+        value: of the variable.
+        uuids: of each GPU in NVML's order; `None` if unknown.
         order: `CUDA_DEVICE_ORDER`, if set.
-        alike: whether all GPUs are of one model.
+        same_model: whether all GPUs are of the same model.
     """
 
     value: str
     uuids: tuple[str | None, ...]
     order: str | None = None
-    alike: bool = True
+    same_model: bool = True
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What CUDA makes of the variable.
+class VisibleDevices:
+    """The GPUs that CUDA shows a program.
 
     Args:
-        chosen: indexes in the order in which the program sees them; -1 for a MIG instance.
-        stopped_at: the entry that names no GPU; those after it are not looked at.
-        twice: the entry that came twice, which leaves no GPU at all.
+        indexes: NVML indexes in the order in which the program sees them; -1 for a MIG instance.
+        stopped_at: the entry that matches no GPU; later entries are ignored.
+        duplicate: the entry that came twice, which leaves no GPU at all.
     """
 
-    chosen: tuple[int, ...] = ()
+    indexes: tuple[int, ...] = ()
     stopped_at: str | None = None
-    twice: str | None = None
+    duplicate: str | None = None
 
 
 def read(machine: Machine) -> Reading | None:
-    """The variable; `None` where it is not set or there is no GPU to choose."""
+    """Read the variable; `None` if it is not set or there is no GPU."""
     value = machine.environment.get(_NAME)
     gpus = read_gpus(machine)
     if value is None or gpus is None:
@@ -65,59 +64,59 @@ def read(machine: Machine) -> Reading | None:
     )
 
 
-def choose(value: str, uuids: Sequence[str | None]) -> Choice:
-    """Reads the variable as CUDA does."""
+def parse_visible_devices(value: str, uuids: Sequence[str | None]) -> VisibleDevices:
+    """Parse the variable as CUDA does."""
     chosen: list[int] = []
     seen: set[int | str] = set()
     for entry in map(str.strip, value.split(",")):
         index = _index(entry, uuids)
         if index is None:
-            return Choice(tuple(chosen), stopped_at=entry)
+            return VisibleDevices(tuple(chosen), stopped_at=entry)
         identity = entry if index < 0 else index
         if identity in seen:
-            return Choice((), twice=entry)
+            return VisibleDevices((), duplicate=entry)
         seen.add(identity)
         chosen.append(index)
-    return Choice(tuple(chosen))
+    return VisibleDevices(tuple(chosen))
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D640 no GPU is left, D641 some are hidden, D642 the list is not what it seems."""
-    choice = choose(reading.value, reading.uuids)
+    """D640 all GPUs are hidden, D641 some are hidden, D642 the list has an entry that matches no GPU."""
+    visible = parse_visible_devices(reading.value, reading.uuids)
     count = len(reading.uuids)
-    evidence = (f"{_NAME}={reading.value}", f"GPUs here: {count}")
-    if not choice.chosen:
+    evidence = (f"{_NAME}={reading.value}", f"GPUs of this machine: {count}")
+    if not visible.indexes:
         yield Finding(
             "D640",
             Severity.ERROR,
-            f"{_NAME} hides {_all(count)} from every program: {_why_none(reading.value, choice)}.",
+            f"{_NAME} hides {_all(count)} from every program: {_hidden_reason(reading.value, visible)}.",
             evidence,
             f"unset {_NAME}",
         )
         return
-    if choice.stopped_at is not None:
+    if visible.stopped_at is not None:
         yield Finding(
             "D642",
             Severity.ERROR,
-            f"CUDA reads {_NAME} only up to `{choice.stopped_at}`, which names no GPU here: programs get "
-            f"{len(choice.chosen)} of {count}.",
+            f"CUDA reads {_NAME} only up to `{visible.stopped_at}`, which matches no GPU: programs see "
+            f"{len(visible.indexes)} of {count}.",
             evidence,
             f"Use the numbers 0 to {count - 1}, or UUIDs as `nvidia-smi -L` prints them.",
         )
         return
-    if len(choice.chosen) < count and -1 not in choice.chosen:
-        named = ", ".join(map(str, choice.chosen))
+    if len(visible.indexes) < count and -1 not in visible.indexes:
+        shown = ", ".join(map(str, visible.indexes))
         order = (
-            " CUDA numbers the fastest first here, NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID to have one numbering."
-            if not reading.alike and reading.order != "PCI_BUS_ID"
+            " CUDA numbers the fastest GPU first, NVML by PCI bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID for the same order."
+            if not reading.same_model and reading.order != "PCI_BUS_ID"
             else ""
         )
         yield Finding(
             "D641",
             Severity.NOTE,
-            f"{_NAME} shows programs {len(choice.chosen)} of the {count} GPUs here: {named}.{order}",
+            f"{_NAME} limits programs to {len(visible.indexes)} of {count} GPUs: {shown}.{order}",
             evidence,
-            f"unset {_NAME}, if they are all meant to work.",
+            f"unset {_NAME} to use all of them.",
         )
 
 
@@ -128,25 +127,25 @@ def _index(entry: str, uuids: Sequence[str | None]) -> int | None:
         return -1
     if not entry.startswith("GPU-"):
         return None
-    # A UUID may be cut short as long as it means one GPU.
+    # A UUID may be shortened as long as it is unique.
     matching = [
         number for number, uuid in enumerate(uuids) if uuid and uuid.lower().startswith(entry.lower())
     ]
     return matching[0] if len(matching) == 1 else None
 
 
-def _why_none(value: str, choice: Choice) -> str:
-    if choice.twice is not None:
-        return f"`{choice.twice}` comes twice, and CUDA then takes none"
+def _hidden_reason(value: str, visible: VisibleDevices) -> str:
+    if visible.duplicate is not None:
+        return f"`{visible.duplicate}` is listed twice, and CUDA then uses no GPU"
     if not value.strip():
         return "it is set and empty"
-    if choice.stopped_at == "-1":
-        return "-1 means none"
-    return f"`{choice.stopped_at}` names no GPU here, and what follows it is not read"
+    if visible.stopped_at == "-1":
+        return "-1 means no GPU"
+    return f"`{visible.stopped_at}` matches no GPU, and later entries are ignored"
 
 
 def _all(count: int) -> str:
-    return "the GPU" if count == 1 else f"all {count} GPUs"
+    return "the only GPU" if count == 1 else f"all {count} GPUs"
 
 
 CHECK = Check("CUDA_VISIBLE_DEVICES", Layer.ENVIRONMENT, read, evaluate)

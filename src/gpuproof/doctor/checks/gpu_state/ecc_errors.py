@@ -1,4 +1,4 @@
-"""Memory errors that error correction could not mend, and memory that waits to be taken out of use.
+"""Uncorrectable ECC errors, row remapping and page retirement.
 
 Source: https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/ (row remapping),
 https://docs.nvidia.com/deploy/dynamic-page-retirement/ (before Ampere).
@@ -15,7 +15,7 @@ from gpuproof.findings import Finding, Severity
 
 
 def evaluate(gpus: Gpus) -> Iterator[Finding]:
-    """D601 uncorrected errors now, D602 in the past, D603 worn SRAM, D604 remap pending, D605 remap failed."""
+    """D601 uncorrectable errors now, D602 in the past, D603 SRAM beyond its error threshold, D604 remap pending, D605 remap failed."""
     for gpu in gpus.states:
         yield from _errors(gpu)
         yield from _remapping(gpu)
@@ -24,14 +24,14 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
 def _errors(gpu: GpuState) -> Iterator[Finding]:
     health = gpu.health
     counts = (
-        f"uncorrected since the driver was loaded: {_said(health.ecc_volatile)}",
-        f"uncorrected in its life: {_said(health.ecc_aggregate)}",
+        f"uncorrectable since the driver was loaded: {_count_text(health.ecc_volatile)}",
+        f"uncorrectable over its lifetime: {_count_text(health.ecc_aggregate)}",
     )
     if health.sram_worn:
         yield Finding(
             "D603",
             Severity.ERROR,
-            f"{gpu.label} has had so many uncorrectable errors in its on-chip memory that NVIDIA wants it replaced.",
+            f"{gpu.label} exceeds NVIDIA's threshold of uncorrectable errors in on-chip memory (SRAM): replace it.",
             counts,
             f"To get another GPU, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
@@ -41,8 +41,8 @@ def _errors(gpu: GpuState) -> Iterator[Finding]:
         yield Finding(
             "D601",
             Severity.ERROR,
-            f"{gpu.label} has had {_errors_in_words(health.ecc_volatile)} since the driver was loaded: "
-            "jobs on it are killed, and the memory is not safe until the GPU is reset.",
+            f"{gpu.label} has had {_errors_text(health.ecc_volatile)} since the driver was loaded: "
+            "jobs on it are killed, and the memory is unreliable until the GPU is reset.",
             counts,
             f"{RESET_GPU.format(index=gpu.index)} If errors come back, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
@@ -51,7 +51,7 @@ def _errors(gpu: GpuState) -> Iterator[Finding]:
         yield Finding(
             "D602",
             Severity.NOTE,
-            f"{gpu.label} has had {_errors_in_words(health.ecc_aggregate)} in its life, none since the driver was "
+            f"{gpu.label} has had {_errors_text(health.ecc_aggregate)} over its lifetime, none since the driver was "
             "loaded.",
             counts,
             location=gpu.location,
@@ -65,7 +65,7 @@ def _remapping(gpu: GpuState) -> Iterator[Finding]:
         yield Finding(
             "D605",
             Severity.ERROR,
-            f"{gpu.label} could not replace a bad row of memory: it has no spare row left.",
+            f"{gpu.label} could not remap a faulty memory row: it has no spare row left.",
             ("row remapping failed", *remapped),
             f"To get another GPU, {MOVE_TO_OTHER_HARDWARE}",
             gpu.location,
@@ -74,18 +74,18 @@ def _remapping(gpu: GpuState) -> Iterator[Finding]:
         yield Finding(
             "D604",
             Severity.WARNING,
-            f"{gpu.label} has bad memory that leaves use only at the next reset: until then a job may hit it and die.",
+            f"{gpu.label} has faulty memory that is taken out of use at the next reset; until then it can kill a job.",
             ("row remapping or page retirement is pending", *remapped),
             RESET_GPU.format(index=gpu.index),
             gpu.location,
         )
 
 
-def _said(count: int | None) -> str:
+def _count_text(count: int | None) -> str:
     return "unknown" if count is None else str(count)
 
 
-def _errors_in_words(count: int) -> str:
+def _errors_text(count: int) -> str:
     return "an uncorrectable memory error" if count == 1 else f"{count} uncorrectable memory errors"
 
 

@@ -1,4 +1,4 @@
-"""NVSwitch machines (p4d, p4de, p5, p6): without a running fabric CUDA does not start (error 802).
+"""NVSwitch machines (p4d, p4de, p5, p6): CUDA does not start without an initialized fabric (error 802).
 
 Source: https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/
 """
@@ -15,21 +15,21 @@ from gpuproof.doctor.readings.host import inside_container
 from gpuproof.findings import Finding, Severity
 
 _MANAGER = "nv-fabricmanager"
-_SEEN_NAME = _MANAGER[:15]
+_COMM_NAME = _MANAGER[:15]
 """The kernel keeps 15 bytes of a process's name."""
 _SWITCH = ("0x10de", "0x0680")
-"""Vendor NVIDIA, PCI class bridge/other: how an NVSwitch shows itself."""
+"""PCI vendor and class of an NVSwitch: NVIDIA, bridge/other."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What there is of a fabric.
+    """State of the NVLink fabric.
 
     Args:
-        switches: NVSwitches that this machine shows.
-        manager_runs: whether Fabric Manager runs; `None` where the host's processes cannot be seen.
-        gpus: each GPU's name, its fabric state and the return code with which joining ended.
-        driver: the driver's version, which Fabric Manager's must equal.
+        switches: number of NVSwitches.
+        manager_runs: whether Fabric Manager runs; `None` if the host's processes are not visible.
+        gpus: each GPU's label, fabric state and NVML return code of the registration.
+        driver: version of the driver, which Fabric Manager's must equal.
     """
 
     switches: int
@@ -39,7 +39,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The fabric; `None` on a machine that has none."""
+    """Read the fabric; `None` on a machine without one."""
     gpus = read_gpus(machine)
     states = gpus.states if gpus else ()
     switches = _switches(machine)
@@ -48,46 +48,46 @@ def read(machine: Machine) -> Reading | None:
     return Reading(
         switches,
         None if inside_container(machine) else _manager_runs(machine),
-        tuple(_of_gpu(gpu) for gpu in states),
+        tuple(_gpu_fabric(gpu) for gpu in states),
         gpus.driver if gpus else None,
     )
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D625 Fabric Manager does not run, D626 GPUs that have not joined the fabric."""
+    """D625 Fabric Manager does not run, D626 GPUs that are not registered with the fabric."""
     evidence = (f"NVSwitches: {reading.switches}",) if reading.switches else ()
     if reading.switches and reading.manager_runs is False:
-        version = f", {reading.driver} like the driver" if reading.driver else ", of the driver's version"
+        version = f" {reading.driver}, the driver's version" if reading.driver else " the driver's version"
         yield Finding(
             "D625",
             Severity.ERROR,
-            "Fabric Manager does not run, and the GPUs of this machine talk through NVSwitches: CUDA fails with "
-            "`system not yet initialized` (802), and nvidia-smi still looks fine.",
+            "Fabric Manager is not running, but the GPUs of this machine communicate through NVSwitches: CUDA fails with "
+            "`system not yet initialized` (802), although nvidia-smi looks fine.",
             (*evidence, f"no process called {_MANAGER}"),
-            f"sudo systemctl enable --now nvidia-fabricmanager; if it does not start, install its version{version}.",
+            f"sudo systemctl enable --now nvidia-fabricmanager; if it does not start, install{version}.",
         )
         return
     if len(reading.gpus) < 2:
         return
     failed = [gpu for gpu in reading.gpus if gpu[1] == "completed" and gpu[2]]
     waiting = [gpu for gpu in reading.gpus if gpu[1] in ("not started", "in progress")]
-    for gpus, what in ((failed, "could not join"), (waiting, "has not joined")):
+    for gpus, what in ((failed, "failed to register with"), (waiting, "is not yet registered with")):
         if gpus:
             names = ", ".join(label for label, _, _ in gpus)
             yield Finding(
                 "D626",
                 Severity.ERROR,
-                f"{names} {what} the NVLink fabric: CUDA waits for it, or fails with error 802.",
-                (*evidence, *(_in_words(gpu) for gpu in gpus)),
-                "journalctl -u nvidia-fabricmanager says why; then sudo systemctl restart nvidia-fabricmanager.",
+                f"{names} {what} the NVLink fabric: CUDA waits for it or fails with error 802.",
+                (*evidence, *(_describe(gpu) for gpu in gpus)),
+                "`journalctl -u nvidia-fabricmanager` shows the reason; then sudo systemctl restart nvidia-fabricmanager.",
             )
 
 
 def _switches(machine: Machine) -> int:
     count = 0
     for device in machine.path("/sys/bus/pci/devices").glob("*"):
-        place = f"/sys/bus/pci/devices/{device.name}"
-        vendor, kind = machine.read_text(f"{place}/vendor"), machine.read_text(f"{place}/class")
+        folder = f"/sys/bus/pci/devices/{device.name}"
+        vendor, kind = machine.read_text(f"{folder}/vendor"), machine.read_text(f"{folder}/class")
         if vendor and kind and (vendor.strip(), kind.strip()[:6]) == _SWITCH:
             count += 1
     return count or len(list(machine.path("/proc/driver/nvidia-nvswitch/devices").glob("*")))
@@ -98,14 +98,14 @@ def _manager_runs(machine: Machine) -> bool | None:
         machine.read_text(f"/proc/{folder.name}/comm") for folder in machine.path("/proc").glob("[0-9]*")
     ]
     known = [name.strip() for name in names if name]
-    return _SEEN_NAME in known if known else None
+    return _COMM_NAME in known if known else None
 
 
-def _of_gpu(gpu: GpuState) -> tuple[str, str | None, int | None]:
+def _gpu_fabric(gpu: GpuState) -> tuple[str, str | None, int | None]:
     return gpu.label, gpu.health.fabric, gpu.health.fabric_status
 
 
-def _in_words(gpu: tuple[str, str | None, int | None]) -> str:
+def _describe(gpu: tuple[str, str | None, int | None]) -> str:
     label, state, status = gpu
     return f"{label}: {state}" + (f", NVML code {status}" if status else "")
 

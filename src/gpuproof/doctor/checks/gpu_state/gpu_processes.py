@@ -1,4 +1,4 @@
-"""Who else uses the GPUs: their memory and time are missing to the next job."""
+"""Other processes on the GPUs, which take memory and time from the next job."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpuproof.findings import Finding, Location, Severity
 from gpuproof.gpu.aggregate import idle_memory
 from gpuproof.util.humanize import format_bytes
 
-_MUCH = 0.1
-"""From this share of its memory on, a GPU that is in use is worth a warning."""
-_MOST_SHOWN = 6
-_DEEPEST = 16
-"""A probe is a child or grandchild; a chain of parents that is longer is not followed."""
+_BUSY_SHARE = 0.1
+"""From this share of its memory on, a GPU in use is a warning."""
+_MAX_SHOWN = 6
+_MAX_DEPTH = 16
+"""Parents followed to recognize the doctor's own probes, which are children or grandchildren."""
 
 
 @dataclass(frozen=True)
-class Tenant:
-    """A process on a GPU; `None` where it cannot be told.
+class GpuProcess:
+    """A process on a GPU; `None` for what is unknown.
 
     Args:
-        memory: bytes of the GPU's memory.
+        memory: GPU memory that it uses, in bytes.
     """
 
     pid: int
@@ -38,71 +38,71 @@ class Tenant:
 
 
 @dataclass(frozen=True)
-class Use:
-    """How one GPU is used now.
+class GpuUse:
+    """Current use of one GPU.
 
     Args:
         label: `GPU 0 (NVIDIA A10G)`.
-        memory_used: bytes, without what the driver keeps for itself where that is known.
-        idle_at_most: bytes that a GPU without processes may show.
-        utilization: percent.
+        memory_used: in bytes, without the driver's own reservation if that is known.
+        idle_at_most: bytes that a GPU without processes may have in use.
+        utilization: in percent.
     """
 
     label: str
-    tenants: tuple[Tenant, ...]
+    processes: tuple[GpuProcess, ...]
     memory_used: int | None = None
     memory_total: int | None = None
     idle_at_most: int = 0
     utilization: int | None = None
 
 
-def read(machine: Machine) -> tuple[Use, ...] | None:
-    """How each GPU is used."""
+def read(machine: Machine) -> tuple[GpuUse, ...] | None:
+    """Read the use of each GPU."""
     gpus = read_gpus(machine)
-    return tuple(_use(machine, gpu) for gpu in gpus.states if not gpu.reading.error) if gpus else None
+    return tuple(_read_use(machine, gpu) for gpu in gpus.states if not gpu.reading.error) if gpus else None
 
 
-def evaluate(uses: tuple[Use, ...]) -> Iterator[Finding]:
-    """D635 processes on a GPU, D636 memory in use by nobody that can be seen."""
+def evaluate(uses: tuple[GpuUse, ...]) -> Iterator[Finding]:
+    """D635 processes on a GPU, D636 memory in use without a visible process."""
     for use in uses:
-        if use.tenants:
+        if use.processes:
             yield _shared(use)
         elif use.memory_used is not None and use.memory_used > use.idle_at_most:
             yield Finding(
                 "D636",
-                Severity.WARNING if _is_much(use) else Severity.NOTE,
-                f"{use.label} has {format_bytes(use.memory_used)} in use by processes that cannot be seen from here: another "
-                "container's, another user's, or one that hangs.",
+                Severity.WARNING if _is_busy(use) else Severity.NOTE,
+                f"{use.label} has {format_bytes(use.memory_used)} in use by processes that are not visible here: of another "
+                "container or user, or a hanging one.",
                 _figures(use),
-                "Look on the host: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
+                "Check on the host: nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv; "
                 "sudo fuser -v /dev/nvidia*",
                 Location(device=use.label),
             )
 
 
-def _shared(use: Use) -> Finding:
-    who = "a process" if len(use.tenants) == 1 else f"{len(use.tenants)} processes"
-    shown = tuple(_in_words(one) for one in use.tenants[:_MOST_SHOWN])
+def _shared(use: GpuUse) -> Finding:
+    who = "a process" if len(use.processes) == 1 else f"{len(use.processes)} processes"
+    shown = tuple(_describe(one) for one in use.processes[:_MAX_SHOWN])
     return Finding(
         "D635",
-        Severity.WARNING if _is_much(use) else Severity.NOTE,
-        f"{use.label} is in use by {who} already: a job gets what is left of its memory, and TensorFlow, which takes "
-        "nearly all, may find too little.",
+        Severity.WARNING if _is_busy(use) else Severity.NOTE,
+        f"{use.label} is already used by {who}: a job gets only the remaining memory, which may be too little for "
+        "TensorFlow, since it takes nearly all.",
         (*shown, *_figures(use)),
         "Wait for them, end them if they are yours (kill PID), or choose another GPU with CUDA_VISIBLE_DEVICES.",
         Location(device=use.label),
     )
 
 
-def _is_much(use: Use) -> bool:
+def _is_busy(use: GpuUse) -> bool:
     if use.utilization:
         return True
     if use.memory_used is None or not use.memory_total:
         return True
-    return use.memory_used >= _MUCH * use.memory_total
+    return use.memory_used >= _BUSY_SHARE * use.memory_total
 
 
-def _figures(use: Use) -> tuple[str, ...]:
+def _figures(use: GpuUse) -> tuple[str, ...]:
     figures: list[str] = []
     if use.memory_used is not None and use.memory_total:
         figures.append(f"memory: {format_bytes(use.memory_used)} of {format_bytes(use.memory_total)}")
@@ -111,34 +111,34 @@ def _figures(use: Use) -> tuple[str, ...]:
     return tuple(figures)
 
 
-def _in_words(tenant: Tenant) -> str:
-    who = ", ".join(part for part in (tenant.name, tenant.user and f"user {tenant.user}") if part)
-    memory = f": {format_bytes(tenant.memory)}" if tenant.memory is not None else ""
-    return f"pid {tenant.pid}" + (f" ({who})" if who else "") + memory
+def _describe(process: GpuProcess) -> str:
+    who = ", ".join(part for part in (process.name, process.user and f"user {process.user}") if part)
+    memory = f": {format_bytes(process.memory)}" if process.memory is not None else ""
+    return f"pid {process.pid}" + (f" ({who})" if who else "") + memory
 
 
-def _use(machine: Machine, gpu: GpuState) -> Use:
+def _read_use(machine: Machine, gpu: GpuState) -> GpuUse:
     reading = gpu.reading
-    return Use(
+    return GpuUse(
         gpu.label,
         tuple(
-            _tenant(machine, pid, memory)
+            _read_process(machine, pid, memory)
             for pid, memory in reading.processes or ()
-            if not _is_ours(machine, pid)
+            if not _is_own_probe(machine, pid)
         ),
         reading.memory_used,
         reading.memory_total,
-        # As much as the doctor's own probes, which may be at work beside this, take at most before they compute.
+        # The doctor's own probes, which may run at the same time, use this much before they compute.
         idle_memory(driver_left_out=False),
         reading.utilization,
     )
 
 
-def _is_ours(machine: Machine, pid: int) -> bool:
-    """Whether it is one of the doctor's own probes, or was: what ended meanwhile is nobody's."""
+def _is_own_probe(machine: Machine, pid: int) -> bool:
+    """Whether the process is one of the doctor's own probes; a process that has ended counts as one."""
     if not machine.path(f"/proc/{pid}").exists():
         return not inside_container(machine)
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if pid == os.getpid():
             return True
         parent = re.search(r"^PPid:\s+(\d+)", machine.read_text(f"/proc/{pid}/status") or "", re.MULTILINE)
@@ -148,7 +148,7 @@ def _is_ours(machine: Machine, pid: int) -> bool:
     return False
 
 
-def _tenant(machine: Machine, pid: int, memory: int | None) -> Tenant:
+def _read_process(machine: Machine, pid: int, memory: int | None) -> GpuProcess:
     name = (machine.read_text(f"/proc/{pid}/comm") or "").strip() or None
     uid = next(
         (
@@ -158,7 +158,7 @@ def _tenant(machine: Machine, pid: int, memory: int | None) -> Tenant:
         ),
         None,
     )
-    return Tenant(pid, name, None if uid is None else _user(int(uid)), memory)
+    return GpuProcess(pid, name, None if uid is None else _user(int(uid)), memory)
 
 
 def _user(uid: int) -> str:
@@ -168,4 +168,4 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-CHECK = Check("other users of the GPUs", Layer.ENVIRONMENT, read, evaluate)
+CHECK = Check("GPU processes", Layer.ENVIRONMENT, read, evaluate)

@@ -1,4 +1,4 @@
-"""Multi-Instance GPU: a GPU cut into instances, of which a CUDA process sees one at most.
+"""Multi-Instance GPU (MIG): a GPU partitioned into instances, of which a CUDA process sees at most one.
 
 Source: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
 """
@@ -13,7 +13,7 @@ from gpuproof.findings import Finding, Severity
 
 
 def evaluate(gpus: Gpus) -> Iterator[Finding]:
-    """D620 MIG on and nothing to use, D621 MIG on with instances, D622 a change that waits for a reset."""
+    """D620 MIG without instances, D621 MIG with instances, D622 a mode change that needs a reset."""
     for gpu in gpus.states:
         if gpu.health.mig is not None and gpu.health.mig_pending not in (None, gpu.health.mig):
             yield _pending(gpu)
@@ -21,9 +21,9 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
             yield Finding(
                 "D620",
                 Severity.ERROR,
-                f"{gpu.label} is in MIG mode and has no instances: CUDA sees no device in it.",
+                f"{gpu.label} is in MIG mode without instances: CUDA sees no device on it.",
                 ("MIG mode: on", "instances: 0"),
-                f"sudo nvidia-smi -i {gpu.index} -mig 0, for the whole GPU; or make an instance: "
+                f"sudo nvidia-smi -i {gpu.index} -mig 0, to use the whole GPU; or create an instance: "
                 f"sudo nvidia-smi mig -i {gpu.index} -cgi 0 -C",
                 gpu.location,
             )
@@ -31,8 +31,8 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
             yield Finding(
                 "D621",
                 Severity.NOTE,
-                f"{gpu.label} is cut into {_instances(gpu.health.mig_instances)}: a process gets one of them, with "
-                "its part of the memory, and NVML gives no utilization.",
+                f"{gpu.label} is partitioned into {_instances(gpu.health.mig_instances)}: a process sees one of them, with "
+                "its share of the memory, and NVML reports no utilization.",
                 ("MIG mode: on", f"instances: {gpu.health.mig_instances}"),
                 "Choose one with CUDA_VISIBLE_DEVICES=MIG-…; `nvidia-smi -L` lists them.",
                 gpu.location,
@@ -44,9 +44,9 @@ def _pending(gpu: GpuState) -> Finding:
     return Finding(
         "D622",
         Severity.WARNING,
-        f"{gpu.label} goes from MIG {now} to MIG {then} at its next reset.",
+        f"{gpu.label} changes from MIG {now} to MIG {then} at its next reset.",
         (f"MIG mode: {now}", f"pending: {then}"),
-        f"sudo nvidia-smi --gpu-reset -i {gpu.index}, while nobody uses it; or take the change back: "
+        f"sudo nvidia-smi --gpu-reset -i {gpu.index}, while no process uses it; or undo the change: "
         f"sudo nvidia-smi -i {gpu.index} -mig {int(bool(gpu.health.mig))}",
         gpu.location,
     )

@@ -1,8 +1,8 @@
-"""The PCIe link of each GPU: lanes that are missing.
+"""PCIe links of the GPUs that have fewer lanes than they should.
 
-An idle GPU lowers its link's generation and keeps its width, so only the width is judged here; `--full` looks at the
-generation under load. EC2 wires some GPUs with 8 of the 16 lanes that they could use, so fewer than the most is not
-wrong in itself: a GPU with fewer than its like beside it is, and so is one with under 8.
+An idle GPU lowers the generation of its link and keeps the width, so only the width is checked here; `--full` checks the
+generation under load. EC2 connects some GPUs with 8 of their 16 lanes, so fewer than the maximum is no finding by itself:
+fewer than another GPU of the same model is, and fewer than 8.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.readings.gpus import Gpus, read_gpus
 from gpuproof.findings import Finding, Severity
 
-_FEWEST_LANES = 8
+_MIN_LANES = 8
 
 
 def evaluate(gpus: Gpus) -> Iterator[Finding]:
-    """D630: a link narrower than those of the GPUs beside it, or than any GPU is meant to have."""
+    """D630: a link narrower than that of another GPU of the same model, or than 8 lanes."""
     widest: dict[str | None, int] = {}
     for gpu in gpus.states:
         widest[gpu.info.name] = max(widest.get(gpu.info.name, 0), gpu.health.pcie_width or 0)
@@ -25,17 +25,17 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
         width, most = gpu.health.pcie_width, gpu.health.pcie_width_max
         if not width or not most or width >= most:
             continue
-        beside = widest[gpu.info.name]
-        if width >= _FEWEST_LANES and width >= beside:
+        other = widest[gpu.info.name]
+        if width >= _MIN_LANES and width >= other:
             continue
-        than = f"its neighbours have x{beside}" if beside > width else f"it could have x{most}"
+        expected = f"the other GPUs have x{other}" if other > width else f"it supports x{most}"
         yield Finding(
             "D630",
             Severity.WARNING,
-            f"{gpu.label} is linked by x{width} PCIe lanes where {than}: batches reach it more slowly.",
+            f"{gpu.label} has an x{width} PCIe link, but {expected}: batches arrive more slowly.",
             (f"PCIe width x{width}, at most x{most}",),
-            "Stop the instance and start it again, which moves it to other hardware; in a machine of your own, reseat "
-            "the card and look at the slot.",
+            "Stop the instance and start it again, which moves it to other hardware; in your own machine, reseat "
+            "the card and check the slot.",
             gpu.location,
         )
 

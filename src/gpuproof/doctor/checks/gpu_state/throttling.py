@@ -1,4 +1,4 @@
-"""Clocks that heat or the board holds down now, and a power limit below the delivered one."""
+"""Clocks lowered by heat or hardware, and a power limit below the default."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HARMFUL = (
     "thermal slowdown (hardware)",
     "power brake",
 )
-"""Reasons that a healthy GPU never shows; its power cap, under load, is none of them."""
+"""Reasons that a healthy GPU never has; under load, the power cap is normal."""
 _LOWERED = 0.95
-"""A power limit counts as lowered below this share of the default one; rounding is not a choice."""
+"""A power limit below this share of the default counts as lowered; small differences are rounding."""
 
 
 def evaluate(gpus: Gpus) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def evaluate(gpus: Gpus) -> Iterator[Finding]:
             yield Finding(
                 "D616",
                 Severity.WARNING,
-                f"{gpu.label} may draw {limit:.0f} W of its {default:.0f} W: it computes more slowly than it could.",
+                f"{gpu.label} is limited to {limit:.0f} W of its {default:.0f} W: it computes more slowly than it could.",
                 (f"power limit {limit:.0f} W, default {default:.0f} W",),
                 f"sudo nvidia-smi -i {gpu.index} -pl {default:.0f}",
                 gpu.location,
@@ -46,11 +46,11 @@ def _throttled(gpu: GpuState, reasons: tuple[str, ...]) -> Finding:
     return Finding(
         "D615",
         Severity.WARNING,
-        f"{gpu.label} is slowed down by {'heat' if heat else 'its board'}, not by its load: the same job takes longer "
+        f"{gpu.label} is slowed down by {'heat' if heat else 'its hardware'}, not by its load: the same job takes longer "
         "and costs more.",
         evidence,
-        "Look again in some minutes. On AWS nobody but AWS cools the card: if it stays, stop the instance and start it "
-        "again, which moves it to other hardware.",
+        "Check again in some minutes. On AWS you cannot improve the cooling: if it persists, stop the instance and start "
+        "it again, which moves it to other hardware.",
         gpu.location,
     )
 

@@ -1,4 +1,4 @@
-"""Xid events: what the driver wrote into the kernel log when a GPU, or a program on it, failed."""
+"""Xid events: entries of the driver in the kernel log when a GPU, or a program on it, failed."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from gpuproof.findings import Finding, Location, Severity
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
 _SXID = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (.*)")
 _RECOVERY = re.compile(r"changed from .* to 0x[0-9a-f]+ \((.*?)\)")
-_NOTHING_TO_DO = "None"
-_FOLLOWERS = frozenset({43, 45, 154})
-"""Events that follow another one on the same GPU; alone they count for themselves."""
-_LONGEST = 160
+_NO_ACTION = "None"
+_FOLLOW_UP_EVENTS = frozenset({43, 45, 154})
+"""Events that follow another one on the same GPU; without another one they are reported themselves."""
+_MAX_TEXT = 160
 
 _ACTIONS = {
-    "restart": "Start the job again. If it comes back on this machine and nowhere else, {replacement}",
-    "debug": "It is nearly always the program: look for an index out of range or a bad custom kernel with "
-    "CUDA_LAUNCH_BLOCKING=1, or run it under compute-sanitizer. If it hits many different programs here, {replacement}",
-    "watch": "Nothing, unless it comes again and again: then {replacement}",
-    "remap": "Nothing by itself; where a remap is pending, reboot when it suits.",
-    "reset": "Reboot the machine (or `nvidia-smi --gpu-reset` while nobody uses the GPU). If it comes back, "
+    "restart": "Start the job again. If it comes back only on this machine, {replacement}",
+    "debug": "The cause is nearly always the program: look for an index out of range or a faulty custom kernel with "
+    "CUDA_LAUNCH_BLOCKING=1, or run it under compute-sanitizer. If many different programs are affected, {replacement}",
+    "watch": "No action, unless it repeats: then {replacement}",
+    "remap": "No action; if a row remap is pending, reboot when convenient.",
+    "reset": "Reboot the machine (or `nvidia-smi --gpu-reset` while no process uses the GPU). If it comes back, "
     "{replacement}",
     "reboot": "Reboot the machine. If it comes back, {replacement}",
-    "gsp": "Reboot the machine. If it comes back, update the driver, or turn its GPU controller off where the "
-    "proprietary module is used (options nvidia NVreg_EnableGpuFirmware=0); then {replacement}",
-    "replace": "This GPU is not fit for work: {replacement}",
+    "gsp": "Reboot the machine. If it comes back, update the driver, or disable the GSP firmware if the "
+    "proprietary kernel module is used (options nvidia NVreg_EnableGpuFirmware=0); then {replacement}",
+    "replace": "This GPU is defective: {replacement}",
 }
 
 
 @dataclass(frozen=True)
 class Event:
-    """One Xid (or SXid of an NVSwitch) that the kernel log has, seen once or more.
+    """One Xid (or SXid of an NVSwitch) in the kernel log, seen once or more.
 
     Args:
-        bus: the PCI address as the log has it.
+        bus: the PCI address as in the log.
         first_s: seconds from boot to the first.
         last_s: seconds from boot to the last.
-        text: what the last one said.
+        text: message of the last one.
     """
 
     bus: str
@@ -59,10 +59,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the kernel log says.
+    """Events in the kernel log.
 
     Args:
-        labels: by PCI address as NVML has it, in lower case and without the function, such as `GPU 0 (NVIDIA L4)`.
+        labels: GPU labels such as `GPU 0 (NVIDIA L4)`, by NVML's PCI address in lower case without the function.
     """
 
     events: tuple[Event, ...]
@@ -70,18 +70,18 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The log's events; `None` where it may not be read."""
+    """Read the events; `None` if the kernel log cannot be read."""
     lines = read_kernel_log(machine)
     if lines is None:
         return None
-    events = events_of(lines)
+    events = find_xid_events(lines)
     gpus = read_gpus(machine) if events else None
     labels = [(_bus(gpu.info.pci_bus_id or ""), gpu.label) for gpu in gpus.states] if gpus else []
     return Reading(events, tuple(labels))
 
 
-def events_of(lines: tuple[tuple[float, str], ...]) -> tuple[Event, ...]:
-    """The Xid and SXid events of a kernel log, one for each device and number, in the order of their first."""
+def find_xid_events(lines: tuple[tuple[float, str], ...]) -> tuple[Event, ...]:
+    """Find Xid and SXid events, one per device and number, ordered by first occurrence."""
     found: dict[tuple[str, int, bool], Event] = {}
     for seconds, line in lines:
         of_switch = "SXid" in line
@@ -96,7 +96,7 @@ def events_of(lines: tuple[tuple[float, str], ...]) -> tuple[Event, ...]:
             count=old.count + 1 if old else 1,
             first_s=old.first_s if old else seconds,
             last_s=seconds,
-            text=(match[3] or "")[:_LONGEST],
+            text=(match[3] or "")[:_MAX_TEXT],
             of_switch=of_switch,
         )
     return tuple(found.values())
@@ -109,10 +109,10 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     for event in reading.events:
         if event.of_switch:
             yield _switch(event)
-        elif not _is_all_clear(event):
+        elif not _is_recovered(event):
             by_bus.setdefault(event.bus, []).append(event)
     for bus, events in by_bus.items():
-        leaders = [event for event in events if event.number not in _FOLLOWERS] or events
+        leaders = [event for event in events if event.number not in _FOLLOW_UP_EVENTS] or events
         followers = [event for event in events if event not in leaders]
         label = labels.get(_bus(bus), f"The GPU at {bus}")
         for event in leaders:
@@ -127,7 +127,7 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
         return Finding(
             "D610",
             Severity.NOTE,
-            f"{label} reported Xid {event.number}, of which we know nothing.",
+            f"{label} reported Xid {event.number}, which GPUproof does not know.",
             evidence,
             "Look it up: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
             where,
@@ -149,17 +149,17 @@ def _switch(event: Event) -> Finding:
         "D611",
         Severity.ERROR if fatal else Severity.NOTE,
         f"The NVSwitch at {event.bus} reported SXid {event.number}"
-        + (": GPUs cannot reach each other through it." if fatal else ", which it survived."),
+        + (": GPUs cannot communicate through it." if fatal else ", which was not fatal."),
         (_line(event),),
         f"Reboot the machine. If it comes back, {MOVE_TO_OTHER_HARDWARE}" if fatal else None,
         Location(device=f"NVSwitch {event.bus}"),
     )
 
 
-def _is_all_clear(event: Event) -> bool:
-    """Xid 154 also says that no action is wanted any more."""
+def _is_recovered(event: Event) -> bool:
+    """Whether this is Xid 154 with the message that no recovery action is needed any more."""
     recovery = _RECOVERY.search(event.text) if event.number == 154 else None
-    return recovery is not None and recovery[1] == _NOTHING_TO_DO
+    return recovery is not None and recovery[1] == _NO_ACTION
 
 
 def _line(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""How much of the machine's CPUs and memory this container or session may use.
+"""CPU and memory limits of this container or session.
 
 Source: https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -18,22 +18,22 @@ from gpuproof.util.humanize import format_bytes
 
 _FAR_BELOW = 0.5
 _CPUS_PER_GPU = 4
-"""Fewer CPUs than this for each GPU hardly decode images fast enough; AWS's own types have 4 at least."""
+"""With fewer CPUs per GPU, decoding images is usually too slow; AWS's types have at least 4."""
 _ROOT = "/sys/fs/cgroup"
 _NO_LIMIT_V1 = 1 << 60
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What there is and what may be used; `None` where that is not known or not limited.
+    """Resources of the machine and limits; `None` if unknown or unlimited.
 
     Args:
-        cpus: CPUs of the machine.
-        quota: CPUs' worth of time that the group may take.
-        affinity: CPUs that this process may run on.
-        memory: bytes of the machine.
-        memory_limit: bytes that the group may take.
-        gpus: GPUs of the machine.
+        cpus: number of CPUs of the machine.
+        quota: CPU quota of the control group, in CPUs.
+        affinity: number of CPUs that this process may run on.
+        memory: of the machine, in bytes.
+        memory_limit: of the control group, in bytes.
+        gpus: number of GPUs of the machine.
     """
 
     cpus: int | None = None
@@ -45,7 +45,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The limits of this process's control group and of all above it; `None` where there is no such thing."""
+    """Read the limits of this process's control group and its ancestors; `None` without control groups."""
     if not machine.path(_ROOT).exists() and not machine.path("/proc/self/status").exists():
         return None
     gpus = read_gpus(machine)
@@ -63,19 +63,19 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D676 few CPUs of many, D677 little memory of much."""
-    limits = [limit for limit in (reading.quota, reading.affinity) if limit is not None]
+    """D676 low CPU limit, D677 low memory limit."""
+    limits = [one for one in (reading.quota, reading.affinity) if one is not None]
     if limits and reading.cpus:
         allowed = min(limits)
         enough = _CPUS_PER_GPU * max(reading.gpus, 1)
         if allowed < _FAR_BELOW * reading.cpus and allowed < enough:
-            how = "the control group's quota" if allowed == reading.quota else "the process's CPU affinity"
+            limit = "control group quota" if allowed == reading.quota else "CPU affinity of the process"
             yield Finding(
                 "D676",
                 Severity.WARNING,
-                f"This process may use {allowed:g} of {reading.cpus} CPUs: loading and decoding data will leave the "
-                "GPU waiting.",
-                (f"CPUs: {reading.cpus}", f"limit by {how}: {allowed:g}"),
+                f"This process may use {allowed:g} of {reading.cpus} CPUs: the GPU will wait for data loading and "
+                "decoding.",
+                (f"CPUs: {reading.cpus}", f"{limit}: {allowed:g}"),
                 "docker run without --cpus and --cpuset-cpus; Kubernetes: raise resources.limits.cpu; Slurm: "
                 "--cpus-per-task.",
             )
@@ -84,7 +84,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             "D677",
             Severity.WARNING,
             f"This process may use {format_bytes(reading.memory_limit)} of the machine's {format_bytes(reading.memory)} of memory: "
-            "beyond it the kernel kills loader workers or the job (exit code 137).",
+            "above that, the kernel kills loader workers or the job (exit code 137).",
             (f"memory: {format_bytes(reading.memory)}", f"limit: {format_bytes(reading.memory_limit)}"),
             "docker run without --memory; Kubernetes: raise resources.limits.memory; Slurm: --mem.",
         )
@@ -111,7 +111,7 @@ def _memory_limit(machine: Machine) -> int | None:
 
 
 def _groups(machine: Machine, controller: str) -> tuple[str, ...]:
-    """Folders of this process's group and of those above it; `controller` is empty for version 2."""
+    """Folders of this process's control group and its ancestors; `controller` is empty for version 2."""
     base = f"{_ROOT}/{controller}" if controller else _ROOT
     path = "/"
     for line in (machine.read_text("/proc/self/cgroup") or "").splitlines():
@@ -122,4 +122,4 @@ def _groups(machine: Machine, controller: str) -> tuple[str, ...]:
     return tuple("/".join([base, *parts[:count]]) for count in range(len(parts), -1, -1))
 
 
-CHECK = Check("CPUs and memory of this session", Layer.ENVIRONMENT, read, evaluate)
+CHECK = Check("CPU and memory limits", Layer.ENVIRONMENT, read, evaluate)

@@ -1,4 +1,4 @@
-"""`/dev/shm`, through which PyTorch's loader workers hand over their batches and NCCL its buffers."""
+"""`/dev/shm`, which PyTorch's DataLoader workers use for batches and NCCL for buffers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuproof.doctor.readings.host import host_memory, inside_container
 from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
-_SHM = "/dev/shm"  # noqa: S108 - looked at, never written
-_ENOUGH = 1 << 30
-"""Bytes: below, a few workers with batches of images fill it. Docker gives 64 MiB, Linux half of the memory."""
+_SHM = "/dev/shm"  # noqa: S108 - only read
+_MIN_BYTES = 1 << 30
+"""In bytes: a few workers with batches of images fill less. Docker's default is 64 MiB, Linux's half of the memory."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -25,8 +25,8 @@ class Reading:
     """The shared memory, in bytes.
 
     Args:
-        total: its limit; 0 where there is none at all.
-        used: what is taken; `None` where that is not known.
+        total: its size; 0 if there is none.
+        used: in use; `None` if unknown.
         container: whether this is a container.
     """
 
@@ -36,7 +36,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The size of `/dev/shm`; `None` where it cannot be told."""
+    """Read the size of `/dev/shm`; `None` if unknown."""
     container = inside_container(machine)
     if not machine.path(_SHM).exists():
         return Reading(0, container=container) if machine.path("/proc/mounts").exists() else None
@@ -49,14 +49,14 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D670: too little shared memory, or hardly any left."""
+    """D670: too little shared memory, in total or free."""
     container = (
         "docker run --shm-size=8g (or --ipc=host); Kubernetes: an emptyDir with medium: Memory on /dev/shm; "
-        "ECS: linuxParameters.sharedMemorySize. Or num_workers=0."
+        "ECS: linuxParameters.sharedMemorySize. Or use num_workers=0."
     )
     host = "sudo mount -o remount,size=50% /dev/shm"
     remedy = container if reading.container or reading.total == 64 << 20 else host
-    if reading.total < _ENOUGH:
+    if reading.total < _MIN_BYTES:
         has = f"has {format_bytes(reading.total)}" if reading.total else "is missing"
         yield Finding(
             "D670",
@@ -66,19 +66,19 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             (f"{_SHM}: {format_bytes(reading.total)}",),
             remedy,
         )
-    elif reading.used is not None and reading.total - reading.used < _ENOUGH:
+    elif reading.used is not None and reading.total - reading.used < _MIN_BYTES:
         yield Finding(
             "D670",
             Severity.WARNING,
-            f"{_SHM} has {format_bytes(reading.total - reading.used)} left of {format_bytes(reading.total)}: loader workers will "
-            "soon find no room. Jobs that were killed leave their files there.",
+            f"{_SHM} has {format_bytes(reading.total - reading.used)} left of {format_bytes(reading.total)}: DataLoader workers will "
+            "soon fail. Killed jobs leave their files there.",
             (f"{_SHM}: {format_bytes(reading.used)} of {format_bytes(reading.total)} used",),
-            "ls -lh /dev/shm, and remove torch_* and nccl-* of jobs that no longer run.",
+            "ls -lh /dev/shm; remove torch_* and nccl-* of jobs that no longer run.",
         )
 
 
 def _mounted(machine: Machine) -> int | None:
-    """The limit that the mount table names; half of the memory where it names none (tmpfs(5))."""
+    """Size in the mount table; half of the memory if it has none (tmpfs(5))."""
     for line in (machine.read_text("/proc/mounts") or "").splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[1] == _SHM:

@@ -1,4 +1,4 @@
-"""Room on the file systems that jobs write to without being asked: temporary files, caches, the root."""
+"""Free space on the file systems that jobs write to implicitly: temporary files, caches, the root."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ _CACHES = (
     ("CUDA's compiled kernels", ("CUDA_CACHE_PATH",), ".nv/ComputeCache"),
     ("Triton's compiled kernels", ("TRITON_CACHE_DIR",), ".triton/cache"),
 )
-"""Whose, the variable that moves it, and where it is below the home."""
+"""Owner of a cache, the variables that move it, and its default below the home directory."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that jobs write to.
+    """A folder that jobs write to implicitly.
 
     Args:
-        uses: what it is for; several where they share a file system.
-        path: where it is.
-        free: bytes that a plain user may still write.
-        total: bytes of its file system.
-        files_left: share of the inodes that are free.
-        writable: whether this user may write there.
-        set_by: the variable that says so.
+        uses: what it is used for; several if they share a file system.
+        path: of the folder.
+        free: bytes available to a normal user.
+        total: size of its file system in bytes.
+        free_inodes: share of the inodes that are free.
+        writable: whether this user can write to it.
+        set_by: the variable that sets the path.
     """
 
     uses: tuple[str, ...]
     path: str
     free: int
     total: int
-    files_left: float = 1.0
+    free_inodes: float = 1.0
     writable: bool = True
     set_by: str | None = None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The folders; those with nothing in common with the others are named by their variables."""
+    """The folders, one per file system, and the variables that name missing folders."""
 
     folders: tuple[Folder, ...] = field(default=())
     missing: tuple[tuple[str, str], ...] = ()
-    """Variables that name a folder which is not there: name and value."""
+    """Name and value of each variable whose folder does not exist."""
 
 
 def read(machine: Machine) -> Reading | None:
-    """How much room there is."""
+    """Read the free space."""
     environment = machine.environment
     home = environment.get("HOME") or "/root"
     wanted: list[tuple[str, str, str | None]] = [("the system", "/", None)]
@@ -75,18 +75,18 @@ def read(machine: Machine) -> Reading | None:
         for _, path, name in wanted
         if name is not None and name == temporary and not machine.path(path).is_dir()
     )
-    # A copy of another machine's folders does not have its room.
+    # A copy of another machine's folders does not show its free space.
     folders = _by_file_system(machine, wanted) if machine.root == Path("/") else ()
     return Reading(folders, missing)
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D673 little room, D674 a temporary folder that is not there, D675 a folder that may not be written."""
+    """D673 little free space, D674 a missing temporary folder, D675 a folder that is not writable."""
     for name, path in reading.missing:
         yield Finding(
             "D674",
             Severity.ERROR,
-            f"{name} is {path}, and there is no such folder: many programs fail as soon as they need a temporary file.",
+            f"{name} is {path}, which does not exist: many programs fail as soon as they need a temporary file.",
             (f"{name}={path}",),
             f"mkdir -p {path}; or unset {name}",
         )
@@ -96,35 +96,35 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             yield Finding(
                 "D675",
                 Severity.WARNING,
-                f"{folder.path}{by}, for {_uses(folder)}, may not be written: downloads and compiled kernels fail or "
-                "are made again each time.",
+                f"{folder.path}{by}, for {_uses(folder)}, is not writable: downloads and compiled kernels fail or "
+                "are repeated each time.",
                 (f"{folder.path}: not writable",),
-                f"export {folder.set_by}=FOLDER to one of your own"
+                f"export {folder.set_by}=FOLDER with a folder that you can write to"
                 if folder.set_by
-                else "Set HOME to a folder of your own.",
+                else "Set HOME to a folder that you can write to.",
             )
         elif _is_short(folder):
             yield _short(folder)
 
 
 def _short(folder: Folder) -> Finding:
-    if folder.files_left < _FEW_FILES:
+    if folder.free_inodes < _FEW_FILES:
         what = "has no inodes left"
     else:
         what = f"has {format_bytes(folder.free)} left of {format_bytes(folder.total)}"
     return Finding(
         "D673",
-        Severity.ERROR if folder.free < _NEARLY_NOTHING // 4 or folder.files_left == 0 else Severity.WARNING,
-        f"{folder.path}, for {_uses(folder)}, {what}: packages, model files and checkpoints end in `No space left on "
-        "device`.",
+        Severity.ERROR if folder.free < _NEARLY_NOTHING // 4 or folder.free_inodes == 0 else Severity.WARNING,
+        f"{folder.path}, for {_uses(folder)}, {what}: writing packages, model files and checkpoints fails with `No space "
+        "left on device`.",
         (f"{folder.path}: {format_bytes(folder.free)} free of {format_bytes(folder.total)}",),
-        "Remove what is not needed (du -xh / | sort -h | tail), grow the volume, or move caches to a larger one with "
+        "Delete unneeded files (du -xh / | sort -h | tail), enlarge the volume, or move caches to a larger one with "
         "HF_HOME, TORCH_HOME and TMPDIR (on instances with local disks: /opt/dlami/nvme).",
     )
 
 
 def _is_short(folder: Folder) -> bool:
-    if folder.files_left < _FEW_FILES:
+    if folder.free_inodes < _FEW_FILES:
         return True
     temporary_only = folder.uses == ("temporary files",)
     return folder.free < (_LITTLE_FOR_TEMPORARY if temporary_only else _LITTLE)
@@ -136,16 +136,16 @@ def _uses(folder: Folder) -> str:
 
 
 def _by_file_system(machine: Machine, wanted: list[tuple[str, str, str | None]]) -> tuple[Folder, ...]:
-    """One entry for each file system, and one for each folder that may not be written."""
+    """One entry per file system, and one per folder that is not writable."""
     found: dict[int, Folder] = {}
     locked: list[Folder] = []
     for use, path, name in wanted:
-        there = _nearest(machine.path(path), machine.root)
+        existing = _existing_folder(machine.path(path), machine.root)
         try:
-            room, device = os.statvfs(there), there.stat().st_dev
+            room, device = os.statvfs(existing), existing.stat().st_dev
         except OSError:
             continue
-        writable = use == "the system" or os.access(there, os.W_OK)
+        writable = use == "the system" or os.access(existing, os.W_OK)
         folder = Folder(
             (use,),
             path,
@@ -169,14 +169,14 @@ def _with_use(folder: Folder, use: str) -> Folder:
         folder.path,
         folder.free,
         folder.total,
-        folder.files_left,
+        folder.free_inodes,
         folder.writable,
         folder.set_by,
     )
 
 
-def _nearest(path: Path, root: Path) -> Path:
-    """The folder, or the lowest one above it that is there."""
+def _existing_folder(path: Path, root: Path) -> Path:
+    """The folder, or its nearest existing parent."""
     while not path.exists() and path != root and path != path.parent:
         path = path.parent
     return path

@@ -1,6 +1,6 @@
-"""`LD_LIBRARY_PATH`: CUDA libraries that come before those which pip installed with the framework.
+"""`LD_LIBRARY_PATH`: CUDA libraries that override those that pip installed with the framework.
 
-Wheels find their own libraries by a run path, which `LD_LIBRARY_PATH` precedes: `ld.so(8)`.
+Wheels find their libraries by a run path, and `LD_LIBRARY_PATH` takes precedence over it: `ld.so(8)`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ _LIBRARY = re.compile(
     r"lib(?:cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvJitLink|cupti)\.so\.\d+"
 )
 _PACKAGE = re.compile(r"nvidia-(.+?)(?:-cu\d+)?")
-"""`cudnn` of `nvidia-cudnn-cu12`, which is also the name of its folder below `nvidia/`."""
-_MOST_SHOWN = 6
+"""Matches `cudnn` in `nvidia-cudnn-cu12`, which is also the name of its folder below `nvidia/`."""
+_MAX_SHOWN = 6
 
 
 @dataclass(frozen=True)
 class Shadow:
-    """A library in a folder of `LD_LIBRARY_PATH` that the wheels bring too.
+    """A library in a folder of `LD_LIBRARY_PATH` that the wheels contain too.
 
     Args:
         name: such as `libcudnn.so.9`.
-        path: the one that is loaded.
-        version: of that one, by its file name; `None` where the name has no more.
-        wheel: the one that pip installed.
-        wheel_version: of that one, by its package.
+        path: of the one that is loaded.
+        version: of that one, from its file name; `None` if unknown.
+        wheel: path of the one that pip installed.
+        wheel_version: of that one, from its package.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Shadow:
 
 @dataclass(frozen=True)
 class Reading:
-    """What `LD_LIBRARY_PATH` holds.
+    """CUDA libraries in the folders of `LD_LIBRARY_PATH`.
 
     Args:
-        shadows: libraries that hide those of the wheels.
-        stubs: a folder with a `libcuda.so.1` meant for linking only.
+        shadows: libraries that override those of the wheels.
+        stubs: a folder whose `libcuda.so.1` is only for linking.
     """
 
     shadows: tuple[Shadow, ...] = ()
@@ -55,7 +55,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """What the variable's folders hold; `None` where it is not set."""
+    """Read the variable's folders; `None` if it is not set."""
     value = machine.environment.get("LD_LIBRARY_PATH")
     if not value:
         return None
@@ -71,15 +71,15 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D660 libraries of another version before the wheels' own, D661 a stub in place of the driver."""
+    """D660 libraries of another version override the wheels' own, D661 a stub overrides the driver."""
     if reading.stubs:
         yield Finding(
             "D661",
             Severity.ERROR,
-            f"LD_LIBRARY_PATH has {reading.stubs}, whose libcuda.so.1 is for linking only: CUDA fails with "
+            f"LD_LIBRARY_PATH contains {reading.stubs}, whose libcuda.so.1 is only for linking: CUDA fails with "
             "`CUDA driver is a stub library`.",
-            (f"LD_LIBRARY_PATH has {reading.stubs}",),
-            f"Take {reading.stubs} out of LD_LIBRARY_PATH.",
+            (f"LD_LIBRARY_PATH contains {reading.stubs}",),
+            f"Remove {reading.stubs} from LD_LIBRARY_PATH.",
         )
     different = [one for one in reading.shadows if _differs(one)]
     if not different:
@@ -88,16 +88,16 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     yield Finding(
         "D660",
         Severity.WARNING,
-        f"LD_LIBRARY_PATH puts {_count(different)} before those that pip installed with the framework, such as "
+        f"LD_LIBRARY_PATH overrides {_count(different)} that pip installed with the framework, such as "
         f"{first.name} {first.version or ''}".rstrip()
-        + f" for {first.wheel_version}: crashes and `version mismatch` follow.",
-        tuple(_in_words(one) for one in different[:_MOST_SHOWN]),
-        "unset LD_LIBRARY_PATH: wheels of PyTorch and tensorflow[and-cuda] bring their libraries and find them.",
+        + f" instead of {first.wheel_version}: expect crashes and `version mismatch` errors.",
+        tuple(_describe(one) for one in different[:_MAX_SHOWN]),
+        "unset LD_LIBRARY_PATH: the wheels of PyTorch and tensorflow[and-cuda] contain and find their own libraries.",
     )
 
 
 def _differs(shadow: Shadow) -> bool:
-    """Silent where a version is not known, and where one is only the other said shorter."""
+    """Whether the versions differ; false if one is unknown or only a shorter form of the other."""
     if shadow.version is None or shadow.wheel_version is None:
         return False
     shorter = min(shadow.version.count("."), shadow.wheel_version.count("."))
@@ -123,7 +123,7 @@ def _shadows(folder: Path, wheels: dict[str, tuple[Path, str | None]]) -> Iterat
 
 
 def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
-    """Of the user's interpreter: the path of each library and the version of the package that brought it."""
+    """Path and package version of each CUDA library in the user's interpreter, by file name."""
     versions: dict[str, str] = {}
     for package, version in machine.packages.versions.items():
         if match := _PACKAGE.fullmatch(package):
@@ -137,7 +137,7 @@ def _wheel_libraries(machine: Machine) -> dict[str, tuple[Path, str | None]]:
 
 
 def _version_of(library: Path) -> str | None:
-    """`9.1.0` of a link to `libcudnn.so.9.1.0`."""
+    """`9.1.0` for a link to `libcudnn.so.9.1.0`."""
     version = library.resolve().name.partition(".so.")[2]
     return version if version.count(".") >= 2 else None
 
@@ -146,8 +146,8 @@ def _count(shadows: list[Shadow]) -> str:
     return "a CUDA library" if len(shadows) == 1 else f"{len(shadows)} CUDA libraries"
 
 
-def _in_words(shadow: Shadow) -> str:
-    return f"{shadow.path} ({shadow.version}) before {shadow.wheel} ({shadow.wheel_version})"
+def _describe(shadow: Shadow) -> str:
+    return f"{shadow.path} ({shadow.version}) overrides {shadow.wheel} ({shadow.wheel_version})"
 
 
 CHECK = Check("LD_LIBRARY_PATH", Layer.ENVIRONMENT, read, evaluate)

@@ -1,4 +1,4 @@
-"""Memory pressure: a machine that swaps or reclaims all the time, as the kernel itself measures it.
+"""Memory pressure as the kernel measures it: time lost to swapping and reclaiming memory.
 
 Source: https://docs.kernel.org/accounting/psi.html
 """
@@ -16,15 +16,15 @@ from gpuproof.findings import Finding, Severity
 from gpuproof.util.humanize import format_bytes
 
 _THRASHING = 10.0
-"""Percent of the time in which everything waited for memory."""
+"""Percentage of the time in which all processes waited for memory."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Memory now, in bytes.
+    """Current memory pressure; memory in bytes.
 
     Args:
-        stalled: percent of the last 10 s in which all processes waited for memory.
+        stalled: percentage of the last 10 s in which all processes waited for memory.
     """
 
     stalled: float
@@ -33,7 +33,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The kernel's figures; `None` where it keeps none."""
+    """Read the kernel's figures; `None` if it has none."""
     full = re.search(r"^full avg10=([\d.]+)", machine.read_text("/proc/pressure/memory") or "", re.MULTILINE)
     if full is None:
         return None
@@ -43,7 +43,7 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D678: everything waits for memory."""
+    """D678: all processes wait for memory."""
     if reading.stalled < _THRASHING:
         return
     evidence = [f"all processes waited for memory {reading.stalled:g} % of the last 10 s"]
@@ -54,10 +54,10 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     yield Finding(
         "D678",
         Severity.WARNING,
-        f"The machine is short of memory now: in {reading.stalled:g} % of the last 10 s nothing ran for want of it, "
-        "and the GPU waits with the rest.",
+        f"The machine is short of memory: in {reading.stalled:g} % of the last 10 s all processes waited for it, "
+        "and the GPU with them.",
         tuple(evidence),
-        "End what is not needed (ps aux --sort=-rss | head), or take an instance type with more memory.",
+        "End unneeded processes (ps aux --sort=-rss | head), or use an instance type with more memory.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Processes that the kernel killed because host memory ran out: a loader's workers, mostly."""
+"""Processes that the kernel killed because host memory ran out, mostly DataLoader workers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from gpuproof.doctor.readings.kernel_log import read_kernel_log
 from gpuproof.findings import Finding, Severity
 
 _KILLED = re.compile(r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)(.*)")
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Kill:
-    """One process that was killed, `seconds` after boot; `limit`: by a container's limit, not the machine's memory."""
+class OomKill:
+    """One killed process.
+
+    Args:
+        seconds: time of the kill, after boot.
+        limit: whether a container reached its limit, rather than the machine the end of its memory.
+    """
 
     seconds: float
     pid: int
@@ -25,24 +30,24 @@ class Kill:
     limit: bool
 
 
-def read(machine: Machine) -> tuple[Kill, ...] | None:
-    """The kills of this boot; `None` where the kernel log may not be read."""
+def read(machine: Machine) -> tuple[OomKill, ...] | None:
+    """Read the kills since boot; `None` if the kernel log cannot be read."""
     lines = read_kernel_log(machine)
-    return None if lines is None else kills_of(lines)
+    return None if lines is None else find_oom_kills(lines)
 
 
-def kills_of(lines: tuple[tuple[float, str], ...]) -> tuple[Kill, ...]:
-    """The kills that a kernel log tells of."""
+def find_oom_kills(lines: tuple[tuple[float, str], ...]) -> tuple[OomKill, ...]:
+    """Find the kills in a kernel log."""
     found = ((seconds, _KILLED.search(line)) for seconds, line in lines)
     return tuple(
-        Kill(seconds, int(match[2]), match[3], match[1].startswith("Memory cgroup"))
+        OomKill(seconds, int(match[2]), match[3], match[1].startswith("Memory cgroup"))
         for seconds, match in found
         if match
     )
 
 
-def evaluate(kills: tuple[Kill, ...]) -> Iterator[Finding]:
-    """D612: the kernel killed processes for want of memory."""
+def evaluate(kills: tuple[OomKill, ...]) -> Iterator[Finding]:
+    """D612: the kernel killed processes because memory ran out."""
     if not kills:
         return
     limit = all(kill.limit for kill in kills)
@@ -52,11 +57,11 @@ def evaluate(kills: tuple[Kill, ...]) -> Iterator[Finding]:
         "D612",
         Severity.WARNING,
         f"The kernel killed {count} since boot because {'a container reached its memory limit' if limit else 'the host memory ran out'}, "
-        f"last {last.name} (pid {last.pid}). A job ends so with exit code 137, a loader's worker with `killed by signal`.",
+        f"last {last.name} (pid {last.pid}). A job killed like this has exit code 137, a DataLoader worker `killed by signal`.",
         tuple(
-            f"{kill.seconds:.0f} s after boot: {kill.name} (pid {kill.pid})" for kill in kills[-_MOST_SHOWN:]
+            f"{kill.seconds:.0f} s after boot: {kill.name} (pid {kill.pid})" for kill in kills[-_MAX_SHOWN:]
         ),
-        "Use fewer loader workers or smaller batches, do not cache the dataset in memory, or take an instance type "
+        "Use fewer DataLoader workers or smaller batches, do not cache the dataset in memory, or use an instance type "
         "with more memory" + (" (or raise the container's limit)." if limit else "."),
     )
 

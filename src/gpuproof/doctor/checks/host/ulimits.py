@@ -1,4 +1,4 @@
-"""What one process may have: open files, and memory that the network card may reach."""
+"""Limits of a process: open files, and locked memory for RDMA network adapters."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LITTLE_LOCKED = 16 << 30
 
 @dataclass(frozen=True)
 class Reading:
-    """Soft and hard limits; `None` for no limit.
+    """Soft and hard limits; `None` for unlimited.
 
     Args:
-        locked: bytes that a process may lock into memory.
-        rdma: whether there is an adapter (EFA, InfiniBand) that needs locked memory.
-        gpus: how many GPUs there are.
+        locked: memory that a process may lock, in bytes.
+        rdma: whether there is an EFA or InfiniBand adapter, which needs locked memory.
+        gpus: number of GPUs.
     """
 
     files: int | None
@@ -36,7 +36,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The limits that a job started from here would get; `None` where there is no `/proc`."""
+    """Read the limits of a job started from here; `None` without `/proc`."""
     text = machine.read_text("/proc/self/limits")
     files = re.search(r"^Max open files\s+(\S+)\s+(\S+)", text or "", re.MULTILINE)
     locked = re.search(r"^Max locked memory\s+(\S+)", text or "", re.MULTILINE)
@@ -53,7 +53,7 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D671 few open files, D672 little locked memory where RDMA needs it."""
+    """D671 few open files, D672 too little locked memory for RDMA."""
     files = reading.files
     if files is not None and (files < _FEW_FILES or (files < _FILES_FOR_MANY and reading.gpus >= _MANY_GPUS)):
         hard = reading.files_hard
@@ -61,7 +61,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D671",
             Severity.WARNING if files < _FEW_FILES else Severity.NOTE,
-            f"A process may open {files} files: loader workers and many processes on one host run into `Too many open "
+            f"A process may open only {files} files: DataLoader workers and multi-process jobs fail with `Too many open "
             "files` or `received 0 items of ancdata`.",
             (f"open files: {files}, at most {'unlimited' if hard is None else hard}",),
             f"ulimit -n {wanted}"
@@ -72,8 +72,8 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D672",
             Severity.WARNING,
-            f"A process may lock {format_bytes(reading.locked)} of memory, and the EFA or InfiniBand adapter here needs its "
-            "buffers locked: libfabric fails with `Cannot allocate memory`.",
+            f"A process may lock only {format_bytes(reading.locked)} of memory, but the EFA or InfiniBand adapter needs locked "
+            "buffers: libfabric fails with `Cannot allocate memory`.",
             (f"locked memory: {format_bytes(reading.locked)}",),
             "ulimit -l unlimited; docker run --ulimit memlock=-1",
         )
@@ -83,4 +83,4 @@ def _number(word: str) -> int | None:
     return None if word == "unlimited" else int(word)
 
 
-CHECK = Check("limits of a process", Layer.ENVIRONMENT, read, evaluate)
+CHECK = Check("process limits", Layer.ENVIRONMENT, read, evaluate)

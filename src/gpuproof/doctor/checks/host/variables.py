@@ -1,7 +1,7 @@
-"""Environment variables left on from a hunt for a bug, or copied from somewhere, that make jobs slow or blind.
+"""Environment variables left over from debugging or copied from elsewhere that slow jobs down or hide errors.
 
-The table is `data/variables.csv`. `applies` says where a row counts: `always`, on GPUs with TF32 (`tf32`), with
-several GPUs (`gpus`), with more than two CPUs (`cores`).
+The table is `data/environment/variables.csv`. Its column `applies` limits a row to GPUs with TF32 (`tf32`), several GPUs
+(`gpus`) or more than two CPUs (`cores`); `always` does not limit it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _FIRST_WITH_TF32 = (8, 0)
 
 @dataclass(frozen=True)
 class Reading:
-    """The variables of the table that are set.
+    """The variables of the table that are set, and the hardware.
 
     Args:
-        values: by name.
-        gpus: GPUs of this machine.
-        tf32: whether any of them has TF32.
-        cpus: CPUs of this machine.
+        values: name and value of each.
+        gpus: number of GPUs.
+        tf32: whether any GPU supports TF32.
+        cpus: number of CPUs.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class Reading:
 
 
 def read(machine: Machine) -> Reading | None:
-    """The variables; `None` where none is set."""
+    """Read the variables; `None` if none is set."""
     names = {row["name"] for row in table("environment/variables")}
     values = tuple((name, value) for name, value in sorted(machine.environment.items()) if name in names)
     if not values:
@@ -54,7 +54,7 @@ def read(machine: Machine) -> Reading | None:
 
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
-    """D645 to D656, one code for each variable."""
+    """D645 to D656, one code per variable."""
     values = dict(reading.values)
     for row in table("environment/variables"):
         value = values.get(row["name"])

@@ -1,4 +1,4 @@
-"""CUDA's libraries, one by one by `dlopen`, as the frameworks here would find them."""
+"""CUDA's libraries, each loaded with `dlopen` as the installed frameworks would find it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
-from gpuproof.doctor.checks.frameworks.builds import NAMES, cpu_by_name, find_row
+from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, find_catalogue_build, is_cpu_build
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.tables import table
@@ -20,16 +20,16 @@ from gpuproof.util.humanize import join_words
 
 
 @dataclass(frozen=True)
-class Need:
-    """The libraries that one framework looks for.
+class RequiredLibraries:
+    """The CUDA libraries that one framework loads.
 
     Args:
-        version: the framework's.
-        cuda: the CUDA that it was built with.
-        cudnn: the least cuDNN that it takes, such as `9.3`.
-        packages: the wheels that it asks for and that are not installed.
-        wheels: whether any of NVIDIA's wheels for this CUDA is installed.
-        sure: whether a missing library means that it cannot work: PyTorch's wheels may carry their own.
+        version: of the framework.
+        cuda: version that it was built with.
+        cudnn: minimum cuDNN version, such as `9.3`.
+        packages: wheels that it requires and that are not installed.
+        wheels: whether any NVIDIA wheel for this CUDA is installed.
+        required: whether it fails without the libraries: PyTorch's wheels may contain their own.
     """
 
     framework: str
@@ -39,43 +39,43 @@ class Need:
     names: tuple[str, ...]
     packages: tuple[str, ...] = ()
     wheels: bool = False
-    sure: bool = True
+    required: bool = True
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the frameworks need and what became of it.
+    """The libraries that the frameworks load, and the results.
 
     Args:
-        found: by name.
-        problem: what broke the process that loaded them.
-        alone: whether only one framework is installed.
+        found: results, by library name.
+        problem: how the process that loaded them crashed.
+        only_framework: whether only one framework is installed.
     """
 
-    needs: tuple[Need, ...]
+    requirements: tuple[RequiredLibraries, ...]
     found: dict[str, Library]
     problem: str | None = None
-    alone: bool = True
+    only_framework: bool = True
 
 
 def read(machine: Machine) -> Reading | None:
-    """Loads them in the user's interpreter; `None` where no framework here needs any."""
+    """Load them in the user's interpreter; `None` if no installed framework needs any."""
     packages = machine.packages
-    needs = tuple(find_needs(packages, machine.catalogue))
-    if not needs:
+    requirements = tuple(find_required_libraries(packages, machine.catalogue))
+    if not requirements:
         return None
-    names = list(dict.fromkeys(name for need in needs for name in need.names))
+    names = list(dict.fromkeys(name for need in requirements for name in need.names))
     folders = library_folders(packages)
     seen = read_libraries(machine.python, machine.environment, names, folders, load=not machine.quick)
     alone = not (packages.torch and packages.tensorflow)
-    return Reading(needs, {one.name: one for one in seen.libraries}, seen.problem, alone)
+    return Reading(requirements, {one.name: one for one in seen.libraries}, seen.problem, alone)
 
 
-def find_needs(packages: Packages, catalogue: Catalogue) -> Iterator[Need]:
-    """The libraries that each installed framework looks for, as far as the catalogue knows its build."""
+def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterator[RequiredLibraries]:
+    """Find the libraries of each installed framework whose build the catalogue has."""
     for framework, version in ((TENSORFLOW, packages.tensorflow), (TORCH, packages.torch)):
-        row = find_row(catalogue, packages, framework)
-        if version is None or row is None or not row.cuda or cpu_by_name(framework, packages, row):
+        row = find_catalogue_build(catalogue, packages, framework)
+        if version is None or row is None or not row.cuda or is_cpu_build(framework, packages, row):
             continue
         major = row.cuda.partition(".")[0]
         names = [one["soname"] for one in table("stack/cuda_libraries") if one["cuda"] == major]
@@ -84,7 +84,7 @@ def find_needs(packages: Packages, catalogue: Catalogue) -> Iterator[Need]:
         lines = packages.requires.get(framework, ())
         asked = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
         wheels = {one["package"] for one in table("stack/cuda_libraries") if one["cuda"] == major}
-        yield Need(
+        yield RequiredLibraries(
             framework,
             version,
             row.cuda,
@@ -92,12 +92,12 @@ def find_needs(packages: Packages, catalogue: Catalogue) -> Iterator[Need]:
             tuple(names),
             tuple(one.name for one in asked if one.name not in packages.versions and one.name in wheels),
             bool(wheels & set(packages.versions)),
-            sure=framework == TENSORFLOW,
+            required=framework == TENSORFLOW,
         )
 
 
 def library_folders(packages: Packages) -> list[str]:
-    """Where wheels and Conda put CUDA's libraries."""
+    """Folders in which wheels and Conda install CUDA's libraries."""
     found = [
         str(path)
         for folder in packages.folders
@@ -109,34 +109,34 @@ def library_folders(packages: Packages) -> list[str]:
 
 def evaluate(reading: Reading) -> Iterator[Finding]:
     """D301 TensorFlow without its libraries, D302 some missing, D303 PyTorch's, D304 one that does not load, D305 an
-    old cuDNN, D306 loading them breaks the process."""
+    old cuDNN, D306 loading them crashes the process."""
     if reading.problem is not None:
         yield Finding(
             "D306",
             Severity.ERROR,
-            "Loading CUDA's libraries one by one broke the process: a framework that loads them would break too.",
+            "Loading CUDA's libraries crashed the process, and a framework that loads them will crash, too.",
             (reading.problem,),
-            "Reinstall the library that it was at; `gpuproof doctor --report` has the details.",
+            "Reinstall the library that was being loaded; `gpuproof doctor --report` has the details.",
         )
-    for need in reading.needs:
-        bad = Severity.ERROR if reading.alone else Severity.WARNING
+    for need in reading.requirements:
+        bad = Severity.ERROR if reading.only_framework else Severity.WARNING
         states = [reading.found[name] for name in need.names if name in reading.found]
         broken = [one for one in states if one.path is None and one.error]
         missing = [one for one in states if one.path is None and not one.error]
         if broken:
             yield _does_not_load(need, broken, bad)
-        if missing and need.sure:
+        if missing and need.required:
             yield _missing(need, missing, len(states), bad)
         elif missing and need.packages:
-            yield _torch_without(need, missing, bad)
+            yield _torch_packages_missing(need, missing, bad)
         cudnn = next((one for one in states if one.name.startswith("libcudnn.")), None)
-        if cudnn and (old := _older(cudnn, need)):
+        if cudnn and (old := _outdated_cudnn(cudnn, need)):
             yield _old_cudnn(need, cudnn, old, bad)
 
 
 def summarize(reading: Reading) -> str | None:
-    """`8 CUDA libraries`, and cuDNN's version where it was loaded."""
-    whole = [need for need in reading.needs if all(_found(name, reading) for name in need.names)]
+    """`8 CUDA libraries`, and cuDNN's version if it was loaded."""
+    whole = [need for need in reading.requirements if all(_found(name, reading) for name in need.names)]
     names = {name for need in whole for name in need.names}
     version = next((cudnn_version(reading.found[name].version) for name in names if "cudnn" in name), None)
     return f"{len(names)} CUDA libraries" + (f", cuDNN {version}" if version else "") if names else None
@@ -147,14 +147,14 @@ def _found(name: str, reading: Reading) -> bool:
     return library is not None and library.path is not None
 
 
-def _missing(need: Need, missing: Sequence[Library], asked: int, severity: Severity) -> Finding:
+def _missing(need: RequiredLibraries, missing: Sequence[Library], total: int, severity: Severity) -> Finding:
     evidence = tuple(f"{one.name}: not found" for one in missing)
-    called = f"{NAMES[need.framework]} {need.version}"
-    if not need.wheels and len(missing) > asked // 2:
+    framework = f"{FRAMEWORK_NAMES[need.framework]} {need.version}"
+    if not need.wheels and len(missing) > total // 2:
         return Finding(
             "D301",
             severity,
-            f"{called} was installed without CUDA's libraries (no [and-cuda]): it will say `Cannot dlopen some GPU "
+            f"{framework} was installed without CUDA's libraries (no [and-cuda]): it will log `Cannot dlopen some GPU "
             "libraries` and train on the CPU.",
             evidence,
             f"pip install 'tensorflow[and-cuda]=={need.version}'",
@@ -162,35 +162,37 @@ def _missing(need: Need, missing: Sequence[Library], asked: int, severity: Sever
     return Finding(
         "D302",
         severity,
-        f"{called} looks for {join_words([one.name for one in missing])} and finds none: it will train on the CPU.",
+        f"{framework} needs {join_words([one.name for one in missing])} but cannot find them: it will train on the CPU.",
         evidence,
         f"pip install 'tensorflow[and-cuda]=={need.version}'",
     )
 
 
-def _torch_without(need: Need, missing: Sequence[Library], severity: Severity) -> Finding:
+def _torch_packages_missing(
+    need: RequiredLibraries, missing: Sequence[Library], severity: Severity
+) -> Finding:
     return Finding(
         "D303",
         severity,
-        f"PyTorch {need.version} needs {join_words(need.packages)}, and neither they nor {missing[0].name} are here: "
+        f"PyTorch {need.version} needs {join_words(need.packages)}, but neither they nor {missing[0].name} are installed: "
         "`import torch` or the first use of a GPU fails.",
         tuple(f"{name}: not installed" for name in need.packages),
         f"pip install --force-reinstall 'torch=={need.version.partition('+')[0]}'",
     )
 
 
-def _does_not_load(need: Need, broken: Sequence[Library], severity: Severity) -> Finding:
+def _does_not_load(need: RequiredLibraries, broken: Sequence[Library], severity: Severity) -> Finding:
     first = broken[0]
     return Finding(
         "D304",
         severity,
-        f"{first.name}, which {NAMES[need.framework]} {need.version} needs, is here and does not load.",
+        f"{first.name}, which {FRAMEWORK_NAMES[need.framework]} {need.version} needs, exists but cannot be loaded.",
         tuple(f"{one.name}: {one.error}" for one in broken),
-        "Reinstall the package that brought it; `file too short` and `invalid ELF header` mean a broken download.",
+        "Reinstall the package that contains it; `file too short` and `invalid ELF header` mean a corrupt download.",
     )
 
 
-def _older(cudnn: Library, need: Need) -> str | None:
+def _outdated_cudnn(cudnn: Library, need: RequiredLibraries) -> str | None:
     version = cudnn_version(cudnn.version)
     if version is None or need.cudnn is None:
         return None
@@ -198,14 +200,14 @@ def _older(cudnn: Library, need: Need) -> str | None:
     return version if version_key(version)[:2] < wanted else None
 
 
-def _old_cudnn(need: Need, cudnn: Library, version: str, severity: Severity) -> Finding:
+def _old_cudnn(need: RequiredLibraries, cudnn: Library, version: str, severity: Severity) -> Finding:
     return Finding(
         "D305",
         severity,
-        f"{NAMES[need.framework]} {need.version} was built with cuDNN {need.cudnn} and finds {version}: it will say "
-        "`DNN library is not found`, for cuDNN must be as new as the build's.",
+        f"{FRAMEWORK_NAMES[need.framework]} {need.version} was built with cuDNN {need.cudnn} but finds {version}: it will fail with "
+        "`DNN library is not found`, since cuDNN must be at least as new as the build's.",
         (f"{cudnn.path}: cuDNN {version}",),
-        "unset LD_LIBRARY_PATH if it names another cuDNN; keep TensorFlow and an old PyTorch in separate environments.",
+        "unset LD_LIBRARY_PATH if it contains another cuDNN; use separate environments for TensorFlow and an old PyTorch.",
     )
 
 
