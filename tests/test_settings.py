@@ -97,13 +97,13 @@ class TestHomeThatCannotBeWritten:
     def test_a_folder_that_is_open_to_others_is_not_trusted(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir()
         self.shared(tmp_path).chmod(0o777)
-        with pytest.raises(GPUproofError, match="others may write there"):
+        with pytest.raises(GPUproofError, match="other users can write to it"):
             state_dir()
 
     def test_a_link_that_somebody_laid_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         self.shared(tmp_path).symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(GPUproofError, match="belongs to somebody else") as caught:
+        with pytest.raises(GPUproofError, match="belongs to another user") as caught:
             state_dir()
         assert "GPUPROOF_STATE_DIR" in str(caught.value.remedy)
         assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -112,7 +112,7 @@ class TestHomeThatCannotBeWritten:
     def test_a_folder_of_somebody_elses_is_not_used(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir(mode=0o700)
         os.chown(self.shared(tmp_path), 12345, 12345)
-        with pytest.raises(GPUproofError, match="belongs to somebody else"):
+        with pytest.raises(GPUproofError, match="belongs to another user"):
             state_dir()
 
 

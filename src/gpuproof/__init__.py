@@ -1,6 +1,11 @@
 """GPUproof takes a TensorFlow, Keras or PyTorch script to the right AWS GPU and proves that the GPU did the work.
 
 From Python: `gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="local")`.
+
+The package has two halves. Host code runs next to the user's script, in any container or AMI: `agent`, `gpu`, `runtime`,
+`serve` and `util` use only the standard library (and `pynvml`, where it is installed) and support Python 3.9. Client
+code runs on the user's machine or in CI, requires Python 3.11 and may use libraries; it is everything else. Host code
+never imports client code.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: pydantic alone takes longer than `gpuproof --help` may.
+    # Imported on first use: importing pydantic takes longer than `gpuproof --help` may.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -1,7 +1,7 @@
-"""Errors that a user may see: what happened, what to type next, and the exit code that says it to programs.
+"""Errors for the user, with a message, a remedy and an exit code.
 
-A user's mistake raises a `GPUproofError`; `gpuproof` prints it in a few lines and leaves with its exit code. Anything
-else that escapes is a bug and shows its traceback.
+A user's mistake raises a `GPUproofError`; `gpuproof` prints it in a few lines and exits with its code. Any other
+exception is a bug and shows its traceback.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `gpuproof` says to the program that called it."""
+    """Exit codes of `gpuproof`."""
 
     OK = 0
-    """Fine: no findings at or above the threshold; the GPU was used, or none was asked for."""
+    """Success: no findings at or above the threshold; the GPU was used, or none was requested."""
     FAILED = 1
     """Findings, or the user's job failed."""
     USAGE = 2
     """Wrong usage or an invalid job description."""
     UNDECIDED = 3
-    """Could not decide: no credentials, no GPU to look at, facts missing."""
+    """Could not decide: no credentials, no GPU to examine, data missing."""
     GPU_UNUSED = 4
-    """The job ran but did not use the GPU it asked for."""
+    """The job ran but did not use the GPU that it requested."""
     AWS_REFUSED = 5
     """AWS refused: quota, capacity, permission."""
     INTERRUPTED = 130
-    """Interrupted; the run was stopped first."""
+    """Interrupted; the run was stopped before."""
 
 
 class GPUproofError(Exception):
-    """Something that the user can mend.
+    """An error that the user can fix.
 
     Args:
         message: what happened and why, in a sentence or two.
@@ -47,7 +47,7 @@ class GPUproofError(Exception):
 
 
 class UsageError(GPUproofError):
-    """Wrong usage: a flag, a path or a name that cannot be meant."""
+    """Wrong usage: an invalid flag, path or name."""
 
     exit_code = ExitCode.USAGE
 
@@ -84,12 +84,12 @@ class InvalidJob(GPUproofError):
 
 
 class GpuRequired(GPUproofError):
-    """A GPU is required and none is there or none was used."""
+    """A GPU is required, but there is none or none was used."""
 
     exit_code = ExitCode.GPU_UNUSED
 
 
 class RunNotFound(GPUproofError):
-    """No run goes by that name here."""
+    """No run has this name."""
 
     exit_code = ExitCode.USAGE

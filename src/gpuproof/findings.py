@@ -1,4 +1,4 @@
-"""What `doctor` and `check` report: one form for everything that is found."""
+"""Findings: the common form of what `doctor` and `check` report."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """How bad a finding is, worst first."""
+    """Severity of a finding, worst first."""
 
     ERROR = "error"
     """It will fail, or run on the CPU at GPU price."""
     WARNING = "warning"
     """It will be slow, fragile or wasteful."""
     NOTE = "note"
-    """Worth knowing; nothing need be done."""
+    """Worth knowing; no action needed."""
 
     @property
     def rank(self) -> int:
-        """0 is the worst."""
+        """Position in the order; 0 is the worst."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a finding is: in a file, or on a device of this machine.
+    """Location of a finding: in a file, or on a device of this machine.
 
     Args:
-        file: path as the user would write it.
+        file: path as the user writes it.
         line: from 1.
         column: from 1.
         device: such as `GPU 0 (NVIDIA A10G)`.
@@ -47,15 +47,15 @@ class Location:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found.
+    """One finding.
 
     Args:
         code: short and stable, such as `D104`; its meaning never changes.
-        severity: how bad it is.
-        message: what is so and why it matters, in a sentence or two that name this machine's or file's own numbers.
-        evidence: the readings that it follows from, a line each.
+        severity: error, warning or note.
+        message: what was found and why it matters, in one or two sentences with the numbers of this machine or file.
+        evidence: the readings that support it, one line each.
         remedy: what to type or change next.
-        location: where it is; `None` for the machine or the project as a whole.
+        location: where it is; `None` for the whole machine or project.
     """
 
     code: str
@@ -66,7 +66,7 @@ class Finding:
     location: Location | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object; absent values are left out."""
+        """Returns a JSON object, without absent values."""
         document = asdict(self)
         document["location"] = (
             {key: value for key, value in asdict(self.location).items() if value is not None}

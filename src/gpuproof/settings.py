@@ -1,15 +1,15 @@
-"""Every environment variable and folder that the ground half reads or writes, in one place.
+"""Every environment variable and folder that client code reads or writes.
 
-| variable | what it sets |
+| variable | meaning |
 |---|---|
-| `GPUPROOF_STATE_DIR` | where runs are kept (default `$XDG_STATE_HOME/gpuproof`, `~/.local/state/gpuproof`) |
-| `GPUPROOF_CACHE_DIR` | what can be made again (default `$XDG_CACHE_HOME/gpuproof`, `~/.cache/gpuproof`) |
-| `GPUPROOF_ROLE_ARN` | the role of SageMaker jobs, where neither a flag nor the job names one |
-| `GPUPROOF_BUCKET` | the bucket that SageMaker jobs go through, where neither a flag nor the job names one |
-| `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as every AWS SDK reads them |
-| `AWS_DEFAULT_REGION` | the region where `AWS_REGION` is not set, as boto3 has it |
-| `AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_SAGEMAKER`, `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_CONTAINER_CREDENTIALS_FULL_URI`, `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` | one of them is enough for runs to be looked for on SageMaker too; boto3 reads their values |
-| `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, where the file is there (default `~/.aws/config`, `~/.aws/credentials`) |
+| `GPUPROOF_STATE_DIR` | folder of runs (default `$XDG_STATE_HOME/gpuproof`, `~/.local/state/gpuproof`) |
+| `GPUPROOF_CACHE_DIR` | folder of data that can be created again (default `$XDG_CACHE_HOME/gpuproof`, `~/.cache/gpuproof`) |
+| `GPUPROOF_ROLE_ARN` | execution role of SageMaker jobs, unless a flag or the job names one |
+| `GPUPROOF_BUCKET` | bucket for code and results of SageMaker jobs, unless a flag or the job names one |
+| `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL*` | as in every AWS SDK |
+| `AWS_DEFAULT_REGION` | region if `AWS_REGION` is not set, as in boto3 |
+| `AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_SAGEMAKER`, `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_CONTAINER_CREDENTIALS_FULL_URI`, `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` | if one is set, runs on SageMaker are searched too; boto3 reads the values |
+| `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, if the file exists (default `~/.aws/config`, `~/.aws/credentials`) |
 | `NO_COLOR` | no colours (https://no-color.org) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
@@ -38,10 +38,10 @@ _AWS_FILES = {"AWS_CONFIG_FILE": ".aws/config", "AWS_SHARED_CREDENTIALS_FILE": "
 
 
 def state_dir() -> Path:
-    """The folder of runs, made if need be.
+    """Returns the folder of runs, and creates it if it does not exist.
 
-    A home that cannot be written (a read-only mount, a container without one) is no reason to fail: then the folder
-    lies in the temporary directory, and GPUproof says so once.
+    If the home folder cannot be written (a read-only mount, a container without one), the folder is in the temporary
+    directory, and GPUproof prints that once.
 
     Raises:
         GPUproofError: `GPUPROOF_STATE_DIR` is set and cannot be written.
@@ -50,38 +50,38 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The folder of what can be made again at any time, made if need be; falls back as `state_dir` does."""
+    """Returns the folder of data that can be created again, and creates it; falls back as `state_dir` does."""
     return _made("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache", "The cache is kept")
 
 
 def cache_path() -> Path | None:
-    """Where the cache would lie, whether it is there or not; `None` without a home. Makes nothing, never fails."""
+    """Returns the path of the cache, existing or not; `None` without a home folder. Never creates it, never fails."""
     return _meant("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
 
 
 def own_folders() -> list[Path]:
-    """Where runs and the cache would lie, there or not: they are no part of a job, even below its source folder."""
+    """The folders of runs and of the cache, existing or not; never part of a job, even below its source folder."""
     state = _meant("GPUPROOF_STATE_DIR", "XDG_STATE_HOME", ".local/state")
     return [folder for folder in (state, cache_path()) if folder is not None]
 
 
 def role_arn() -> str | None:
-    """The role that SageMaker jobs run as unless they name another; None if none is set."""
+    """Default execution role of SageMaker jobs; None if not set."""
     return os.environ.get("GPUPROOF_ROLE_ARN") or None
 
 
 def bucket_name() -> str | None:
-    """The bucket that SageMaker jobs go through unless they name another; None if none is set."""
+    """Default bucket of SageMaker jobs; None if not set."""
     return os.environ.get("GPUPROOF_BUCKET") or None
 
 
 def aws_region() -> str | None:
-    """The region that variables name, without a look at AWS's own files; None if none does."""
+    """Region in environment variables, without reading AWS configuration files; None if not set."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
 
 
 def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | None = None) -> bool:
-    """Whether this user seems to have an AWS account to ask: a look at variables and for two files.
+    """Whether AWS credentials seem to be configured: checks variables and the existence of two files.
 
     Source: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
     """
@@ -98,21 +98,21 @@ def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | Non
 
 
 def boto3_session() -> Any:
-    """The session that the user's environment describes: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
-    import boto3  # 0.2 s: only where AWS is asked
+    """Creates a session from the environment: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
+    import boto3  # 0.2 s: only for AWS calls
 
-    # boto3 itself reads AWS_DEFAULT_REGION alone; AWS_REGION is what all other SDKs read.
+    # boto3 itself reads only AWS_DEFAULT_REGION; all other SDKs read AWS_REGION.
     return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 def colour(stream: object = None) -> bool:
-    """Whether to colour what goes to the stream (default: standard output)."""
-    # Set and not empty, says https://no-color.org
+    """Whether to use colours on the stream (default: standard output)."""
+    # Set and not empty: https://no-color.org
     return not os.environ.get("NO_COLOR") and interactive(stream)
 
 
 def interactive(stream: object = None) -> bool:
-    """Whether a person looks at the stream (default: standard output) through a terminal that can redraw a line."""
+    """Whether the stream (default: standard output) is a terminal that can redraw a line."""
     if os.environ.get("CI", "").lower() not in ("", "0", "false") or os.environ.get("TERM") == "dumb":
         return False
     isatty = getattr(stream or sys.stdout, "isatty", None)
@@ -127,15 +127,16 @@ def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
         return folder
     if value := os.environ.get(own):
         raise GPUproofError(
-            f"{own}={value} cannot be written: {problem}.", remedy=f"Set {own} to a folder of yours."
+            f"{own}={value} cannot be written: {problem}.",
+            remedy=f"Set {own} to a folder that you can write to.",
         )
     shared = Path(tempfile.gettempdir()) / f"gpuproof-{os.getuid()}"
     spare = shared / Path(below_home).name
-    # Anybody may have made a folder of that name there before us, or a link.
+    # Another user may have created a folder or a link of that name before.
     if (spare_problem := _not_ours(shared) or _cannot_write(spare)) is not None:
         raise GPUproofError(
             f"Neither {folder} ({problem}) nor {spare} ({spare_problem}) can be written.",
-            remedy=f"Set {own} to a folder of yours.",
+            remedy=f"Set {own} to a folder that you can write to.",
         )
     print(f"gpuproof: {folder or '~'} cannot be written ({problem}). {what} in {spare}.", file=sys.stderr)
     return spare
@@ -148,7 +149,7 @@ def _meant(own: str, xdg: str, below_home: str) -> Path | None:
 
 
 def _standard(xdg: str, below_home: str) -> Path | None:
-    # The XDG specification has relative values ignored: https://specifications.freedesktop.org/basedir-spec/
+    # Relative values are ignored, by the XDG specification: https://specifications.freedesktop.org/basedir-spec/
     base = os.environ.get(xdg, "")
     if Path(base).is_absolute():
         return Path(base) / "gpuproof"
@@ -165,15 +166,15 @@ def _not_ours(folder: Path) -> str | None:
     except OSError as error:
         return (error.strerror or str(error)).lower()
     if stat.S_ISLNK(status.st_mode) or status.st_uid != os.getuid():
-        return "it belongs to somebody else"
-    return "others may write there" if status.st_mode & 0o022 else None
+        return "it belongs to another user"
+    return "other users can write to it" if status.st_mode & 0o022 else None
 
 
 def _cannot_write(folder: Path) -> str | None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if folder.stat().st_uid not in (os.getuid(), 0):
-            return "it belongs to somebody else"
-        return None if os.access(folder, os.W_OK | os.X_OK) else "you may not write there"
+            return "it belongs to another user"
+        return None if os.access(folder, os.W_OK | os.X_OK) else "permission denied"
     except OSError as error:
         return (error.strerror or str(error)).lower()

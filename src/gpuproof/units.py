@@ -1,8 +1,7 @@
-"""Values that parse what people write: `24GiB`, `8h`, `$2.50`, `1..8`, `A10G:1..4`.
+"""Values with units that are parsed from text: `24GiB`, `8h`, `$2.50`, `1..8`, `A10G:1..4`.
 
-Each type is frozen and hashable, reads text with `parse`, and `str` writes text that `parse` reads back to the same
-value. Each works as the type of a pydantic field and describes itself to JSON schema, yet pydantic is imported only
-when a model asks.
+Each type is frozen and hashable; `parse` reads text, and `str` returns text that `parse` reads back as the same value.
+Each can be the type of a pydantic field and has a JSON schema, but pydantic is imported only by models.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 BINARY_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 DECIMAL_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
-"""Bytes in each unit, as IEC 80000-13 has it: `GiB` counts by 1024, `GB` by 1000."""
+"""Bytes in each unit (IEC 80000-13): `GiB` is based on 1024, `GB` on 1000."""
 
 _NUMBER = r"\d{1,20}(?:\.\d{1,9})?"
 _BYTES = {name.lower(): size for name, size in {"B": 1, **BINARY_UNITS, **DECIMAL_UNITS}.items()}
@@ -38,7 +37,7 @@ _GPU_NAME = r"[A-Za-z][A-Za-z0-9._-]*(?: [A-Za-z0-9._-]+)*"
 
 
 class UnitError(GPUproofError, ValueError):
-    """Text that is none of the values it should be; the remedy shows one that is."""
+    """Text that cannot be parsed as a value; the remedy has an example of a valid one."""
 
     exit_code = ExitCode.USAGE
 
@@ -46,8 +45,8 @@ class UnitError(GPUproofError, ValueError):
         return f"{self.message}: {self.remedy}" if self.remedy else self.message
 
 
-class _Written:
-    """What the types here share: being a pydantic field."""
+class _PydanticValue:
+    """Base of the types here, which makes them types of pydantic fields."""
 
     _schema: ClassVar[dict[str, Any]]
 
@@ -57,7 +56,7 @@ class _Written:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema  # only models need it
+        from pydantic_core import core_schema  # needed by models only
 
         return core_schema.no_info_plain_validator_function(
             cls.parse, serialization=core_schema.to_string_ser_schema()
@@ -71,11 +70,11 @@ class _Written:
 
 
 @dataclass(frozen=True, order=True)
-class Memory(_Written):
+class Memory(_PydanticValue):
     """An amount of memory.
 
     Args:
-        bytes: how many bytes, 0 or more.
+        bytes: number of bytes, 0 or more.
     """
 
     bytes: int
@@ -84,12 +83,12 @@ class Memory(_Written):
         "type": "string",
         "pattern": rf"^{_MEMORY}$",
         "examples": ["24GiB", "512MiB", "80GB"],
-        "description": "Memory with its unit: GiB counts by 1024, GB by 1000.",
+        "description": "Memory with its unit; 1 GiB is 1024 MiB, 1 GB is 1000 MB.",
     }
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read `24GiB`, `24 GB` or `512MiB`; raises UnitError."""
+        """Parses `24GiB`, `24 GB` or `512MiB`; raises UnitError."""
         if isinstance(text, cls):
             return text
         match = _match(rf"({_NUMBER})\s*([A-Za-z]*)", text)
@@ -101,7 +100,7 @@ class Memory(_Written):
         size = _BYTES.get(unit.lower())
         if size is None:
             letter = unit[0].upper()
-            advice = f"{number}{letter}iB (by 1024) or {number}{letter}B (by 1000)"
+            advice = f"{number}{letter}iB (powers of 1024) or {number}{letter}B (powers of 1000)"
             known = letter in "KMGTP"
             raise UnitError(
                 f"'{unit}' in {_shown(text)} is not a unit of memory",
@@ -117,11 +116,11 @@ class Memory(_Written):
 
 
 @dataclass(frozen=True, order=True)
-class Duration(_Written):
-    """A length of time.
+class Duration(_PydanticValue):
+    """A duration.
 
     Args:
-        seconds: how many whole seconds, 0 or more.
+        seconds: whole seconds, 0 or more.
     """
 
     seconds: int
@@ -131,18 +130,18 @@ class Duration(_Written):
         "pattern": rf"^\s*(?:{_NUMBER}\s*[A-Za-z]+\s*)+$|^\d+$",
         "minimum": 0,
         "examples": ["8h", "90m", "1h30m", "45s", "2d"],
-        "description": "A length of time; a plain number counts seconds.",
+        "description": "A duration; a plain number is in seconds.",
     }
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read `8h`, `1h30m`, `5min`, or a plain number of seconds; raises UnitError."""
+        """Parses `8h`, `1h30m`, `5min`, or a plain number of seconds; raises UnitError."""
         if isinstance(text, cls):
             return text
         if _match(r"\d{1,20}", text):
             return cls(int(str(text)))
         if not _match(rf"(?:{_NUMBER}\s*[A-Za-z]+\s*)+", text):
-            raise UnitError(f"{_shown(text)} is not a length of time", "write, for example, 8h, 1h30m or 45s")
+            raise UnitError(f"{_shown(text)} is not a duration", "write, for example, 8h, 1h30m or 45s")
         total = Fraction(0)
         seen: set[int] = set()
         for number, unit in re.findall(rf"({_NUMBER})\s*([A-Za-z]+)", str(text)):
@@ -152,7 +151,7 @@ class Duration(_Written):
                     f"'{unit}' in {_shown(text)} is not a unit of time", "use d, h, m or s, as in 1h30m"
                 )
             if size in seen:
-                raise UnitError(f"{_shown(text)} names one unit twice", "write, for example, 1h30m")
+                raise UnitError(f"{_shown(text)} has the same unit twice", "write, for example, 1h30m")
             seen.add(size)
             total += Fraction(number) * size
         if total.denominator != 1:
@@ -170,8 +169,8 @@ class Duration(_Written):
 
 
 @dataclass(frozen=True, order=True)
-class Money(_Written):
-    """A sum of money.
+class Money(_PydanticValue):
+    """An amount of money.
 
     Args:
         usd: US dollars, 0 or more.
@@ -189,7 +188,7 @@ class Money(_Written):
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read `$2.50`, `2.5` or `2.50 USD`; raises UnitError."""
+        """Parses `$2.50`, `2.5` or `2.50 USD`; raises UnitError."""
         if isinstance(text, cls):
             return text
         match = _match(rf"(?:\$\s*)?({_NUMBER})(?:\s*USD)?", text)
@@ -206,12 +205,12 @@ T = TypeVar("T", int, Memory)
 
 
 @dataclass(frozen=True)
-class Range(_Written, Generic[T]):
-    """From `low` to `high`, both included; None leaves that side open. Read one as CountRange or MemoryRange.
+class Range(_PydanticValue, Generic[T]):
+    """A range from `low` to `high`, both included; parsed as CountRange or MemoryRange.
 
     Args:
-        low: the least that will do.
-        high: the most that will do.
+        low: minimum; None for none.
+        high: maximum; None for none.
     """
 
     low: T | None = None
@@ -221,7 +220,9 @@ class Range(_Written, Generic[T]):
 
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise UnitError(f"the range {self} runs backwards", f"write {self.high}..{self.low}")
+            raise UnitError(
+                f"the range {self} is reversed", f"write {self.high}..{self.low}"
+            )
 
     @classmethod
     def _end(cls, text: str) -> T:
@@ -229,7 +230,7 @@ class Range(_Written, Generic[T]):
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read `4`, `1..4`, `2..`, `2+` or `..8`; raises UnitError."""
+        """Parses `4`, `1..4`, `2..`, `2+` or `..8`; raises UnitError."""
         if isinstance(text, cls):
             return text
         written = (
@@ -256,7 +257,7 @@ class Range(_Written, Generic[T]):
 
 @dataclass(frozen=True)
 class CountRange(Range[int]):
-    """A number of things or a range of it, as in `4`, `1..4`, `2..` and `..8`."""
+    """A number or a range of numbers, as in `4`, `1..4`, `2..` and `..8`."""
 
     _example: ClassVar[str] = "4, 1..4, 2.. or ..8"
     _schema: ClassVar[dict[str, Any]] = {
@@ -276,14 +277,14 @@ class CountRange(Range[int]):
 
 @dataclass(frozen=True)
 class MemoryRange(Range[Memory]):
-    """An amount of memory or a range of it, as in `24GiB`, `24GiB+` and `16GiB..48GiB`."""
+    """An amount or a range of memory, as in `24GiB`, `24GiB+` and `16GiB..48GiB`."""
 
     _example: ClassVar[str] = "24GiB+, 16GiB..48GiB or 24GiB"
     _schema: ClassVar[dict[str, Any]] = {
         "type": "string",
         "pattern": rf"^({_MEMORY}|{_MEMORY}\+|{_MEMORY}\.\.({_MEMORY})?|\.\.{_MEMORY})$",
         "examples": ["24GiB+", "16GiB..48GiB", "..80GiB", "24GiB"],
-        "description": "An amount or a range of memory; 24GiB+ means at least that.",
+        "description": "An amount or a range of memory; 24GiB+ means 24 GiB or more.",
     }
 
     @classmethod
@@ -295,12 +296,12 @@ class MemoryRange(Range[Memory]):
 
 
 @dataclass(frozen=True)
-class GpuRequest(_Written):
-    """Which GPUs somebody asks for, and how many.
+class GpuRequest(_PydanticValue):
+    """Requested GPU models and their number.
 
     Args:
-        names: models that will do, as in `("A10G", "L4")`, in capitals; empty means any.
-        count: how many on each host, 1 or more.
+        names: acceptable models, as in `("A10G", "L4")`, in upper case; empty means any.
+        count: number per host, 1 or more.
     """
 
     names: tuple[str, ...] = ()
@@ -312,27 +313,27 @@ class GpuRequest(_Written):
         "minLength": 1,
         "minimum": 1,
         "examples": ["A10G:1", "A10G", "A10G:1..4", "A10G,L4:1", ":2", 1],
-        "description": "GPU models and how many on each host; a number alone takes any model.",
+        "description": "GPU models and their number per host; only a number accepts any model.",
     }
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read `A10G:1..4`, `A10G`, `A10G,L4:1`, `:2` or `1` (any model); raises UnitError."""
+        """Parses `A10G:1..4`, `A10G`, `A10G,L4:1`, `:2` or `1` (any model); raises UnitError."""
         if isinstance(text, cls):
             return text
         written = str(text).strip() if isinstance(text, str | int) and not isinstance(text, bool) else ""
         example = "write, for example, A10G:1, A10G,L4:1 or :2"
         if re.match(rf"{_MEMORY}", written):
-            raise UnitError(f"{_shown(text)} is an amount of memory", "that belongs to the key gpu_memory")
+            raise UnitError(f"{_shown(text)} is an amount of memory", "use the key gpu_memory for it")
         if not written:
             raise UnitError(f"{_shown(text)} names no GPU", example)
         names, _, count = ("", "", written) if re.fullmatch(r"[\d.+]+", written) else written.partition(":")
         if times := re.fullmatch(rf"(\d+)\s*[xX*]?\s*({_GPU_NAME})|({_GPU_NAME})\s*[xX*]\s*(\d+)", names):
             name, number = times[2] or times[3], times[1] or times[4]
-            raise UnitError(f"{_shown(text)} is not how GPUs are counted", f"write {name}:{number}")
+            raise UnitError(f"{_shown(text)} is not a valid GPU count", f"write {name}:{number}")
         if "," in count:
             raise UnitError(
-                f"{_shown(text)} counts some GPUs by name", "one count serves all names: A10G,L4:1"
+                f"{_shown(text)} has a count for a single model", "write one count for all models: A10G,L4:1"
             )
         models = tuple(name.strip().upper() for name in names.split(",")) if names.strip() else ()
         for model in models:
@@ -340,7 +341,7 @@ class GpuRequest(_Written):
                 raise UnitError(f"'{model}' in {_shown(text)} is not the name of a GPU", example)
         many = CountRange.parse(count) if count.strip() else CountRange(1, 1)
         if many.low == 0 or many.high == 0:
-            raise UnitError(f"{_shown(text)} asks for no GPU", "leave the key out to run without one")
+            raise UnitError(f"{_shown(text)} requests no GPU", "remove the key to run without a GPU")
         return cls(models, many)
 
     def __str__(self) -> str:
@@ -356,7 +357,7 @@ def _match(pattern: str, text: object) -> re.Match[str] | None:
 
 
 def _decimal(value: Fraction) -> str:
-    """The value with at most three decimals, or nothing where that would not be exact."""
+    """Formats the value with at most three decimals; returns an empty text if that is not exact."""
     thousandths = value * 1000
     if thousandths.denominator != 1:
         return ""

@@ -116,8 +116,8 @@ def test_an_input_of_a_processing_job_keeps_its_path() -> None:
         (Overrides(environment=["1A=x"]), "--env 1A: '1A' is not a valid name of an environment variable"),
         (Overrides(instance_type="big"), "--instance-type: 'big' is not an instance type"),
         (Overrides(instance_count=0), "--instance-count must be at least 1, not 0"),
-        (Overrides(gpu="4xA10G"), "--gpu: '4xA10G' is not how GPUs are counted: write A10G:4"),
-        (Overrides(max_duration="soon"), "--max-duration: 'soon' is not a length of time"),
+        (Overrides(gpu="4xA10G"), "--gpu: '4xA10G' is not a valid GPU count: write A10G:4"),
+        (Overrides(max_duration="soon"), "--max-duration: 'soon' is not a duration"),
     ],
 )
 def test_a_wrong_flag_is_named(changes: Overrides, message: str) -> None:

@@ -49,13 +49,13 @@ def test_columns_line_up_whatever_stands_in_them():
     assert len(rows) == 4
     ends = {row.index("%") for row in rows[:2]} | {row.index("-  ") for row in rows[2:]}
     assert len(ends) == 1
-    assert rows[2].endswith("never, only held")
+    assert rows[2].endswith("never, memory only")
     assert rows[3].endswith("never")
 
 
 def test_a_gpu_of_somebody_else_says_so():
     page = text(Expectation(1), watched(60, gpu(90, mib=9000, pids={STRANGER: 8900})))
-    assert "never, others had it" in page
+    assert "never, used by others" in page
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

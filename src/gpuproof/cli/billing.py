@@ -1,4 +1,4 @@
-"""What a run cost, in one line."""
+"""The cost of a run, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GPUproof itself says beside the script's output: on standard error, so that the output stays clean."""
+"""The console: GPUproof's own lines go to standard error, the script's output to standard output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpuproof.terminal.style import Style
 
 
 class Console:
-    """Lines with a label, and one progress line at the bottom that makes way for everything else.
+    """Prints lines with labels, and a progress line that stays at the bottom.
 
     Args:
-        own: where GPUproof's words go.
-        output: where the script's output goes.
+        own: stream of GPUproof's own lines; standard error if None.
+        output: stream of the script's output; standard output if None.
     """
 
     def __init__(self, own: TextIO | None = None, output: BinaryIO | None = None) -> None:
@@ -25,26 +25,26 @@ class Console:
         self._drawn = False
         self._at_line_start = True
         self.live = interactive(self._own)
-        """Whether somebody watches, so that a progress line is worth drawing."""
+        """Whether the stream is an interactive terminal that shows a progress line."""
         self.colour = colour(self._own)
         self.width = min(100, shutil.get_terminal_size((100, 0)).columns)
-        """Characters a line, 100 at most: longer lines are hard to read."""
+        """Characters per line, 100 at most: longer lines are hard to read."""
         self.unicode = _takes_unicode(self._own)
         """Whether block characters can be written."""
 
     def say(self, text: str = "") -> None:
-        """A line of GPUproof's own."""
+        """Prints a line of GPUproof."""
         self._clear()
         self._break_line()
         print(text, file=self._own, flush=True)
 
     def label(self, label: str, text: str) -> None:
-        """A line with a label before it; further lines of the text are indented as far."""
+        """Prints text with a label before its first line; the other lines are indented as far."""
         for line in Style(self.colour).labelled(label, text.splitlines()):
             self.say(line)
 
     def write(self, content: bytes) -> None:
-        """Some of the script's output, byte for byte."""
+        """Writes output of the script, byte for byte."""
         self._clear()
         self._output.write(content)
         self._output.flush()
@@ -53,7 +53,7 @@ class Console:
             self._draw()
 
     def progress(self, text: str) -> None:
-        """Replace the progress line; nothing where nobody watches."""
+        """Replaces the progress line; does nothing unless the stream is an interactive terminal."""
         if not self.live:
             return
         self._clear()
@@ -62,7 +62,7 @@ class Console:
             self._draw()
 
     def end_progress(self) -> None:
-        """Take the progress line away for good."""
+        """Removes the progress line."""
         self._clear()
         self._progress = ""
 
@@ -73,14 +73,14 @@ class Console:
             self._drawn = True
 
     def _clear(self) -> None:
-        # Only what was drawn: a line of the script's that has no end yet must stay.
+        # Only what was drawn: an unfinished line of the script must stay.
         if self._drawn:
             print("\r\x1b[K", end="", file=self._own, flush=True)
             self._drawn = False
 
     def _break_line(self) -> None:
-        # On a terminal our line must not hang on to a line of the script's that has no end yet. The newline is ours:
-        # into a pipe or a file goes what the script said, and nothing else.
+        # On a terminal, GPUproof's line must not continue an unfinished line of the script. A pipe or a file gets only
+        # the script's own output, without this newline.
         if not self._at_line_start and self.live:
             print(file=self._own)
             self._at_line_start = True

@@ -1,4 +1,4 @@
-"""A verdict in the terminal: a headline, a row a GPU with a sparkline, and what held the GPUs back."""
+"""Renders a verdict as text: a headline, a row per GPU with a sparkline, and the bottlenecks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _ASCII_LEVELS = "_.:-=+*#"
 _COLOURS = {USED: GREEN, IDLE: RED, CPU_ONLY: RED, UNKNOWN: YELLOW}
 _RIGHT_COLUMNS = (2, 3)
 _LABELS = {"shm": "memory", "throttling": "clocks"}
-"""What a bottleneck's line begins with; the others are all about waiting."""
+"""Labels of bottlenecks; those of all other kinds are `waiting`."""
 
 
 def render(
     verdict: Mapping[str, object], width: int = 100, colour: bool = False, unicode: bool = True
 ) -> str:
-    """The verdict as a short text, without a newline at its end.
+    """Renders a verdict as text, without a newline at its end.
 
     Args:
-        verdict: what `verdict.json` holds. Of a version that this GPUproof does not know, outcome and reason are shown.
+        verdict: content of `verdict.json`. For an unknown version, only outcome and reason are shown.
         width: columns of the terminal; sentences wrap and sparklines shrink to fit.
         colour: whether to use ANSI colours.
         unicode: whether the terminal can show block characters; otherwise ASCII is used.
@@ -43,10 +43,10 @@ def render(
 
 
 def sparkline(values: Sequence[float | None], columns: int, unicode: bool = True) -> str:
-    """Percentages over time as one character a column; a blank where nothing is known.
+    """Renders percentages over time as one character per column; a blank for unknown values.
 
     Args:
-        columns: how many characters there may be; more values than that are averaged.
+        columns: maximum number of characters; more values are averaged.
     """
     levels = _LEVELS if unicode else _ASCII_LEVELS
     return "".join(_level(value, levels) for value in _resampled(values, columns))
@@ -78,7 +78,7 @@ def _processes(verdict: Verdict) -> str:
     assert used is not None
     cores, there = used.mean_cpu_percent / 100, verdict.cpu_count
     of = f" of {there}" if there else ""
-    # What ended before it was looked at twice used its CPU time in an unknown time, and memory that nobody saw.
+    # A process that ended before its second sample used its CPU time in an unknown period, and unknown memory.
     is_known = not there or cores <= there
     parts = [f"{cores:.1f}{of} cores on average" if is_known else f"{used.cpu_seconds:.1f} s of CPU time"]
     if used.peak_rss:
@@ -89,14 +89,14 @@ def _processes(verdict: Verdict) -> str:
 
 
 def _table(page: _Page, verdict: Verdict) -> list[str]:
-    """The rows line up in columns; the sparkline takes what the others leave."""
+    """Rows in aligned columns; the sparkline gets the remaining width."""
     headers = ("GPU", "", "mean", "p90", "peak memory", "first use")
     rows = [_cells(gpu) for gpu in verdict.gpus]
     widths = [max(len(row[column]) for row in (headers, *rows)) for column in range(len(headers))]
     longest = min(max(len(gpu.series.values) for gpu in verdict.gpus), _SPARK_WIDTHS[-1])
     wanted = min(longest, _SPARK_WIDTHS[0])
     room = page.style.width - LABEL_WIDTH - sum(widths) - len(_GAP) * (len(headers) - 1)
-    # A long name gives way to a sparkline; where there is no room even so, the sparkline goes.
+    # A long name is shortened in favour of the sparkline; if there is still no room, the sparkline is dropped.
     cut = min(max(wanted - room, 0), max(widths[0] - _SHORTEST_NAME, 0))
     widths[0] -= cut
     widths[1] = min(room + cut, longest) if room + cut >= wanted else 0
@@ -121,14 +121,14 @@ def _cells(gpu: GpuVerdict) -> tuple[str, ...]:
 
 def _first_use(gpu: GpuVerdict) -> str:
     if gpu.worked is None:
-        return "cannot be told"
+        return "unknown"
     if gpu.worked and gpu.first_use_s is not None:
         return f"after {format_duration(gpu.first_use_s)}"
     if gpu.hidden:
         return "hidden from the job"
     if gpu.others_present and not gpu.touched:
-        return "never, others had it"
-    return "never, only held" if gpu.touched else "never"
+        return "never, used by others"
+    return "never, memory only" if gpu.touched else "never"
 
 
 def _memory(gpu: GpuVerdict) -> str:
@@ -182,12 +182,12 @@ class _Page:
         self.lines: list[str] = []
 
     def label(self, label: str, text: str, *, head: str = "", head_code: str | None = None) -> None:
-        """A paragraph; its `head` is painted in a colour of its own."""
+        """Adds a paragraph; its `head` is painted in another colour."""
         first, *rest = wrap(head + text, self.style.width - LABEL_WIDTH) or [""]
         if head_code and first.startswith(head.rstrip()):
             first = self.style.paint(head.rstrip(), f"{BOLD};{head_code}") + first[len(head.rstrip()) :]
         self.lines += self.style.labelled(label, [first, *rest])
 
     def text(self) -> str:
-        """Everything, without blank lines at the end."""
+        """Returns all lines, without blank lines at the end."""
         return "\n".join(self.lines).rstrip("\n")
