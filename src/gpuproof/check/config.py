@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpuproof.check.rule import Hit
 from gpuproof.errors import UsageError
-
-if TYPE_CHECKING:
-    from gpuproof.check.rule import Hit
 
 KEYS = {
     "select": "rules to run, by code, prefix or name",

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from gpuproof.check.analysis.module import Module
+from gpuproof.check.jobs.definition import JobDefinition
+from gpuproof.check.jobs.requirement import Requirement
+from gpuproof.check.project import Project
 from gpuproof.check.source.edit import Fix
-from gpuproof.check.source.span import Span
+from gpuproof.check.source.span import Span, Unit
+from gpuproof.check.templates.resource import Resource
 from gpuproof.findings import Finding, Location, Severity
-
-if TYPE_CHECKING:
-    from gpuproof.check.analysis.module import Module
-    from gpuproof.check.jobs.definition import JobDefinition
-    from gpuproof.check.jobs.requirement import Requirement
-    from gpuproof.check.project import Project
-    from gpuproof.check.source.span import Unit
-    from gpuproof.check.templates.resource import Resource
 
 When = Literal["default", "link", "strict"]
 """`link` is on by default and needs both a job and its script; `strict` is off unless selected."""

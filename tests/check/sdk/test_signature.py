@@ -78,9 +78,9 @@ def test_words_given_by_position_are_in_the_order_of_the_signature() -> None:
 
 
 def test_a_class_is_found_through_the_package_that_offers_it() -> None:
-    assert v2().home("sagemaker.pytorch.PyTorch") == "sagemaker.pytorch.estimator.PyTorch"
-    assert v2().derives("sagemaker.pytorch.PyTorchModel", "sagemaker.model.Model")
-    assert not v2().derives("sagemaker.pytorch.PyTorchModel", "sagemaker.estimator.EstimatorBase")
+    assert v2().definition("sagemaker.pytorch.PyTorch") == "sagemaker.pytorch.estimator.PyTorch"
+    assert v2().is_subclass("sagemaker.pytorch.PyTorchModel", "sagemaker.model.Model")
+    assert not v2().is_subclass("sagemaker.pytorch.PyTorchModel", "sagemaker.estimator.EstimatorBase")
 
 
 def test_only_frameworks_of_torch_know_torch_distributed() -> None:
@@ -183,10 +183,10 @@ def test_tables_say_what_they_were_read_from() -> None:
 def test_every_estimator_takes_what_the_base_of_all_estimators_takes() -> None:
     sdk = v2()
     estimators = {
-        sdk.home(f"{module}.{name}")
+        sdk.definition(f"{module}.{name}")
         for module in sdk.modules
         for name in sdk.names(module) or ()
-        if sdk.derives(f"{module}.{name}", "sagemaker.estimator.EstimatorBase")
+        if sdk.is_subclass(f"{module}.{name}", "sagemaker.estimator.EstimatorBase")
     }
     assert len(estimators) > 15
     for path in estimators:

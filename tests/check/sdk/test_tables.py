@@ -36,7 +36,7 @@ def test_every_signature_and_every_name_can_be_read(table: str) -> None:
     sdk = Sdk(table)
     for module in sdk.modules:
         for name in sdk.names(module) or ():
-            home = sdk.home(f"{module}.{name}")
+            home = sdk.definition(f"{module}.{name}")
             signature = sdk.signature(home)
             assert signature is None or all(each.name.isidentifier() for each in signature.parameters), home
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from gpuproof.check.analysis.call import Call
+from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import ABSENT, Value
 from gpuproof.check.source.span import Span
-
-if TYPE_CHECKING:
-    from gpuproof.check.analysis.call import Call
-    from gpuproof.check.analysis.module import Module
 
 Kind = Literal["training", "processing", "endpoint", "transform", "notebook"]
 """The job kinds of the catalogue that files can describe."""

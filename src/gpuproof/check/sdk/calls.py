@@ -63,7 +63,9 @@ def sdk_class(made: Call) -> str | None:
         return made.name if is_class else None
     if made.method in MADE_BY and (behind := origin_call(made.module, made.receiver)) is not None:
         owner = sdk_class(behind)
-        of_v2 = owner and v2().derives(owner, "sagemaker.estimator.EstimatorBase", "sagemaker.model.Model")
+        of_v2 = owner and v2().is_subclass(
+            owner, "sagemaker.estimator.EstimatorBase", "sagemaker.model.Model"
+        )
         return MADE_BY[made.method] if of_v2 else None
     return None
 

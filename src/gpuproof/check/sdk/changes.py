@@ -53,14 +53,14 @@ def v1_method(path: str) -> SdkChange | None:
     owner, _, name = path.rpartition(".")
     for change in _methods():
         base, _, method = change.path.rpartition(".")
-        if method == name and v2().derives(owner, base):
+        if method == name and v2().is_subclass(owner, base):
             return change
     return None
 
 
 def v1_parameter(path: str, keyword: str) -> SdkChange | None:
     """The change of a v1 keyword argument of a call, by the name of the call in v2."""
-    home = v2().home(path)
+    home = v2().definition(path)
     if found := _parameters().get((home, keyword)):
         return found
     signature = v2().signature(home)
@@ -79,7 +79,7 @@ def v3_replacement(path: str) -> str | None:
     if v2().has(path) is False:
         return None
     rows = _replacements()
-    home = v2().home(path)
+    home = v2().definition(path)
     if path in rows:
         return rows[path][0]
     own = _replacement_above(path)
@@ -90,7 +90,7 @@ def v3_replacement(path: str) -> str | None:
 
 def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
     """Arguments that a v2 call requires beyond its signature, including those of base class methods."""
-    home = v2().home(path)
+    home = v2().definition(path)
     owner, _, name = home.rpartition(".")
     found: list[RequiredArguments] = []
     if owner.startswith("sagemaker.jumpstart."):
@@ -98,7 +98,7 @@ def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
         return ()
     for call, need in _needs():
         base, _, method = call.rpartition(".")
-        if call == home or (name.islower() and method == name and v2().derives(owner, base)):
+        if call == home or (name.islower() and method == name and v2().is_subclass(owner, base)):
             found.append(need)
     return tuple(found)
 
@@ -106,7 +106,7 @@ def v2_needs(path: str) -> tuple[RequiredArguments, ...]:
 def distribution_keys(path: str) -> frozenset[str]:
     """Keys of `distribution=` that a v2 estimator accepts; empty if unknown."""
     rows = {row["call"]: frozenset(row["keys"].split()) for row in rows_of("distribution")}
-    return rows.get(v2().home(path), frozenset())
+    return rows.get(v2().definition(path), frozenset())
 
 
 def rows_of(table: str) -> list[dict[str, str]]:

@@ -68,21 +68,21 @@ class Sdk:
         names = self._names(module)
         return None if names is None else first in names
 
-    def home(self, path: str) -> str:
+    def definition(self, path: str) -> str:
         """The qualified name at the definition: `sagemaker.pytorch.estimator.PyTorch` of `sagemaker.pytorch.PyTorch`."""
         module = self._module_of(path)
         first, dot, rest = path[len(module) + 1 :].partition(".") if module != path else ("", "", "")
         home = (self._names(module) or {}).get(first)
-        return self.home(f"{home}{dot}{rest}") if home and home != f"{module}.{first}" else path
+        return self.definition(f"{home}{dot}{rest}") if home and home != f"{module}.{first}" else path
 
     def signature(self, path: str) -> Signature | None:
         """The signature of a callable, through re-exports and base classes; None if it is not in the table."""
-        return self._signature(self.home(path), frozenset())
+        return self._signature(self.definition(path), frozenset())
 
-    def derives(self, path: str, *bases: str) -> bool:
+    def is_subclass(self, path: str, *bases: str) -> bool:
         """Whether a class is one of these (by their home) or inherits from one."""
-        home = self.home(path)
-        return home in bases or any(self.derives(base, *bases) for base in self._bases(home))
+        home = self.definition(path)
+        return home in bases or any(self.is_subclass(base, *bases) for base in self._bases(home))
 
     @cached_property
     def _table(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -108,6 +109,4 @@ class Span:
 
 def absolute(path: str | Path) -> Path:
     """The absolute path with `..` resolved and symbolic links kept, as the user wrote them."""
-    import os
-
     return Path(os.path.abspath(path))  # noqa: PTH100  # Path.resolve would follow links

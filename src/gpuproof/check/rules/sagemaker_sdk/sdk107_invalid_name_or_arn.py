@@ -171,7 +171,7 @@ def _members(call: Call) -> dict[str, tuple[str, str]]:
         return {}
     if words:
         return words
-    return next((words for base, words in _BASES.items() if v2().derives(path, base)), {})
+    return next((words for base, words in _BASES.items() if v2().is_subclass(path, base)), {})
 
 
 def _argument(call: Call, word: str) -> Value:
