@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 
 
 class ExitCode(IntEnum):
@@ -44,6 +45,13 @@ class GPUproofError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+
+    def replaced(self, message: str, remedy: str | None) -> Self:
+        """A new error with another message and remedy, and otherwise the same class and fields."""
+        error = type(self).__new__(type(self), message)
+        error.__dict__.update(self.__dict__)
+        error.message, error.remedy = message, remedy
+        return error
 
 
 class UsageError(GPUproofError):

@@ -10,7 +10,7 @@ import pytest
 
 import gpuproof
 from gpuproof import settings
-from gpuproof.backends.local.runs import local_runs
+from gpuproof.backends.local.store import local_run_store
 from gpuproof.errors import UsageError
 
 
@@ -24,8 +24,8 @@ def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     settings._made.cache_clear()
 
 
-def test_a_place_that_is_not_there_is_named() -> None:
-    with pytest.raises(UsageError, match="no place called 'mars'"):
+def test_an_unknown_backend_is_named() -> None:
+    with pytest.raises(UsageError, match="Unknown backend 'mars'"):
         gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), on="mars")
 
 
@@ -58,5 +58,5 @@ def test_an_interrupt_stops_the_run_before_it_is_passed_on(tmp_path: Path) -> No
     (tmp_path / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)")
     with pytest.raises(KeyboardInterrupt):
         gpuproof.run(gpuproof.TrainingJob(entry_point="train.py"), logs=Impatient())
-    (record,) = local_runs().records()
+    (record,) = local_run_store().records()
     assert record.status == "Stopped"

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from gpuproof.backends import registry
-from gpuproof.backends.base import AmbiguousRun
-from gpuproof.backends.local.runs import LocalRuns
+from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.local.store import LocalRunStore
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.registry import find_run
-from gpuproof.errors import RunNotFound
+from gpuproof.backends.registry import find_run, load_backend, reject_foreign_flags
+from gpuproof.backends.sagemaker.backend import SageMakerBackend
+from gpuproof.errors import ExitCode, RunNotFound, UsageError
 from gpuproof.settings import aws_is_set_up
 
 
 class Runs:
-    """Runs of one place, by name."""
+    """Runs of one backend, by name."""
 
-    def __init__(self, place: str, *names: str, error: Exception | None = None) -> None:
-        self.place = place
+    def __init__(self, backend: str, *names: str, error: Exception | None = None) -> None:
+        self.backend = backend
         self.names = names
         self.error = error
         self.asked: list[str | None] = []
@@ -31,33 +31,34 @@ class Runs:
         if self.error is not None:
             raise self.error
         if name not in self.names:
-            raise RunNotFound(f"No run {self.place} is called {name}.", remedy=self.place)
+            raise RunNotFound(f"No run {self.backend} matches {name}.", remedy=self.backend)
         return RunRecord.of(
             {
                 "id": name,
                 "job_name": "j",
                 "kind": "training",
-                "place": self.place,
+                "place": self.backend,
                 "status": "Failed",
                 "created": 1,
             }
         )
 
     def run(self, record: RunRecord) -> tuple[str, str]:
-        return self.place, record.id
+        return self.backend, record.id
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> dict[str, Runs]:
+def stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, Runs]:
     known = {"local": Runs("local", "here", "both"), "sagemaker": Runs("sagemaker", "there", "both")}
-    monkeypatch.setattr(registry, "runs_in", lambda place, region=None: known[place])
-    monkeypatch.setattr(registry, "aws_is_set_up", lambda: True)
+    for name, runs in known.items():
+        monkeypatch.setattr(load_backend(name), "runs", lambda _self, runs=runs: runs)
+    monkeypatch.setattr(SageMakerBackend, "is_configured", classmethod(lambda _cls: True))
     return known
 
 
 class TestFinding:
     @pytest.mark.parametrize(
-        ("name", "place", "region", "found"),
+        ("name", "backend", "region", "found"),
         [
             ("here", None, None, "local"),
             ("there", None, None, "sagemaker"),
@@ -67,41 +68,57 @@ class TestFinding:
             ("both", "local", None, "local"),
         ],
     )
-    def test_this_machine_goes_before_sagemaker_unless_it_is_said(
-        self, places: dict[str, Runs], name: str, place: str | None, region: str | None, found: str
+    def test_local_runs_go_before_sagemaker_unless_a_flag_says_otherwise(
+        self, stores: dict[str, Runs], name: str, backend: str | None, region: str | None, found: str
     ) -> None:
-        assert find_run(name, place, region) == (found, name)
+        assert find_run(name, backend, region) == (found, name)
 
-    def test_aws_is_not_asked_for_a_run_that_is_here(self, places: dict[str, Runs]) -> None:
+    def test_aws_is_not_asked_for_a_run_that_is_here(self, stores: dict[str, Runs]) -> None:
         find_run("here")
-        assert places["sagemaker"].asked == []
+        assert stores["sagemaker"].asked == []
 
-    def test_a_name_that_is_nowhere_says_where_it_was_looked_for(self, places: dict[str, Runs]) -> None:
+    def test_a_name_that_is_nowhere_says_where_it_was_looked_for(self, stores: dict[str, Runs]) -> None:
         with pytest.raises(RunNotFound) as caught:
             find_run("nowhere")
-        assert caught.value.message == ("No run local is called nowhere. No run sagemaker is called nowhere.")
+        assert caught.value.message == "No run local matches nowhere. No run sagemaker matches nowhere."
 
-    def test_a_name_with_several_meanings_here_is_not_looked_for_there(self, places: dict[str, Runs]) -> None:
-        places["local"].error = AmbiguousRun("may mean 2 runs")
+    def test_a_name_with_several_meanings_here_is_not_looked_for_there(self, stores: dict[str, Runs]) -> None:
+        stores["local"].error = AmbiguousRun("matches 2 runs")
         with pytest.raises(AmbiguousRun):
             find_run("x")
-        assert places["sagemaker"].asked == []
+        assert stores["sagemaker"].asked == []
 
-    def test_aws_in_trouble_is_said_beside(self, places: dict[str, Runs]) -> None:
+    def test_aws_in_trouble_is_said_beside(self, stores: dict[str, Runs]) -> None:
         from gpuproof.backends.aws import NoCredentials
 
-        places["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
-        with pytest.raises(RunNotFound, match=r"No run local.*could not be asked: Unable") as caught:
+        stores["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
+        with pytest.raises(
+            RunNotFound, match=r"No run local.*on SageMaker could not be listed: Unable"
+        ) as caught:
             find_run("x")
         assert caught.value.remedy == "aws sso login"
+        assert caught.value.exit_code == ExitCode.UNDECIDED
 
     def test_without_aws_nobody_is_asked(
-        self, places: dict[str, Runs], monkeypatch: pytest.MonkeyPatch
+        self, stores: dict[str, Runs], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(registry, "aws_is_set_up", lambda: False)
+        monkeypatch.setattr(SageMakerBackend, "is_configured", classmethod(lambda _cls: False))
         with pytest.raises(RunNotFound):
             find_run("there")
-        assert places["sagemaker"].asked == []
+        assert stores["sagemaker"].asked == []
+
+
+class TestForeignFlags:
+    def test_a_flag_of_another_backend_is_rejected(self) -> None:
+        with pytest.raises(UsageError, match=r"--python requires --on local: .*container image") as caught:
+            reject_foreign_flags("sagemaker", {"python": "python3.9"})
+        assert "--image" in str(caught.value.remedy)
+
+    def test_its_default_is_not(self) -> None:
+        reject_foreign_flags("sagemaker", {"python": None, "isolation": "auto"})
+
+    def test_its_own_flags_are_not(self) -> None:
+        reject_foreign_flags("local", {"python": "python3.9", "isolation": "proot"})
 
 
 class TestIsAwsSetUp:
@@ -130,14 +147,14 @@ class TestIsAwsSetUp:
 
 
 def test_runs_on_this_machine_give_local_runs(tmp_path: Path) -> None:
-    runs = LocalRuns(tmp_path)
+    runs = LocalRunStore(tmp_path)
     record = Runs("local", "a").find("a")
-    assert (runs.place, runs.run(record).id, runs.run(record).place) == ("local", "a", "local")
+    assert (runs.backend, runs.run(record).id, runs.run(record).backend) == ("local", "a", "local")
 
 
 def test_looking_for_runs_here_imports_no_boto() -> None:
     program = (
-        "import sys; from gpuproof.backends.registry import aws_is_set_up, runs_in; aws_is_set_up(); runs_in('local');"
+        "import sys; from gpuproof.backends.registry import load_backend; load_backend('sagemaker').is_configured(); load_backend('local').open().runs();"
         "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.backends.aws'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

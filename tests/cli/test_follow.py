@@ -37,7 +37,7 @@ DONE = RunRecord.of(
         "billed_seconds": 130.0,
         "cost_usd": 0.0507,
         "spot_saving": 0.62,
-        "notes": ["its spot instance was taken away once"],
+        "notes": ["its spot instance was reclaimed once"],
     }
 )
 
@@ -52,10 +52,14 @@ class Told:
     """A run that tells what the test wants; an exception is raised where it stands."""
 
     id = "train-1"
-    typed = "train-1 --region eu-west-1"
+    cli_name = "train-1 --region eu-west-1"
 
     def __init__(self, *tellings: list[Event | BaseException], at_once: bool = False) -> None:
-        self.place = "sagemaker"
+        self.backend = "sagemaker"
+        self.is_remote = True
+        self.address_label = "console"
+        self.instance_type = None
+        self.lacked_capacity = False
         self.can_stop_at_once = at_once
         self.tellings = list(tellings)
         self.offsets: list[int] = []
@@ -63,7 +67,7 @@ class Told:
         self.stop_error: BaseException | None = None
         self.record = DONE
         self.verdict: dict[str, Any] | None = None
-        self.where = "https://console"
+        self.address = "https://console"
 
     def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
         self.offsets.append(offset)
@@ -125,7 +129,7 @@ def test_output_goes_one_way_and_everything_else_the_other(
     assert "note       AWS answers again.\n" in said
     assert "run        train-1: Completed after 1:40\n" in said
     assert "billed     $0.0507: 2:10 of ml.g5.xlarge; spot saved 62 %\n" in said
-    assert "note       its spot instance was taken away once\n" in said
+    assert "note       its spot instance was reclaimed once\n" in said
     assert "artifact   s3://b/model.tar.gz (2.0 KiB)\n" in said
 
 
@@ -151,7 +155,7 @@ class TestInterrupts:
         run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
         assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
         assert own.getvalue().endswith(
-            "gpuproof: train-1 goes on stopping by itself: gpuproof wait train-1 --region eu-west-1\n"
+            "gpuproof: train-1 is still stopping; wait for its end with: gpuproof wait train-1 --region eu-west-1\n"
         )
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
@@ -180,7 +184,7 @@ class TestInterrupts:
 def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
     run = Told()
     assert json.loads(final_document(run))["console"] == "https://console"
-    run.place, run.where = "local", "/runs/train-1"
+    run.is_remote, run.address_label, run.address = False, "folder", "/runs/train-1"
     document = json.loads(final_document(run))
     assert (document["folder"], document["version"], document["exit_code"]) == ("/runs/train-1", 1, 0)
     assert "console" not in document
@@ -214,5 +218,7 @@ def test_where_somebody_watches_the_progress_line_tells_it(console: Console, own
 
 
 def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.StringIO) -> None:
-    follow_to_the_end(Told([state("Starting", place="local"), DONE]), console)
+    run = Told([state("Starting", place="local"), DONE])
+    run.is_remote = False
+    follow_to_the_end(run, console)
     assert "status" not in own.getvalue()

@@ -55,7 +55,7 @@ def test_a_script_finds_its_objects_and_the_second_run_downloads_nothing(
     assert bucket.downloads() == ["data/train/a.csv", "data/train/deep/b.csv", "labels.json"]
     second = sandbox.gpuproof(*words)
     assert second.stdout == first.stdout
-    assert "2 files, 2 B, all here already" in second.stderr
+    assert "2 files, 2 B, already in the cache" in second.stderr
     assert bucket.downloads() == []
 
 

@@ -55,7 +55,7 @@ class TestPs:
         sandbox.write("bad.py", "raise SystemExit(1)")
         sandbox.gpuproof("run", "bad.py")
         header, first, second = sandbox.gpuproof("ps").stdout.splitlines()
-        assert header.split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE"]
+        assert header.split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "BACKEND"]
         assert first.split()[:2] == [sandbox.newest().name, "Failed"]
         assert second.split()[:3] == [ended.name, "Completed", "no-gpu-expected"]
 
@@ -293,7 +293,7 @@ class TestDryRun:
         done = sandbox.gpuproof("run", "train.py", "--input", "training=rows", "--dry-run", "--", "--fast")
         assert done.returncode == 0
         assert done.stdout == ""
-        assert "dry run    of 'train': nothing was made" in done.stderr
+        assert "dry run    of 'train': nothing was created" in done.stderr
         assert "train.py --fast" in done.stderr
         assert sorted(path for path in sandbox.project.parent.rglob("*")) == before
 

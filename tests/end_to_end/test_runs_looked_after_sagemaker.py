@@ -72,7 +72,7 @@ class TestPs:
         aws.write("train.py", "")
         aws.gpuproof("run", "train.py")
         lines = aws.gpuproof("ps").stdout.splitlines()
-        assert lines[0].split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE", "INSTANCE", "USD"]
+        assert lines[0].split() == ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "BACKEND", "INSTANCE", "USD"]
         assert lines[1].split()[0] == aws.newest().name
         (there,) = [line for line in lines if line.startswith(ended)]
         assert [there.split()[1], *there.split()[-3:-1]] == ["Completed", "sagemaker", "ml.g5.xlarge"]

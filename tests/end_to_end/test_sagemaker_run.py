@@ -121,7 +121,7 @@ def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: CliSandbox, emulato
     emulator.forget_requests()
     done = on_sagemaker(cloud, "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "nothing was made" in done.stderr
+    assert "nothing was created" in done.stderr
     assert "sagemaker create_training_job" in done.stderr
     assert "s3cret-value" not in done.stderr + done.stdout
     assert '"GREETING": "***"' in done.stderr
@@ -200,7 +200,7 @@ def test_no_capacity_leads_to_the_fallback(cloud: CliSandbox, emulator: RunningE
         "--no-require-gpu",
     )
     assert done.returncode == 0, done.stderr
-    assert "AWS has no ml.g5.xlarge free; trying ml.m5.xlarge" in done.stderr
+    assert "AWS has no capacity for ml.g5.xlarge; trying ml.m5.xlarge" in done.stderr
     assert job(emulator, run_id(done.stderr))["ResourceConfig"]["InstanceType"] == "ml.m5.xlarge"
 
 

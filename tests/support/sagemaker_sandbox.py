@@ -10,7 +10,11 @@ from typing import Any
 import boto3
 
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.sagemaker.backend import SageMakerPlace
+from gpuproof.backends.progress import SubmitProgress
+from gpuproof.backends.sagemaker.backend import SageMakerBackend
+from gpuproof.backends.sagemaker.plan import SageMakerPlan
+from gpuproof.backends.sagemaker.submission.submission import Submitted, submit_once
+from gpuproof.catalogue import Catalogue
 from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from support.aws_emulator import REGION, RunningEmulator
@@ -18,7 +22,14 @@ from support.aws_emulator import REGION, RunningEmulator
 SCRIPT = "import sys\nprint('it runs', *sys.argv[1:])\nopen('/opt/ml/model/w', 'w').write('w')\n"
 
 
-class Desk:
+class SandboxBackend(SageMakerBackend):
+    """The backend, with single submissions for tests; it does not wait."""
+
+    def submit_once(self, plan: SageMakerPlan, progress: SubmitProgress | None = None) -> Submitted:
+        return submit_once(plan, self.aws, Catalogue.load(), progress, sleep=lambda _seconds: None)
+
+
+class SageMakerSandbox:
     """What a test needs to plan and submit.
 
     Args:
@@ -45,10 +56,10 @@ class Desk:
         """A client that does not wait."""
         return kind(session=self._session, sleep=self.slept.append, region=region)
 
-    def place(self, aws: Aws | None = None) -> SageMakerPlace:
-        # One for all tests: building the agent's file takes half a second.
+    def backend(self, aws: Aws | None = None) -> SandboxBackend:
+        # One cache for all tests: building the agent's file takes half a second.
         cache = self.emulator.state.parent / "cache"
-        return SageMakerPlace(aws or self.aws, cache=cache, sleep=lambda _seconds: None)
+        return SandboxBackend(aws or self.aws, cache=cache, sleep=lambda _seconds: None)
 
     def training(self, **keys: Any) -> TrainingJob:
         return resolve_paths(TrainingJob(**self._keys("train.py", keys)), self.folder)
@@ -58,8 +69,8 @@ class Desk:
 
     def run(self, job: Job) -> Any:
         """Plan, submit and wait; the final record."""
-        place = self.place()
-        return place.submit(place.plan(job)).run.wait()
+        backend = self.backend()
+        return backend.submit_once(backend.plan(job)).run.wait()
 
     def objects(self, prefix: str = "", bucket: str | None = None) -> set[str]:
         """Keys in the bucket."""
@@ -93,7 +104,7 @@ class Desk:
 
 
 @contextlib.contextmanager
-def struck(emulator: RunningEmulator, *faults: str) -> Iterator[None]:
+def injected_faults(emulator: RunningEmulator, *faults: str) -> Iterator[None]:
     """These faults, until the end of the context."""
     emulator.faults(*faults)
     try:
@@ -102,8 +113,8 @@ def struck(emulator: RunningEmulator, *faults: str) -> Iterator[None]:
         emulator.faults()
 
 
-class Watched:
-    """A watch that remembers, and may do something at each step."""
+class RecordingProgress:
+    """A progress that records everything, and may do something at each step."""
 
     def __init__(self, at_step: Callable[[int], None] | None = None) -> None:
         self.steps: list[str] = []
@@ -111,13 +122,17 @@ class Watched:
         self.sent: list[tuple[str, int, int]] = []
         self._at_step = at_step
 
-    def step(self, what: str) -> None:
-        self.steps.append(what)
+    def step(self, text: str) -> None:
+        self.steps.append(text)
         if self._at_step is not None:
             self._at_step(len(self.steps))
 
-    def progress(self, what: str, done: int, total: int) -> None:
-        self.sent.append((what, done, total))
+    def transfer(self, text: str, done: int, total: int) -> None:
+        self.sent.append((text, done, total))
 
-    def note(self, text: str) -> None:
+    def report(self, label: str, text: str) -> None:
+        assert label == "note"
         self.notes.append(text)
+
+    def hold_interrupt(self) -> None:
+        raise AssertionError("a submission to SageMaker may be interrupted at any time")

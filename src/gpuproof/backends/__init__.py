@@ -1,4 +1,6 @@
-"""Where a run happens. A place takes a job, carries it out, and lets its runs be looked at, followed and stopped.
+"""Backends: where a job runs. A backend plans a job, submits it, and finds, follows and stops its runs.
 
-`gpuproof.backends.local` is this machine.
+`base` has the protocols, `registry` the table of backends. `local` is this machine, `sagemaker` is Amazon SageMaker;
+`aws` is the AWS client that they share. Each backend package has the modules `backend`, `plan`, `submit`, `run`,
+`store` and `follow`.
 """

@@ -1,13 +1,14 @@
-"""Running a job from Python: `gpuproof.run(job, on="local")`, `gpuproof.run(job, on="sagemaker")`."""
+"""Runs a job from Python: `gpuproof.run(job, on="local")`, `gpuproof.run(job, on="sagemaker")`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
-from gpuproof.backends.base import LOCAL, SAGEMAKER, Output, Run
-from gpuproof.errors import UsageError
+from gpuproof.backends.base import Output, PlanOptions, Run
+from gpuproof.backends.progress import SilentProgress
+from gpuproof.backends.registry import load_backend, reject_foreign_flags
 from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job
 
@@ -38,78 +39,61 @@ def run(
 ) -> SageMakerRun: ...
 def run(
     job: Job,
-    on: str = LOCAL,
+    on: str = "local",
     *,
     wait: bool = True,
     logs: BinaryIO | None = None,
     python: str | None = None,
     fresh: bool = False,
-) -> LocalRun | SageMakerRun:
+) -> Any:
     """Run a job.
 
     Args:
-        job: a `TrainingJob` or a `ProcessingJob`; relative paths are taken from the working directory.
-        on: the place; `local` is this machine, `sagemaker` the account and region of the AWS configuration.
-        wait: return when the run has ended, and results are in the local folders that the job names; else as soon as it
-            is on its way.
-        logs: where the script's output goes while waiting; standard output if not given.
-        python: the script's interpreter on this machine; the one that runs this if not given.
-        fresh: begin without an earlier run's checkpoints.
+        job: a `TrainingJob` or a `ProcessingJob`; relative paths are relative to the working directory.
+        on: the backend; `local` is this machine, `sagemaker` the account and region of the AWS configuration.
+        wait: return when the run has ended and results are in the local folders that the job names; otherwise return
+            when the run has been submitted.
+        logs: receives the script's output while waiting; standard output if not given.
+        python: the script's interpreter on this machine; the current one if not given.
+        fresh: start without an earlier run's checkpoints.
 
     Returns:
         The run: `record.status`, `record.outcome`, `verdict`, `artifacts()`, `pull(folder)`.
 
     Raises:
-        GPUproofError: the job cannot run there.
+        GPUproofError: the job cannot run on this backend.
     """
-    anchored = resolve_paths(job, Path.cwd())
-    sink = logs or sys.stdout.buffer
-    if on == SAGEMAKER:
-        if python is not None:
-            raise UsageError(
-                "On SageMaker the container image decides the interpreter.", remedy="Leave python out."
-            )
-        return _on_sagemaker(anchored, wait, sink, fresh)
-    if on != LOCAL:
-        raise UsageError(f"There is no place called '{on}'.", remedy=f'on="{LOCAL}" or on="{SAGEMAKER}"')
-    from gpuproof.backends.local.backend import LocalPlace
+    backend_class = load_backend(on)
+    flags = {"python": python}
+    reject_foreign_flags(on, flags)
+    resolved = resolve_paths(job, Path.cwd())
+    backend, progress = backend_class.open(region=resolved.resources.region), _StderrNotes()
+    plan = backend.plan(resolved, PlanOptions(fresh=fresh, flags=flags))
+    if backend.is_remote:
+        # What will be created and what it may cost has to be known before.
+        for warning in plan.warnings:
+            progress.report("note", warning)
+    plan = backend.prepare(plan, progress)
+    submitted = backend.submit(plan, progress)
+    if not wait:
+        return next(submitted)
+    last: Run | None = None
+    for last in submitted:
+        _write_output(last, logs or sys.stdout.buffer)
+    assert last is not None
+    last.deliver(plan.job)
+    return last
 
-    started = LocalPlace().submit(anchored, python=python, fresh=fresh)
-    if wait:
-        _followed(started, sink)
-    return started
 
+class _StderrNotes(SilentProgress):
+    """Prints notes to standard error."""
 
-def _on_sagemaker(job: Job, wait: bool, sink: BinaryIO, fresh: bool) -> SageMakerRun:
-    # boto3 is for runs on AWS alone.
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.sagemaker.backend import SageMakerPlace
-    from gpuproof.backends.sagemaker.plan import wanted_here
-    from gpuproof.backends.sagemaker.submission.fallbacks import attempts
-    from gpuproof.backends.sagemaker.tracking.progress import Unwatched
-
-    class Told(Unwatched):
-        def note(self, text: str) -> None:
+    def report(self, label: str, text: str) -> None:
+        if label == "note":
             print(f"gpuproof: {text}", file=sys.stderr)
 
-    place, watch = SageMakerPlace(Aws(region=job.resources.region)), Told()
-    plan = place.plan(job, fresh=fresh)
-    # What is made besides the job, and what it may cost, is said before.
-    for note in plan.notes:
-        watch.note(note)
-    if not wait:
-        return place.submit(plan, watch).run
-    started = None
-    for started in attempts(place, plan, watch):
-        _followed(started.run, sink)
-    assert started is not None
-    output, outputs = wanted_here(plan.job)
-    if output is not None or outputs:
-        started.run.deliver(output, outputs)
-    return started.run
 
-
-def _followed(run: Run, sink: BinaryIO) -> None:
+def _write_output(run: Run, sink: BinaryIO) -> None:
     try:
         for event in run.follow():
             if isinstance(event, Output):

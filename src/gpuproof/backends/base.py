@@ -1,25 +1,28 @@
-"""What the runs of every place can do: the protocols that the command line is written against."""
+"""The protocols that every backend implements: `Backend`, `Plan`, `Run` and `RunStore`.
+
+The command line and `gpuproof.run` use nothing else of a backend. A new backend is a package below
+`gpuproof.backends` and one line in `gpuproof.backends.registry`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
 from gpuproof.backends.record import RunRecord
-from gpuproof.errors import RunNotFound
 
 if TYPE_CHECKING:
+    from gpuproof.backends.api_call import ApiCall
+    from gpuproof.backends.progress import SubmitProgress
     from gpuproof.explain import Explanation, Report
-
-LOCAL = "local"
-SAGEMAKER = "sagemaker"
+    from gpuproof.jobs.spec import Job
 
 
 @dataclass(frozen=True)
 class Output:
-    """Some of what the script printed; on one host byte for byte, on several in whole lines with the host before each.
+    """A piece of the script's output: raw bytes from one host, or whole lines prefixed with the host from several.
 
     Args:
         content: the bytes.
@@ -30,12 +33,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Live:
-    """How a run stands, for the progress line.
+    """A sample of a running job, for the progress line.
 
     Args:
-        sample: `seconds` since the script started; what else is known of `gpus` (a list of `index`, `utilization` in
-            per cent, `memory_used` and `memory_total` in bytes), `cores` (kept busy), `rss` (bytes), `cost` (USD so
-            far) and `message` (the place's own words).
+        sample: `seconds` since the script started and, where known, `gpus` (a list of `index`, `utilization` in
+            percent, `memory_used` and `memory_total` in bytes), `cores` (number of busy cores), `rss` (bytes), `cost`
+            (USD so far) and `message` (the backend's own status message).
     """
 
     sample: dict[str, Any]
@@ -43,31 +46,31 @@ class Live:
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence of the place's own that a person should read, such as that a connection came back.
+    """A message of the backend for the user, such as that a lost connection was restored.
 
     Args:
-        text: the sentence.
+        text: the message.
     """
 
     text: str
 
 
-Progress = Callable[[str, int, int], None]
-"""Told what is brought here, how many of its bytes have come, and how many it has."""
-
 Event = Output | RunRecord | Live | Notice
-"""What `Run.follow` gives; a `RunRecord` when the run's state changed."""
+"""What `Run.follow` yields; a `RunRecord` whenever the run's state changed."""
+
+TransferProgress = Callable[[str, int, int], None]
+"""Callback for a download: its name, the bytes received so far and its total bytes."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """Something that a run left behind.
+    """A result of a run.
 
     Args:
         name: `model.tar.gz`, `output.tar.gz`, or the name of a processing job's output.
         location: a path or an `s3://` address.
-        files: how many are in it; `None` where that is not known.
-        bytes: the size of its content; `None` where that is not known.
+        files: number of files in it; `None` if unknown.
+        bytes: size of its content; `None` if unknown.
     """
 
     name: str
@@ -76,26 +79,28 @@ class Artifact:
     bytes: int | None = None
 
 
-class AmbiguousRun(RunNotFound):
-    """Several runs may be meant; the message lists them."""
-
-
 class Run(Protocol):
-    """One run, wherever it is."""
+    """One run."""
 
     id: str
-    place: str
+    backend: str
+    is_remote: bool
+    """Whether it runs on another machine, so that its state changes slowly and its results have to be pulled."""
     can_stop_at_once: bool
-    """Whether a stop can be hurried; where not, nothing is gained by waiting for it."""
+    """Whether `stop(at_once=True)` is faster than `stop()`."""
+    address_label: str
+    """What `address` is: `folder` or `console`."""
+    instance_type: str | None
+    """The instance type that it was submitted to; `None` if that takes a request to find out."""
 
     @property
-    def typed(self) -> str:
-        """What to type for it after a verb: its id, and its region where that has to be said."""
+    def cli_name(self) -> str:
+        """The arguments that name it on the command line: its id, with `--region` where that is needed."""
         ...
 
     @property
     def record(self) -> RunRecord:
-        """What is known of it now.
+        """Its current state.
 
         Raises:
             RunNotFound: it was removed.
@@ -104,60 +109,77 @@ class Run(Protocol):
 
     @property
     def verdict(self) -> dict[str, Any] | None:
-        """The content of `verdict.json`; `None` while the script runs, or where there is none."""
+        """The content of `verdict.json`; `None` while the script runs, or if there is no verdict."""
         ...
 
     @property
-    def where(self) -> str:
-        """Where a person can look at it: a folder, or an address in AWS's console."""
+    def address(self) -> str:
+        """Where a user can inspect it: a folder, or an address in the AWS console."""
+        ...
+
+    @property
+    def lacked_capacity(self) -> bool:
+        """Whether it failed before it started because the backend had no machine of its instance type."""
         ...
 
     def artifacts(self) -> list[Artifact]:
-        """What it left behind so far."""
+        """The results that exist so far."""
         ...
 
     def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
-        """Everything that it says until it has ended; the last event is its final record.
+        """Yield its events until it has ended; the last event is its final record.
 
         Args:
-            offset: bytes of its output to leave out at the beginning.
-            live: whether `Live` is wanted too.
+            offset: bytes of its output to skip at the beginning.
+            live: also yield `Live` samples.
         """
         ...
 
     def write_log(self, sink: BinaryIO) -> int:
-        """Write everything that it printed so far; gives how many bytes that were."""
+        """Write all output so far and return the number of bytes."""
         ...
 
     def wait(self) -> RunRecord:
-        """Return when it has ended."""
+        """Block until it has ended and return its final record."""
         ...
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ask it to end; the end itself is waited for with `wait` or `follow`. One that has ended stays as it is."""
+        """Request that it stops, without waiting for its end. A run that has ended is not changed."""
         ...
 
     def pull(
-        self, destination: Path, *, extract: bool = False, progress: Progress | None = None
+        self, destination: Path, *, extract: bool = False, progress: TransferProgress | None = None
     ) -> list[Path]:
         """Copy its artifacts, verdict and logs into a folder.
 
         Args:
-            destination: made if need be.
-            extract: unpack the archives, each into a folder of its name.
-            progress: told how it goes, where it takes long enough.
+            destination: created if needed.
+            extract: unpack each archive into a folder of its name.
+            progress: called during downloads.
 
         Returns:
-            What was made there.
+            The files and folders that were created.
 
         Raises:
             UsageError: it has not ended.
-            GPUproofError: an archive has members that would land outside the folder, or the disk is full.
+            GPUproofError: an archive has members outside its folder, or the disk is full.
+        """
+        ...
+
+    def deliver(self, job: Job, *, progress: TransferProgress | None = None) -> list[Path]:
+        """Copy results to the local folders that the job names, unless the agent has already done that.
+
+        Returns:
+            The files and folders that were created.
+
+        Raises:
+            UsageError: it has not ended.
+            GPUproofError: the disk is full.
         """
         ...
 
     def remove(self) -> str:
-        """Delete what it keeps, and say in a few words what was removed.
+        """Delete the files of the run and return a summary of what was deleted.
 
         Raises:
             UsageError: it has not ended.
@@ -165,37 +187,182 @@ class Run(Protocol):
         ...
 
     def explanations(self) -> tuple[Explanation, ...]:
-        """What explains its failure, the root first; nothing for a run that did not fail."""
+        """Known errors that explain its failure, the root cause first; empty if it did not fail."""
         ...
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
-        """What its logs say, whether it failed or not.
+        """The report on its logs, whether it failed or not.
 
         Args:
-            instance_type: what to take it to have run on; what is known of that if None.
-            region: where that is; what is known of that if None.
+            instance_type: assume that it ran on this type; the known one if None.
+            region: assume that it ran in this region; the known one if None.
         """
         ...
 
 
-class Runs(Protocol):
-    """The runs of one place."""
+class RunStore(Protocol):
+    """The runs of one backend."""
 
-    place: str
+    backend: str
 
     def records(self) -> Iterator[RunRecord]:
         """All runs, newest first."""
         ...
 
+    def newest(self, count: int) -> tuple[list[RunRecord], int]:
+        """The newest `count` runs and all that have not ended, newest first; and the number of runs left out."""
+        ...
+
     def find(self, name: str | None) -> RunRecord:
-        """The run that a person means: by id, by the beginning or the end of an id, by the newest of a job's name,
-        or the newest of all when nothing is said.
+        """Look up a run by its id, by the beginning or end of its id, or by its job's name (the newest such run).
+
+        Args:
+            name: the newest run of all if None.
 
         Raises:
-            RunNotFound: no run is meant, or it cannot be told which.
+            RunNotFound: no run, or more than one, matches.
         """
         ...
 
     def run(self, record: RunRecord) -> Run:
-        """The run behind a record."""
+        """The run of a record."""
+        ...
+
+
+class Plan(Protocol):
+    """What a run will do, decided before anything is created."""
+
+    @property
+    def job(self) -> Job:
+        """The job, with absolute paths."""
+        ...
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the first run; `None` if it is assigned on submission."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know before the run starts."""
+        ...
+
+    def describe(self) -> Iterable[tuple[str, str]]:
+        """The plan as labels and texts, including the warnings (label `note`)."""
+        ...
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON, for `--dry-run --format json`."""
+        ...
+
+    def calls(self) -> Sequence[ApiCall]:
+        """The API calls that `Backend.submit` makes, in order; empty for a backend without an API."""
+        ...
+
+    def detach_notes(self, run: Run) -> Iterable[str]:
+        """What GPUproof does not do for a run that it does not follow."""
+        ...
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of `gpuproof run` that only one backend takes.
+
+    Args:
+        name: such as `--python`.
+        help: its help text.
+        reason: why the other backends reject it, as a sentence.
+        remedy: what to do on another backend.
+        default: its value if it is not given.
+        metavar: the name of its value in the help text.
+        choices: the values that it takes; any if empty.
+    """
+
+    name: str
+    help: str
+    reason: str
+    remedy: str
+    default: str | None = None
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def destination(self) -> str:
+        """The flag's name as a key: `python` for `--python`."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """How to plan a run, apart from the job.
+
+    Args:
+        fresh: start without an earlier run's checkpoints.
+        flags: values of the backend's own flags, by `Flag.destination`.
+    """
+
+    fresh: bool = False
+    flags: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+
+
+P = TypeVar("P", bound=Plan)
+
+
+class Backend(Protocol[P]):
+    """Where jobs run."""
+
+    name: ClassVar[str]
+    """The name that `--on` takes."""
+    location: ClassVar[str]
+    """The name in a sentence, such as `on SageMaker`."""
+    is_remote: ClassVar[bool]
+    """Whether looking at its runs takes a network connection."""
+    has_regions: ClassVar[bool]
+    """Whether its runs belong to an AWS region."""
+    flags: ClassVar[tuple[Flag, ...]]
+    """The flags of `gpuproof run` that no other backend takes."""
+
+    @classmethod
+    def is_configured(cls) -> bool:
+        """Whether the user has set it up, so that runs are looked for there without `--on`."""
+        ...
+
+    @classmethod
+    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:
+        """The backend, ready to use; no request is made yet.
+
+        Args:
+            region: the AWS region; the user's default if None. Ignored by a backend without regions.
+            notify: called with a message whenever a request has to be repeated.
+        """
+        ...
+
+    def plan(self, job: Job, options: PlanOptions | None = None) -> P:
+        """Decide everything about a run, without creating anything.
+
+        Args:
+            job: with absolute paths.
+
+        Raises:
+            GPUproofError: the job cannot run on this backend.
+        """
+        ...
+
+    def prepare(self, plan: P, progress: SubmitProgress) -> P:
+        """Do what has to happen before the submission, such as downloading inputs, and return the updated plan."""
+        ...
+
+    def submit(self, plan: P, progress: SubmitProgress) -> Iterator[Run]:
+        """Start the run. If it turns out to lack capacity, the next iteration starts another on the next instance type.
+
+        Wait for the end of a run before the next iteration. The last run is the result.
+
+        Raises:
+            NoCapacity: no instance type of the plan is available.
+            GPUproofError: the run could not be started; what was created has been deleted.
+        """
+        ...
+
+    def runs(self) -> RunStore:
+        """The runs of this backend."""
         ...

@@ -1,8 +1,8 @@
-"""A run as a person sees it, whatever the place."""
+"""The state of a run, the same for every backend."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,30 +12,30 @@ from gpuproof.errors import ExitCode
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is known of one run.
+    """The state of one run.
 
     Args:
-        id: unique in its place.
+        id: unique within its backend.
         job_name: the job's name.
         kind: `training` or `processing`.
-        place: `local` or `sagemaker`.
-        status: `InProgress`, `Stopping`, `Completed`, `Failed` or `Stopped`, as SageMaker says it.
+        backend: `local` or `sagemaker`.
+        status: `InProgress`, `Stopping`, `Completed`, `Failed` or `Stopped`, as on SageMaker.
         secondary_status: `Starting`, `Downloading`, `Training`, `Uploading`, `MaxRuntimeExceeded` …
-        created: seconds since the epoch; so are the other times.
+        created: seconds since the epoch, as all times.
         started: when the script started.
         ended: when the run ended.
-        exit_code: the script's, 128 + n where signal n killed it.
+        exit_code: the script's exit code; 128 + n if signal n killed it.
         failure_reason: why it did not complete.
-        verdict: the verdict's outcome.
-        gpu_requirement_met: `False` when a GPU that was required did no work, `None` when that cannot be told.
-        notes: what a person should know.
-        document: all of it, as the place keeps it.
+        verdict: the outcome of the verdict.
+        gpu_requirement_met: `False` if a required GPU did no work, `None` if that is unknown.
+        notes: messages for the user.
+        document: the whole record, as the backend stores it.
     """
 
     id: str
     job_name: str
     kind: str
-    place: str
+    backend: str
     status: str
     secondary_status: str | None
     created: float
@@ -50,12 +50,12 @@ class RunRecord:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The record in a `run.json`."""
+        """The record of a `run.json`."""
         return cls(
             id=document["id"],
             job_name=document["job_name"],
             kind=document["kind"],
-            place=document["place"],
+            backend=document["place"],
             status=document["status"],
             secondary_status=document.get("secondary_status"),
             created=document["created"],
@@ -71,20 +71,20 @@ class RunRecord:
 
     @property
     def reason(self) -> str | None:
-        """Why it did not complete, in short where the agent said so: AWS quotes a whole traceback."""
-        if (said := self.document.get("reason")) is None:
+        """Why it did not complete: the agent's short reason if there is one, since AWS quotes a whole traceback."""
+        if (reason := self.document.get("reason")) is None:
             return self.failure_reason
         code = (self.failure_reason or "").partition(":")[0]
-        return f"{code}: {said}" if code.isalpha() else said
+        return f"{code}: {reason}" if code.isalpha() else reason
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether all its processes have ended."""
         return self.status in ENDED
 
     @property
     def outcome(self) -> ExitCode:
-        """What `gpuproof` says of it by its exit code, once it has ended."""
+        """The exit code of `gpuproof run` for a run that ended like this."""
         if self.document.get("stopped_for_unused_gpu"):
             return ExitCode.GPU_UNUSED
         if self.status != COMPLETED:
@@ -95,27 +95,27 @@ class RunRecord:
 
     @property
     def instance_type(self) -> str | None:
-        """What it runs on, such as `ml.g5.xlarge`; `None` on this machine."""
+        """The instance type, such as `ml.g5.xlarge`; `None` for a local run."""
         return self.document.get("instance_type")
 
     @property
     def instance_count(self) -> int:
-        """How many instances it runs on."""
+        """The number of instances."""
         return self.document.get("instance_count") or 1
 
     @property
     def billed_seconds(self) -> float | None:
-        """The seconds of each instance that are billed; `None` where nothing is, or that is not known yet."""
+        """Billed seconds of each instance; `None` if nothing is billed, or if that is not known yet."""
         return self.document.get("billed_seconds")
 
     @property
     def cost(self) -> float | None:
-        """What it cost so far, in USD by the catalogue's list price; `None` where nobody knows."""
+        """The cost so far in USD, at the catalogue's list price; `None` if unknown."""
         return self.document.get("cost_usd")
 
     @property
     def spot_saving(self) -> float | None:
-        """The share of the time that was not billed because the instances were spot ones, from 0 to 1."""
+        """The share of the time, from 0 to 1, that was not billed because the instances were spot instances."""
         return self.document.get("spot_saving")
 
     def seconds(self, now: float) -> float | None:
@@ -123,3 +123,10 @@ class RunRecord:
         if self.started is None:
             return None
         return (self.ended or now) - self.started
+
+
+def newest_records(records: Iterable[RunRecord], count: int) -> tuple[list[RunRecord], int]:
+    """The newest `count` runs and all that have not ended, newest first; and the number of runs left out."""
+    ordered = sorted(records, key=lambda record: (record.created, record.id), reverse=True)
+    shown = [*ordered[:count], *(record for record in ordered[count:] if not record.has_ended)]
+    return shown, len(ordered) - len(shown)

@@ -1,71 +1,111 @@
-"""The runs of all places: which places there are for this user, and which run is meant by a name.
+"""The table of backends, and the lookup of runs across all of them.
 
-boto3 is imported only where AWS is asked.
+A backend is imported when it is used, and its module `backend` imports the rest of its package on first use: listing
+local runs needs no boto3.
 """
 
 from __future__ import annotations
 
-from gpuproof.backends.base import LOCAL, SAGEMAKER, AmbiguousRun, Run, Runs
-from gpuproof.backends.local.runs import local_runs
-from gpuproof.errors import GPUproofError, RunNotFound
-from gpuproof.settings import aws_is_set_up
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
-PLACES = (LOCAL, SAGEMAKER)
+from gpuproof.backends.base import Backend, Run
+from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 
-
-def runs_in(place: str, region: str | None = None) -> Runs:
-    """The runs of one place.
-
-    Args:
-        place: `local` or `sagemaker`.
-        region: of AWS; the user's own if None.
-    """
-    if place == LOCAL:
-        return local_runs()
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.sagemaker.store import SageMakerRuns
-
-    return SageMakerRuns(Aws(region=region))
+BACKENDS = {
+    "local": "gpuproof.backends.local.backend:LocalBackend",
+    "sagemaker": "gpuproof.backends.sagemaker.backend:SageMakerBackend",
+}
+"""Class of each backend by name, in the order in which runs are looked for. The first is the default."""
 
 
-def find_run(name: str | None, place: str | None = None, region: str | None = None) -> Run:
-    """The run that a person means: on this machine if there is one of that name, else on SageMaker.
+def default_backend() -> str:
+    """The name of the backend that runs a job if none is named."""
+    return next(iter(BACKENDS))
 
-    Args:
-        name: see `Runs.find`; the newest run if None.
-        place: look there alone; a region alone means SageMaker.
-        region: of AWS; the user's own if None.
+
+def load_backend(name: str) -> type[Backend[Any]]:
+    """The class of a backend.
 
     Raises:
-        RunNotFound: no run is meant, or it cannot be told which.
+        UsageError: there is no backend of that name.
     """
-    if place is None and region is not None:
-        place = SAGEMAKER
-    if place is not None:
-        runs = runs_in(place, region)
-        return runs.run(runs.find(name))
-    here = runs_in(LOCAL)
-    try:
-        return here.run(here.find(name))
-    except AmbiguousRun:
-        raise
-    except RunNotFound as missing:
-        if not aws_is_set_up():
+    if name not in BACKENDS:
+        raise UsageError(f"Unknown backend '{name}'.", remedy=f"Backends: {', '.join(BACKENDS)}.")
+    module, _, attribute = BACKENDS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def searched_backends(name: str | None = None, region: str | None = None) -> list[type[Backend[Any]]]:
+    """The backends in which to look for runs.
+
+    Args:
+        name: only this backend.
+        region: only backends with regions; without a region, only those that the user has configured.
+    """
+    if name is not None:
+        return [load_backend(name)]
+    known = [load_backend(one) for one in BACKENDS]
+    if region is not None:
+        return [backend for backend in known if backend.has_regions]
+    return [backend for backend in known if backend.is_configured()]
+
+
+def find_run(name: str | None, backend: str | None = None, region: str | None = None) -> Run:
+    """Look up a run in each backend, in the order of `BACKENDS`.
+
+    Args:
+        name: see `RunStore.find`; the newest run of the first backend that has any if None.
+        backend: look only there.
+        region: look only in backends with regions, in this one; the user's default if None.
+
+    Raises:
+        RunNotFound: no run, or more than one, matches.
+    """
+    return find_run_in(searched_backends(backend, region), name, region)
+
+
+def find_run_in(backends: list[type[Backend[Any]]], name: str | None, region: str | None = None) -> Run:
+    """Look up a run in some backends; see `find_run`."""
+    missing: RunNotFound | None = None
+    for backend in backends:
+        try:
+            runs = backend.open(region=region).runs()
+            return runs.run(runs.find(name))
+        except AmbiguousRun:
             raise
-        return _on_sagemaker(name, missing)
+        except RunNotFound as error:
+            missing = error if missing is None else _both(missing, error.message, error)
+        except GPUproofError as error:
+            if missing is None:
+                raise
+            missing = _both(missing, f"Runs {backend.location} could not be listed: {error.message}", error)
+            missing.exit_code = error.exit_code
+    assert missing is not None
+    raise missing
 
 
-def _on_sagemaker(name: str | None, missing: RunNotFound) -> Run:
-    runs = runs_in(SAGEMAKER)
-    try:
-        return runs.run(runs.find(name))
-    except AmbiguousRun:
-        raise
-    except RunNotFound as error:
-        raise RunNotFound(f"{missing.message} {error.message}", remedy=error.remedy) from error
-    except GPUproofError as error:
-        unknown = RunNotFound(
-            f"{missing.message} SageMaker could not be asked: {error.message}", remedy=error.remedy
-        )
-        unknown.exit_code = error.exit_code
-        raise unknown from error
+def reject_foreign_flags(backend: str, given: Mapping[str, str | None]) -> None:
+    """Reject flags that belong to another backend.
+
+    Args:
+        backend: the name of the backend in use.
+        given: values by `Flag.destination`; a flag with its default value counts as not given.
+
+    Raises:
+        UsageError: such a flag was given.
+    """
+    for other in BACKENDS:
+        if other == backend:
+            continue
+        for flag in load_backend(other).flags:
+            if given.get(flag.destination, flag.default) != flag.default:
+                raise UsageError(f"{flag.name} requires --on {other}: {flag.reason}", remedy=flag.remedy)
+
+
+def _both(missing: RunNotFound, message: str, error: GPUproofError) -> RunNotFound:
+    combined = RunNotFound(f"{missing.message} {message}", remedy=error.remedy)
+    combined.__cause__ = error
+    return combined

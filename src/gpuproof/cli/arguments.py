@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from gpuproof.backends import registry
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ def add_backend_flags(parser: argparse.ArgumentParser) -> None:
     """Adds --on BACKEND and --region REGION."""
     parser.add_argument(
         "--on",
-        choices=["local", "sagemaker"],
-        help="look only there (default: on this machine, then on SageMaker)",
+        choices=list(registry.BACKENDS),
+        help="search only this backend (default: local runs first, then the other backends)",
     )
-    parser.add_argument("--region", help="AWS region of the SageMaker runs (default: AWS_REGION)")
+    parser.add_argument("--region", help="AWS region to search (default: AWS_REGION)")
 
 
 def validate_content_type(given: str | None) -> str | None:
@@ -57,9 +58,7 @@ def validate_content_type(given: str | None) -> str | None:
 
 def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     """Finds the run that RUN, --on and --region name."""
-    from gpuproof.backends.registry import find_run  # `gpuproof COMMAND --help` needs no runs
-
-    return find_run(name, arguments.on, arguments.region)
+    return registry.find_run(name, arguments.on, arguments.region)
 
 
 def add_format_flag(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""A run as it is seen from the command line: its output, a progress line, its end, and Ctrl-C."""
+"""Follows a run on the command line: its output, a progress line, its end, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gpuproof.backends.base import LOCAL, Artifact, Event, Live, Notice, Output, Run
+from gpuproof.backends.base import Artifact, Event, Live, Notice, Output, Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.cli.billing import billing_text
 from gpuproof.errors import ExitCode
@@ -35,19 +35,19 @@ def follow_to_the_end(
     first: Callable[[], None] | None = None,
     end: Callable[[Run, RunRecord, Console], None] | None = None,
 ) -> int:
-    """Show a run until it has ended, then its verdict.
+    """Show the output of a run until it has ended, then its verdict.
 
     Args:
-        offset: bytes of its output to leave out.
-        stop_on_interrupt: Ctrl-C stops the run, and a second one stops it at once or, where that cannot be, waits no
-            longer; else it only stops the looking.
-        first: what else to show before; Ctrl-C stops the run from there on.
-        end: shows how it ended; `show_end` if None.
+        offset: bytes of its output to skip.
+        stop_on_interrupt: Ctrl-C stops the run; a second Ctrl-C kills it or, if the backend cannot do that, stops
+            waiting. If False, Ctrl-C only stops following.
+        first: called before any output, when Ctrl-C already stops the run.
+        end: prints how it ended; `show_end` if None.
 
     Returns:
-        The exit code that says how it ended.
+        The exit code for the run.
     """
-    view = _View(console)
+    view = _View(console, is_remote=run.is_remote)
     interrupts = 0
     events = run.follow(offset=offset, live=console.live)
     while True:
@@ -73,7 +73,7 @@ def follow_to_the_end(
 
 
 def show_end(run: Run, record: RunRecord, console: Console) -> None:
-    """What is to be said of a run that has ended."""
+    """Print the verdict, status, cost, artifacts and explanations of a run that has ended."""
     console.say()
     if (verdict := run.verdict) is not None:
         console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
@@ -87,36 +87,31 @@ def show_end(run: Run, record: RunRecord, console: Console) -> None:
     artifacts = run.artifacts()
     for artifact in artifacts:
         console.label("artifact", _artifact(artifact))
-    if artifacts and run.place != LOCAL:
-        console.label("", f"gpuproof pull {run.typed}")
+    if artifacts and run.is_remote:
+        console.label("", f"gpuproof pull {run.cli_name}")
     for explanation in run.explanations()[:_MOST_EXPLANATIONS]:
         _explain(explanation, console)
 
 
 def show_status(record: RunRecord, console: Console) -> None:
-    """How a run ended, and why."""
+    """Print how a run ended, and why."""
     console.label("run", _ending(record))
 
 
 def final_document(run: Run) -> str:
-    """The run, its verdict and, where it failed, what explains that, as JSON, version 1."""
+    """The run, its verdict and the explanations of its failure as JSON, version 1."""
     record = run.record
     return json.dumps(
         {
             "version": 1,
             "run": dict(record.document),
-            where_word(run): run.where,
+            run.address_label: run.address,
             "exit_code": int(record.outcome),
             "verdict": run.verdict,
             "explanations": [one.to_json() for one in run.explanations()],
         },
         indent=2,
     )
-
-
-def where_word(run: Run) -> str:
-    """What the address is that a run gives of itself."""
-    return "folder" if run.place == LOCAL else "console"
 
 
 def _explain(explanation: Explanation, console: Console) -> None:
@@ -127,8 +122,9 @@ def _explain(explanation: Explanation, console: Console) -> None:
 
 
 class _View:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, is_remote: bool) -> None:
         self._console = console
+        self._is_remote = is_remote
         self._record: RunRecord | None = None
         self._apart = False
         self.seen = 0
@@ -151,10 +147,10 @@ class _View:
             return
         self._console.progress(f"{record.secondary_status} …")
         is_new = before is None or before.secondary_status != record.secondary_status
-        if is_new and record.place != LOCAL and not self._console.live:
-            # Nobody sees a progress line in a CI's log, and instances take minutes to come.
-            said = record.document.get("status_message")
-            self._console.label("status", f"{record.secondary_status}{f': {said}' if said else ''}")
+        if is_new and self._is_remote and not self._console.live:
+            # A CI log has no progress line, and instances take minutes to start.
+            message = record.document.get("status_message")
+            self._console.label("status", f"{record.secondary_status}{f': {message}' if message else ''}")
         if record.started is not None and (before is None or before.started is None):
             self._started(record)
 
@@ -164,7 +160,7 @@ class _View:
         self._set_apart()
 
     def _set_apart(self) -> None:
-        """A line without a word between what was planned and what the script prints."""
+        """Print an empty line between the plan and the script's output."""
         if not self._apart:
             self._apart = True
             self._console.say()
@@ -193,7 +189,7 @@ def _percent(value: float | None) -> str:
 
 
 def _stop(run: Run, console: Console, interrupts: int) -> int:
-    """Ask for a stop, at once after a second Ctrl-C; gives how many there were, for one may come meanwhile."""
+    """Stop the run, at once after a second Ctrl-C; returns the number of interrupts, including new ones."""
     while True:
         try:
             console.say(f"gpuproof: {_stopping(run, interrupts)}")
@@ -206,10 +202,10 @@ def _stop(run: Run, console: Console, interrupts: int) -> int:
 
 def _stopping(run: Run, interrupts: int) -> str:
     if run.can_stop_at_once:
-        return "stopping at once" if interrupts > 1 else f"stopping {run.id}; Ctrl-C again stops it at once"
+        return "stopping at once" if interrupts > 1 else f"stopping {run.id}; press Ctrl-C again to kill it"
     if interrupts > 1:
-        return f"{run.id} goes on stopping by itself: gpuproof wait {run.typed}"
-    return f"stopping {run.id}; Ctrl-C again leaves it to stop by itself"
+        return f"{run.id} is still stopping; wait for its end with: gpuproof wait {run.cli_name}"
+    return f"stopping {run.id}; press Ctrl-C again to stop waiting for it"
 
 
 def _ending(record: RunRecord) -> str:

@@ -8,9 +8,15 @@ from datetime import UTC, datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from gpuproof.backends.aws.error_context import Circumstances, clock_skew, facts_of
-from gpuproof.backends.aws.error_hints import Remedy, find_remedy, read_remedies
-from gpuproof.backends.aws.error_translation import Asked, in_words
+from gpuproof.backends.aws.error_hints import (
+    ErrorContext,
+    Hint,
+    clock_skew,
+    error_facts,
+    find_hint,
+    read_hints,
+)
+from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
 
 WHO = "User: arn:aws:sts::123456789012:assumed-role/Engineer/ann is not authorized to perform: "
 QUOTA = (
@@ -202,16 +208,16 @@ class Refusal(Exception):
         self.response = {"Error": {"Message": message}, "ResponseMetadata": {"HTTPHeaders": headers}}
 
 
-def found(case: tuple[str, str, str, str, str]) -> Remedy:
+def found(case: tuple[str, str, str, str, str]) -> Hint:
     service, operation, codes, message, _ = case
-    return find_remedy(service, operation, codes.split(), message)
+    return find_hint(service, operation, codes.split(), message)
 
 
 def said(
     case: tuple[str, str, str, str, str], region: str = "us-east-1", now: float = 0, **headers: str
 ) -> str:
-    where = Circumstances(region, now, lambda _: {"us-east-1", "eu-west-1"})
-    return found(case).said(facts_of(Refusal(case[3], **headers), case[0], where))
+    where = ErrorContext(region, now, lambda _: {"us-east-1", "eu-west-1"})
+    return found(case).format(error_facts(Refusal(case[3], **headers), case[0], where))
 
 
 @pytest.mark.parametrize(
@@ -225,23 +231,23 @@ def test_a_known_error_says_what_to_do(case: tuple[str, str, str, str, str]) -> 
 
 def test_no_row_is_hidden_behind_another() -> None:
     reached = {found(case) for case in CASES}
-    hidden = [row for row in read_remedies() if row not in reached]
+    hidden = [row for row in read_hints() if row not in reached]
     assert [f"{row.service} {row.operation} {row.codes} {row.message}" for row in hidden] == []
 
 
 def test_every_row_has_a_source_and_every_pattern_can_be_read() -> None:
-    for row in read_remedies():
+    for row in read_hints():
         assert row.source.startswith("https://docs.aws.amazon.com/") or row.source == "botocore/exceptions.py"
         re.compile(row.message)
 
 
 def test_every_remedy_reads_well_where_aws_tells_nothing_beside_its_code() -> None:
     broken = re.compile(r"  |[a-z] [:;,.)]|\(\)|\[\[|\]\]|[{}]")
-    assert [row.remedy for row in read_remedies() if broken.search(row.said({}))] == []
+    assert [row.remedy for row in read_hints() if broken.search(row.format({}))] == []
 
 
 def test_an_error_that_nobody_knows_has_an_answer_too() -> None:
-    assert find_remedy("new-service", "NewOperation", ("NewCode",), "").remedy
+    assert find_hint("new-service", "NewOperation", ("NewCode",), "").remedy
 
 
 def quota(name: str, used: int = 0, delta: int = 1) -> tuple[str, str, str, str, str]:
@@ -297,8 +303,8 @@ def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_do
 def test_of_a_long_list_of_what_would_have_done_the_first_are_told() -> None:
     response = {"Error": {"Code": "ValidationException", "Message": REFUSED_TYPE}}
     error = ClientError(response, "CreateTrainingJob")  # type: ignore[arg-type]
-    told = in_words(
-        error, Asked("sagemaker", "CreateTrainingJob"), Circumstances("us-east-1", 0, lambda _: set())
+    told = translate_error(
+        error, RequestInfo("sagemaker", "CreateTrainingJob"), ErrorContext("us-east-1", 0, lambda _: set())
     )
     assert told is not None
     assert "Value 'ml.g55.xlarge'" in told.message

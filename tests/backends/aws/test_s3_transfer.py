@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpuproof.backends.aws.parallel import Abandoned, Tally, work_off
+from gpuproof.backends.aws.s3_transfer import ByteCounter, TransferCancelled, run_in_threads
 
 
 def test_every_task_is_done_once_by_several_threads() -> None:
@@ -19,18 +19,18 @@ def test_every_task_is_done_once_by_several_threads() -> None:
             together.wait(120)
         done.append(task)
 
-    work_off(range(100), work, Tally(0, None), 4)
+    run_in_threads(range(100), work, ByteCounter(0, None), 4)
     assert sorted(done) == list(range(100))
 
 
 def test_nothing_to_do_is_done_at_once() -> None:
-    work_off([], pytest.fail, Tally(0, None), 4)
+    run_in_threads([], pytest.fail, ByteCounter(0, None), 4)
 
 
 @pytest.mark.slow
 def test_the_first_error_ends_it_though_another_hangs() -> None:
     release = threading.Event()
-    tally = Tally(0, None)
+    tally = ByteCounter(0, None)
 
     def work(task: int) -> None:
         if task == 0:
@@ -39,17 +39,17 @@ def test_the_first_error_ends_it_though_another_hangs() -> None:
 
     try:
         with pytest.raises(ZeroDivisionError):
-            work_off(range(10), work, tally, 2)
+            run_in_threads(range(10), work, tally, 2)
     finally:
         release.set()
-    with pytest.raises(Abandoned):
+    with pytest.raises(TransferCancelled):
         tally.add(1)
 
 
 @pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_a_connection_that_hangs() -> None:
     release = threading.Event()
-    tally = Tally(0, None)
+    tally = ByteCounter(0, None)
 
     def work(task: int) -> None:
         if task == 0:
@@ -58,11 +58,11 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs() -> None:
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            work_off(range(10), work, tally, 2)
+            run_in_threads(range(10), work, tally, 2)
         assert not release.is_set()
     finally:
         release.set()
-    with pytest.raises(Abandoned):
+    with pytest.raises(TransferCancelled):
         tally.add(1)
 
 
@@ -79,17 +79,17 @@ def test_what_is_on_its_way_has_arrived_when_an_error_is_told() -> None:
         under_way.remove(task)
 
     with pytest.raises(ZeroDivisionError):
-        work_off(range(10), work, Tally(0, None), 2)
+        run_in_threads(range(10), work, ByteCounter(0, None), 2)
     assert under_way == set()
 
 
 def test_progress_is_told_as_a_running_sum_and_taken_back() -> None:
     told: list[tuple[int, int]] = []
-    tally = Tally(10, lambda done, total: told.append((done, total)))
+    tally = ByteCounter(10, lambda done, total: told.append((done, total)))
     for count in (4, -4, 0, 10):
         tally.add(count)
     assert told == [(4, 10), (0, 10), (10, 10)]
-    tally.abandon()
-    with pytest.raises(Abandoned):
+    tally.cancel()
+    with pytest.raises(TransferCancelled):
         tally.add(1)
     assert len(told) == 3

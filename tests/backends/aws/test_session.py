@@ -148,7 +148,7 @@ def test_a_web_page_in_place_of_an_answer_is_told_by_its_title(faulty: FaultyAws
     assert "<" not in caught.value.message
 
 
-def test_clients_are_made_once_though_many_threads_ask(
+def test_clients_are_made_once_though_many_threads_request(
     faulty: FaultyAws, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []

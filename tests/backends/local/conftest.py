@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.local.store import RunStore
+from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.util.atomic import write_json
 
 
 class Runs:
     """A store with runs whose folders the test writes itself."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: RunFolders) -> None:
         self.store = store
         self._locks: dict[str, int] = {}
         self._created = time.time() - 10_000
@@ -61,12 +61,12 @@ class Runs:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "runs")
+def store(tmp_path: Path) -> RunFolders:
+    return RunFolders(tmp_path / "runs")
 
 
 @pytest.fixture
-def runs(store: RunStore) -> Iterator[Runs]:
+def runs(store: RunFolders) -> Iterator[Runs]:
     made = Runs(store)
     yield made
     made.end()

@@ -11,15 +11,16 @@ import pytest
 from gpuproof.agent.contract import code_folder
 from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import RunPaths
+from gpuproof.backends.agent_job import job_document
 from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.local.agent_job import local_order, notes_for, order_document
-from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.local.agent_job import local_job, plan_warnings
+from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 
 def ordered(job: Job, gpus_here: int = 0, sources: dict[str, Any] | None = None) -> AgentJob:
-    return local_order(
+    return local_job(
         job,
         RunPaths(Path("/runs/train-1")),
         python="/usr/bin/python3",
@@ -70,7 +71,7 @@ def test_the_agent_reads_what_was_written(tmp_path: Path) -> None:
         gpus_here=1,
         sources={"training": tmp_path / "data"},
     )
-    (tmp_path / "job.json").write_text(json.dumps(order_document(order)))
+    (tmp_path / "job.json").write_text(json.dumps(job_document(order)))
     assert AgentJob.read(tmp_path / "job.json") == order
 
 
@@ -173,7 +174,7 @@ def test_a_distribution_that_is_off_is_none() -> None:
     ids=["output", "checkpoints", "processing output", "framework"],
 )
 def test_what_is_different_here_is_said(job: Job, word: str) -> None:
-    (note,) = notes_for(job, ExpectedGpus(None))
+    (note,) = plan_warnings(job, ExpectedGpus(None))
     assert word in note
 
 
@@ -185,9 +186,9 @@ def test_what_is_different_here_is_said(job: Job, word: str) -> None:
     ],
 )
 def test_what_is_the_same_here_is_not_worth_a_word(job: Job) -> None:
-    assert notes_for(job, ExpectedGpus(None)) == []
+    assert plan_warnings(job, ExpectedGpus(None)) == []
 
 
 def test_an_unknown_instance_type_is_said() -> None:
-    (note,) = notes_for(training(), ExpectedGpus(None, unknown="ml.q9.huge"))
+    (note,) = plan_warnings(training(), ExpectedGpus(None, unknown="ml.q9.huge"))
     assert "ml.q9.huge is not in the catalogue" in note

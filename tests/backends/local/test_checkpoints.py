@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.local.checkpoints import count_files, give_back, previous_attempt, take_over
+from gpuproof.backends.local.checkpoints import (
+    count_files,
+    move_checkpoints,
+    previous_run,
+    restore_checkpoints,
+)
 from gpuproof.backends.record import RunRecord
 
 
@@ -27,7 +32,7 @@ def attempt(run_id: str, status: str = "Failed", name: str = "train", source: st
 
 def before(*newest_first: RunRecord, without: str = "") -> str | None:
     """The attempt to go on from; those whose letter is in `without` left no checkpoints."""
-    found = previous_attempt(newest_first, "train", "/project", lambda record: record.id not in without)
+    found = previous_run(newest_first, "train", "/project", lambda record: record.id not in without)
     return found.id if found else None
 
 
@@ -85,28 +90,28 @@ def left(tmp_path: Path) -> Path:
 
 def test_checkpoints_move_and_can_be_given_back(left: Path, paths: RunPaths) -> None:
     assert count_files(left) == 2
-    take_over(left, paths)
+    move_checkpoints(left, paths)
     assert (paths.checkpoints / "deep" / "step-1").read_text() == "1"
     assert not left.exists()
-    give_back(left, paths)
+    restore_checkpoints(left, paths)
     assert (left / "deep" / "step-1").read_text() == "1"
     assert not paths.checkpoints.exists()
 
 
 def test_without_an_earlier_attempt_the_folder_is_empty(paths: RunPaths) -> None:
-    take_over(None, paths)
+    move_checkpoints(None, paths)
     assert list(paths.checkpoints.iterdir()) == []
-    give_back(None, paths)
+    restore_checkpoints(None, paths)
     assert paths.checkpoints.is_dir()
 
 
 def test_an_attempt_whose_folder_is_gone_left_nothing(tmp_path: Path, paths: RunPaths) -> None:
     assert count_files(tmp_path / "gone") == 0
-    take_over(tmp_path / "gone", paths)
+    move_checkpoints(tmp_path / "gone", paths)
     assert list(paths.checkpoints.iterdir()) == []
 
 
 def test_what_was_never_taken_is_not_given_back(left: Path, paths: RunPaths) -> None:
-    take_over(None, paths)
-    give_back(left, paths)
+    move_checkpoints(None, paths)
+    restore_checkpoints(left, paths)
     assert (left / "step-2").exists()

@@ -10,7 +10,7 @@ import pytest
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import read_state
 from gpuproof.backends.local.follow import Event, Live, Output, follow
-from gpuproof.backends.local.store import RunStore
+from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import RunNotFound
 from gpuproof.util.atomic import write_json
@@ -61,13 +61,13 @@ def kinds(events: Iterator[Event] | list[Event]) -> list[object]:
     return short
 
 
-def test_a_run_that_has_ended_says_all_and_ends(store: RunStore, agent: Agent) -> None:
+def test_a_run_that_has_ended_says_all_and_ends(store: RunFolders, agent: Agent) -> None:
     agent.says(b"one\ntwo\n")
     agent.becomes("Completed")
     assert kinds(follow(store, "train-1")) == [b"one\ntwo\n", "Completed"]
 
 
-def test_output_comes_as_it_is_written(store: RunStore, agent: Agent) -> None:
+def test_output_comes_as_it_is_written(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     first = next(events)
     assert isinstance(first, RunRecord)
@@ -80,7 +80,7 @@ def test_output_comes_as_it_is_written(store: RunStore, agent: Agent) -> None:
     assert kinds(events) == ["Completed"]
 
 
-def test_the_last_words_come_before_the_end(store: RunStore, agent: Agent) -> None:
+def test_the_last_words_come_before_the_end(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     next(events)
 
@@ -93,7 +93,7 @@ def test_the_last_words_come_before_the_end(store: RunStore, agent: Agent) -> No
     thread.join()
 
 
-def test_each_change_of_state_is_told_once(store: RunStore, agent: Agent) -> None:
+def test_each_change_of_state_is_told_once(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     assert isinstance(next(events), RunRecord)
     agent.becomes("InProgress", secondary_status="Training")
@@ -106,14 +106,14 @@ def test_each_change_of_state_is_told_once(store: RunStore, agent: Agent) -> Non
     assert kinds(events) == ["Stopped"]
 
 
-def test_what_was_seen_before_is_left_out(store: RunStore, agent: Agent) -> None:
+def test_what_was_seen_before_is_left_out(store: RunFolders, agent: Agent) -> None:
     agent.says(b"0123456789")
     agent.becomes("Completed")
     assert kinds(follow(store, "train-1", offset=4)) == [b"456789", "Completed"]
     assert kinds(follow(store, "train-1", offset=99)) == ["Completed"]
 
 
-def test_samples_are_told_only_to_who_wants_them(store: RunStore, agent: Agent) -> None:
+def test_samples_are_told_only_to_who_wants_them(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1", live=True)
     next(events)
     agent.samples({"seconds": 1})
@@ -125,7 +125,7 @@ def test_samples_are_told_only_to_who_wants_them(store: RunStore, agent: Agent) 
     assert kinds(follow(store, "train-1")) == ["Completed"]
 
 
-def test_the_same_sample_is_not_told_twice(store: RunStore, agent: Agent) -> None:
+def test_the_same_sample_is_not_told_twice(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1", live=True)
     next(events)
     agent.samples({"seconds": 1})
@@ -136,7 +136,7 @@ def test_the_same_sample_is_not_told_twice(store: RunStore, agent: Agent) -> Non
     assert kinds(events) == ["Completed"]
 
 
-def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunStore, agent: Agent, runs) -> None:
+def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunFolders, agent: Agent, runs) -> None:
     agent.becomes("InProgress", agent_pid=1)
     events = follow(store, "train-1")
     next(events)
@@ -147,7 +147,7 @@ def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunStore, agen
     assert (last.status, last.failure_reason) == ("Failed", "the agent was killed, and the script with it")
 
 
-def test_a_run_that_is_removed_meanwhile_is_said(store: RunStore, agent: Agent) -> None:
+def test_a_run_that_is_removed_meanwhile_is_said(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     next(events)
     thread = meanwhile(lambda: agent.paths.root.rename(store.root / ".train-1.removed"))
@@ -156,12 +156,12 @@ def test_a_run_that_is_removed_meanwhile_is_said(store: RunStore, agent: Agent) 
     thread.join()
 
 
-def test_a_run_that_was_never_there_is_said(store: RunStore) -> None:
+def test_a_run_that_was_never_there_is_said(store: RunFolders) -> None:
     with pytest.raises(RunNotFound):
         list(follow(store, "nothing"))
 
 
-def test_a_lot_of_output_comes_whole(store: RunStore, agent: Agent) -> None:
+def test_a_lot_of_output_comes_whole(store: RunFolders, agent: Agent) -> None:
     lines = b"".join(b"line %d\n" % number for number in range(200_000))
 
     def talk() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.backends.local.framework_check import framework_note
+from gpuproof.backends.local.framework_check import framework_warning
 from gpuproof.jobs.spec import TrainingJob
 
 HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
@@ -21,18 +21,18 @@ HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
 )
 def test_nothing_is_said_where_the_framework_is_the_jobs(framework: str | None, version: str | None) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
-    assert framework_note(job, HERE) is None
+    assert framework_warning(job, HERE) is None
 
 
 @pytest.mark.parametrize(
     ("framework", "version", "said"),
     [
         ("tensorflow", "2.19", "tensorflow 2.21.0"),
-        ("tensorflow", "2.2", "framework_version is 2.2;"),
+        ("tensorflow", "2.2", "framework_version is 2.2,"),
         ("pytorch", "2.13.1", "torch 2.13.0+cpu"),
         ("jax", None, "has no jax"),
     ],
 )
 def test_another_version_or_none_is_said(framework: str, version: str | None, said: str) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
-    assert said in (framework_note(job, HERE) or "")
+    assert said in (framework_warning(job, HERE) or "")

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from gpuproof.agent.paths import RunPaths
-from gpuproof.backends.local import backend as place_room
-from gpuproof.backends.local.backend import LocalPlace
+from gpuproof.backends.local import backend as backend_module
+from gpuproof.backends.local.backend import LocalBackend
 from gpuproof.backends.local.run import LocalRun
-from gpuproof.backends.local.store import RunStore
+from gpuproof.backends.local.run_folders import RunFolders
+from gpuproof.backends.local.store import LocalRunStore
+from gpuproof.backends.progress import SilentProgress
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 
@@ -28,9 +30,14 @@ FOREVER = "import time\ntime.sleep(600)"
 
 
 @pytest.fixture
-def place(store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalPlace:
-    monkeypatch.setattr(place_room, "cache_dir", lambda: tmp_path / "cache")
-    return LocalPlace(store)
+def backend(store: RunFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalBackend:
+    monkeypatch.setattr(backend_module, "cache_dir", lambda: tmp_path / "cache")
+    return LocalBackend(LocalRunStore(store.root))
+
+
+def started(backend: LocalBackend, job: TrainingJob | ProcessingJob) -> LocalRun:
+    """A run that was planned and submitted."""
+    return next(backend.submit(backend.plan(job), SilentProgress()))
 
 
 @pytest.fixture
@@ -55,35 +62,35 @@ def archive(path: Path, **members: bytes) -> None:
 
 @pytest.mark.slow
 class TestStopping:
-    def test_a_run_that_has_only_just_been_started_stops(self, place: LocalPlace, script: Script) -> None:
+    def test_a_run_that_has_only_just_been_started_stops(self, backend: LocalBackend, script: Script) -> None:
         began = time.monotonic()
         for _ in range(5):
-            run = place.submit(job(script(FOREVER)))
+            run = started(backend, job(script(FOREVER)))
             run.stop()
             assert run.wait().status == "Stopped"
         assert time.monotonic() - began < 110, "one was killed, two minutes after SIGTERM"
 
-    def test_at_once_waits_for_nobody(self, place: LocalPlace, script: Script) -> None:
-        run = place.submit(
-            job(script("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER))
+    def test_at_once_waits_for_nobody(self, backend: LocalBackend, script: Script) -> None:
+        run = started(
+            backend, job(script("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER))
         )
         run.stop(at_once=True)
         ended = run.wait()
         assert ended.status == "Stopped"
         assert not any("SIGTERM did not end the script" in note for note in ended.notes)
 
-    def test_a_run_that_has_ended_stays_as_it_is(self, place: LocalPlace, script: Script) -> None:
-        run = place.submit(job(script("")))
+    def test_a_run_that_has_ended_stays_as_it_is(self, backend: LocalBackend, script: Script) -> None:
+        run = started(backend, job(script("")))
         run.wait()
         run.stop()
         assert run.record.status == "Completed"
 
-    def test_waiting_gives_the_last_record(self, place: LocalPlace, script: Script) -> None:
-        record = place.submit(job(script("raise SystemExit(7)"))).wait()
+    def test_waiting_gives_the_last_record(self, backend: LocalBackend, script: Script) -> None:
+        record = started(backend, job(script("raise SystemExit(7)"))).wait()
         assert (record.status, record.exit_code) == ("Failed", 7)
 
 
-def test_stopping_an_agent_that_dies_before_it_listens_ends(store: RunStore, runs) -> None:
+def test_stopping_an_agent_that_dies_before_it_listens_ends(store: RunFolders, runs) -> None:
     runs.make_alive("train-1")
     runs.let_go("train-1")
     LocalRun(store, "train-1").stop()
@@ -92,7 +99,7 @@ def test_stopping_an_agent_that_dies_before_it_listens_ends(store: RunStore, run
 
 class TestPulling:
     def test_archives_verdict_and_logs_are_copied(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         archive(ended.model_archive, w=b"1")
         archive(ended.output_archive, m=b"2")
@@ -104,7 +111,7 @@ class TestPulling:
         assert (tmp_path / "out" / "deep" / "algo-1.log").read_bytes() == b"said\n"
 
     def test_archives_are_unpacked_where_asked(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         archive(ended.model_archive, **{"deep/w": b"1"})
         made = LocalRun(store, "train-1").pull(tmp_path / "out", extract=True)
@@ -113,7 +120,7 @@ class TestPulling:
 
     @pytest.mark.parametrize("member", ["../escaped", "/etc/escaped", "a/../../escaped"])
     def test_an_archive_that_leads_out_is_refused_and_nothing_is_written(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path, member: str
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path, member: str
     ) -> None:
         archive(ended.model_archive, **{"fine": b"1", member: b"2"})
         with pytest.raises(GPUproofError, match="leads out of the folder") as caught:
@@ -122,15 +129,15 @@ class TestPulling:
         assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
         assert list(tmp_path.rglob("escaped")) == []
 
-    def test_a_run_that_goes_on_is_refused(self, store: RunStore, runs, tmp_path: Path) -> None:
+    def test_a_run_that_goes_on_is_refused(self, store: RunFolders, runs, tmp_path: Path) -> None:
         runs.make_alive("train-1")
-        with pytest.raises(UsageError, match="still runs") as caught:
+        with pytest.raises(UsageError, match="is still running") as caught:
             LocalRun(store, "train-1").pull(tmp_path / "out")
         assert caught.value.remedy == "gpuproof wait train-1"
         assert not (tmp_path / "out").exists()
 
     def test_pulling_again_replaces_what_was_pulled(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         ended.log().write_text("first")
         LocalRun(store, "train-1").pull(tmp_path / "out")
@@ -139,7 +146,7 @@ class TestPulling:
         assert (tmp_path / "out" / "algo-1.log").read_text() == "second"
         assert os.listdir(tmp_path / "out") == ["algo-1.log"]
 
-    def test_a_file_in_the_way_is_named(self, store: RunStore, ended: RunPaths, tmp_path: Path) -> None:
+    def test_a_file_in_the_way_is_named(self, store: RunFolders, ended: RunPaths, tmp_path: Path) -> None:
         (tmp_path / "out").touch()
         with pytest.raises(
             GPUproofError, match=f"{tmp_path}/out could not be written: File exists"
@@ -148,7 +155,7 @@ class TestPulling:
         assert "--to" in str(caught.value.remedy)
 
     def test_outputs_of_a_processing_job_that_stayed_come_along(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         for name in ("kept", "sent"):
             (ended.ml / "processing" / name).mkdir(parents=True)
@@ -164,7 +171,7 @@ class TestPulling:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
     def test_a_full_disk_is_said_and_no_half_file_counts(
-        self, store: RunStore, ended: RunPaths, tmp_path: Path
+        self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         import subprocess
 
@@ -181,12 +188,15 @@ class TestPulling:
 
 
 @pytest.mark.slow
-def test_a_processing_jobs_outputs_can_be_pulled_after_a_real_run(place: LocalPlace, script: Script) -> None:
+def test_a_processing_jobs_outputs_can_be_pulled_after_a_real_run(
+    backend: LocalBackend, script: Script
+) -> None:
     path = script("open('/opt/ml/processing/output/rows.csv', 'w').write('1')")
-    run = place.submit(
+    run = started(
+        backend,
         ProcessingJob(
             entry_point=path.name, source_dir=str(path.parent), outputs={"/opt/ml/processing/output": None}
-        )
+        ),
     )
     assert run.wait().status == "Completed"
     run.pull(path.parent / "out")
@@ -194,7 +204,7 @@ def test_a_processing_jobs_outputs_can_be_pulled_after_a_real_run(place: LocalPl
     shutil.rmtree(path.parent / "out")
 
 
-def test_a_verdict_is_none_until_there_is_one(store: RunStore, ended: RunPaths) -> None:
+def test_a_verdict_is_none_until_there_is_one(store: RunFolders, ended: RunPaths) -> None:
     assert LocalRun(store, "train-1").verdict is None
     ended.verdict.write_text('{"outcome": "used"}')
     assert LocalRun(store, "train-1").verdict == {"outcome": "used"}

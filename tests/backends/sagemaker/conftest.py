@@ -1,4 +1,4 @@
-"""The emulator, once for the tests of planning and submitting, and a desk with a job for each."""
+"""The emulator, once for the tests of planning and submitting, and a sandbox with a job for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.aws_emulator import RunningEmulator, running_emulator
-from support.sagemaker_sandbox import Desk
+from support.sagemaker_sandbox import SageMakerSandbox
 
 _FOREIGN = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "GPUPROOF_ROLE_ARN", "GPUPROOF_BUCKET")
 _NUMBERS = itertools.count(1)
@@ -30,9 +30,9 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 
 
 @pytest.fixture
-def desk(emulator: RunningEmulator, tmp_path: Path) -> Iterator[Desk]:
+def sandbox(emulator: RunningEmulator, tmp_path: Path) -> Iterator[SageMakerSandbox]:
     """A job's folder, and a bucket of its own."""
     folder = tmp_path / "desk"
     folder.mkdir()
-    yield Desk(emulator, folder, emulator.bucket(f"bucket-{next(_NUMBERS)}"))
+    yield SageMakerSandbox(emulator, folder, emulator.bucket(f"bucket-{next(_NUMBERS)}"))
     emulator.faults()

@@ -8,35 +8,35 @@ from typing import Any
 import boto3
 import pytest
 
+from gpuproof.backends.api_call import format_calls
 from gpuproof.backends.aws import Aws, AwsRefused, NoCredentials
-from gpuproof.backends.sagemaker.backend import SageMakerPlace
-from gpuproof.backends.sagemaker.plan import plan_calls
-from gpuproof.backends.sagemaker.submission.aws_call import lines, to_json
+from gpuproof.backends.base import PlanOptions
+from gpuproof.backends.sagemaker.backend import SageMakerBackend
 from gpuproof.errors import InvalidJob, UsageError
 from support.aws_emulator import RunningEmulator
-from support.sagemaker_sandbox import Desk
+from support.sagemaker_sandbox import SageMakerSandbox
 
 pytestmark = pytest.mark.slow
 
 READS = ("Get", "Head", "List", "Describe")
 
 
-def refused(desk: Desk, job: Any) -> InvalidJob | UsageError:
+def refused(sandbox: SageMakerSandbox, job: Any) -> InvalidJob | UsageError:
     with pytest.raises((InvalidJob, UsageError)) as raised:
-        desk.place().plan(job)
+        sandbox.backend().plan(job)
     return raised.value
 
 
-def test_planning_reads_and_makes_nothing(desk: Desk) -> None:
-    job = desk.training(inputs={"training": "data"}, sagemaker={"bucket": None})
-    desk.emulator.forget_requests()
-    plan = desk.place().plan(job)
+def test_planning_reads_and_makes_nothing(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.training(inputs={"training": "data"}, sagemaker={"bucket": None})
+    sandbox.emulator.forget_requests()
+    plan = sandbox.backend().plan(job)
     assert plan.bucket.calls
-    assert [one for one in desk.emulator.operations() if not one.startswith(READS)] == []
+    assert [one for one in sandbox.emulator.operations() if not one.startswith(READS)] == []
 
 
-def test_the_calls_are_data_in_the_order_of_their_execution(desk: Desk) -> None:
-    calls = plan_calls(desk.place().plan(desk.training(inputs={"training": "data"})))
+def test_the_calls_are_data_in_the_order_of_their_execution(sandbox: SageMakerSandbox) -> None:
+    calls = sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls()
     assert [call.operation for call in calls] == [
         "upload_file",
         "upload_file",
@@ -52,101 +52,107 @@ def test_the_calls_are_data_in_the_order_of_their_execution(desk: Desk) -> None:
     assert calls[-1].undo.operation == "stop_training_job"
 
 
-def test_printed_calls_hide_the_environment(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(environment={"HF_TOKEN": "s3cret-value", "DEBUG": "s3cret-too"}))
-    calls = plan_calls(plan)
-    printed = repr([to_json(call) for call in calls]) + repr(lines(calls))
+def test_printed_calls_hide_the_environment(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(
+        sandbox.training(environment={"HF_TOKEN": "s3cret-value", "DEBUG": "s3cret-too"})
+    )
+    calls = plan.calls()
+    printed = repr([call.to_json() for call in calls]) + repr(format_calls(calls))
     assert "s3cret" not in printed
     assert "'DEBUG': '***'" in printed
 
 
-def test_calls_of_one_kind_are_told_together(desk: Desk) -> None:
-    told = lines(plan_calls(desk.place().plan(desk.training(inputs={"training": "data"}))))
+def test_calls_of_one_kind_are_told_together(sandbox: SageMakerSandbox) -> None:
+    told = format_calls(sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls())
     assert "s3 upload_file (2 times): send the input training, unless it is there" in [
         title for title, _ in told
     ]
 
 
-def test_every_plan_has_a_name_of_its_own_that_sagemaker_takes(desk: Desk) -> None:
-    place = desk.place()
-    job = desk.training(name="a" * 63)
-    one, other = place.plan(job).run_id, place.plan(job).run_id
+def test_every_plan_has_a_name_of_its_own_that_sagemaker_takes(sandbox: SageMakerSandbox) -> None:
+    backend = sandbox.backend()
+    job = sandbox.training(name="a" * 63)
+    one, other = backend.plan(job).run_id, backend.plan(job).run_id
     assert one != other
     assert len(one) <= 63
 
 
-def test_a_single_file_is_a_channel_that_holds_it(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(inputs={"training": "data/a.csv"}))
+def test_a_single_file_is_a_channel_that_holds_it(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(inputs={"training": "data/a.csv"}))
     address = plan.addresses.inputs["training"]
-    keys = [call.request["Key"] for call in plan_calls(plan) if call.what.startswith("send the input")]
-    assert [f"s3://{desk.bucket}/{key}" for key in keys] == [f"{address}a.csv"]
+    keys = [call.request["Key"] for call in plan.calls() if call.what.startswith("send the input")]
+    assert [f"s3://{sandbox.bucket}/{key}" for key in keys] == [f"{address}a.csv"]
 
 
-def test_an_input_that_is_not_here_is_refused(desk: Desk) -> None:
-    assert "is not there" in refused(desk, desk.training(inputs={"training": "nowhere"})).message
+def test_an_input_that_is_not_here_is_refused(sandbox: SageMakerSandbox) -> None:
+    assert "is not there" in refused(sandbox, sandbox.training(inputs={"training": "nowhere"})).message
 
 
-def test_an_input_on_s3_that_is_not_there_is_refused_before_anything_is_paid(desk: Desk) -> None:
-    address = f"s3://{desk.bucket}/nowhere/"
-    assert "there is nothing" in refused(desk, desk.training(inputs={"training": address})).message
+def test_an_input_on_s3_that_is_not_there_is_refused_before_anything_is_paid(
+    sandbox: SageMakerSandbox,
+) -> None:
+    address = f"s3://{sandbox.bucket}/nowhere/"
+    assert "there is nothing" in refused(sandbox, sandbox.training(inputs={"training": address})).message
 
 
-def test_an_input_on_s3_is_used_where_it_is(desk: Desk) -> None:
-    desk.aws.put_object(desk.bucket, "mine/a.csv", b"1")
-    address = f"s3://{desk.bucket}/mine/"
-    plan = desk.place().plan(desk.training(inputs={"training": address}))
+def test_an_input_on_s3_is_used_where_it_is(sandbox: SageMakerSandbox) -> None:
+    sandbox.aws.put_object(sandbox.bucket, "mine/a.csv", b"1")
+    address = f"s3://{sandbox.bucket}/mine/"
+    plan = sandbox.backend().plan(sandbox.training(inputs={"training": address}))
     assert plan.addresses.inputs == {"training": address}
 
 
-def test_a_bucket_of_another_region_is_refused_with_both_names(desk: Desk, emulator: RunningEmulator) -> None:
+def test_a_bucket_of_another_region_is_refused_with_both_names(
+    sandbox: SageMakerSandbox, emulator: RunningEmulator
+) -> None:
     client = emulator.client("s3", "eu-west-1")
-    name = f"{desk.bucket}-there"
+    name = f"{sandbox.bucket}-there"
     client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
     for job in (
-        desk.training(sagemaker={"bucket": name}),
-        desk.training(inputs={"training": f"s3://{name}/data"}),
-        desk.training(output=f"s3://{name}/out"),
-        desk.training(checkpoint=f"s3://{name}/checkpoints"),
+        sandbox.training(sagemaker={"bucket": name}),
+        sandbox.training(inputs={"training": f"s3://{name}/data"}),
+        sandbox.training(output=f"s3://{name}/out"),
+        sandbox.training(checkpoint=f"s3://{name}/checkpoints"),
     ):
-        problem = refused(desk, job)
+        problem = refused(sandbox, job)
         assert "eu-west-1" in problem.message
         assert "us-east-1" in problem.message
         assert "--region eu-west-1" in (problem.remedy or "")
 
 
-def test_results_that_go_to_s3_go_where_the_job_says(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(output=f"s3://{desk.bucket}/mine"))
-    assert plan.addresses.output == f"s3://{desk.bucket}/mine"
-    plan = desk.place().plan(desk.training(output="here"))
-    assert plan.addresses.output == f"s3://{desk.bucket}/gpuproof/runs/{plan.run_id}/output/"
+def test_results_that_go_to_s3_go_where_the_job_says(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(output=f"s3://{sandbox.bucket}/mine"))
+    assert plan.addresses.output == f"s3://{sandbox.bucket}/mine"
+    plan = sandbox.backend().plan(sandbox.training(output="here"))
+    assert plan.addresses.output == f"s3://{sandbox.bucket}/gpuproof/runs/{plan.run_id}/output/"
 
 
-def test_what_the_script_left_here_before_is_no_source(desk: Desk) -> None:
-    (desk.folder / "src" / "out").mkdir()
-    (desk.folder / "src" / "out" / "model.tar.gz").write_text("old")
-    plan = desk.place().plan(desk.training(output="src/out"))
+def test_what_the_script_left_here_before_is_no_source(sandbox: SageMakerSandbox) -> None:
+    (sandbox.folder / "src" / "out").mkdir()
+    (sandbox.folder / "src" / "out" / "model.tar.gz").write_text("old")
+    plan = sandbox.backend().plan(sandbox.training(output="src/out"))
     assert [file.relative for file in plan.tree.files] == ["train.py"]
 
 
-def test_a_day_is_the_limit_that_is_said_with_its_cost(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(max_duration=None, instance_type="ml.g5.xlarge"))
+def test_a_day_is_the_limit_that_is_said_with_its_cost(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(max_duration=None, instance_type="ml.g5.xlarge"))
     assert plan.most_usd(plan.target) == pytest.approx(24 * 1.4084)
-    assert any("may cost $33.80" in note for note in plan.notes)
+    assert any("may cost $33.80" in note for note in plan.warnings)
 
 
-def test_a_wait_that_is_raised_to_the_time_limit_is_said(desk: Desk) -> None:
+def test_a_wait_that_is_raised_to_the_time_limit_is_said(sandbox: SageMakerSandbox) -> None:
     def notes(max_wait: str) -> str:
-        job = desk.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
-        return " ".join(desk.place().plan(job).notes)
+        job = sandbox.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
+        return " ".join(sandbox.backend().plan(job).warnings)
 
     assert "max_wait (10m) counts the running too, and was raised to the time limit, 1h" in notes("10m")
     assert "max_wait" not in notes("1h")
 
 
-def test_the_default_rule_against_idle_gpus_is_said(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(instance_type="ml.g5.xlarge"))
-    assert plan.document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}
-    assert any("15 minutes" in note for note in plan.notes)
+def test_the_default_rule_against_idle_gpus_is_said(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(instance_type="ml.g5.xlarge"))
+    assert plan.agent_job_document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}
+    assert any("15 minutes" in note for note in plan.warnings)
 
 
 @pytest.mark.parametrize(
@@ -159,63 +165,63 @@ def test_the_default_rule_against_idle_gpus_is_said(desk: Desk) -> None:
         ({"inputs": {f"c{number}": "data" for number in range(20)}}, "inputs has 21 entries"),
     ],
 )
-def test_what_cannot_run_is_refused(desk: Desk, keys: dict[str, Any], said: str) -> None:
-    assert said in refused(desk, desk.training(**keys)).message
+def test_what_cannot_run_is_refused(sandbox: SageMakerSandbox, keys: dict[str, Any], said: str) -> None:
+    assert said in refused(sandbox, sandbox.training(**keys)).message
 
 
-def test_a_mount_over_gpuproofs_own_files_is_refused(desk: Desk) -> None:
-    job = desk.processing(inputs={"/opt/ml/processing/gpuproof/data": "data"})
-    assert "GPUproof's own files" in refused(desk, job).message
+def test_a_mount_over_gpuproofs_own_files_is_refused(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.processing(inputs={"/opt/ml/processing/gpuproof/data": "data"})
+    assert "GPUproof's own files" in refused(sandbox, job).message
 
 
-def test_a_processing_job_on_spot_runs_on_demand_and_says_so(desk: Desk) -> None:
-    plan = desk.place().plan(desk.processing(resources={"spot": True}))
-    assert any("no spot capacity for processing" in note for note in plan.notes)
+def test_a_processing_job_on_spot_runs_on_demand_and_says_so(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.processing(resources={"spot": True}))
+    assert any("no spot capacity for processing" in note for note in plan.warnings)
 
 
-def test_checkpoints_of_a_run_that_did_not_complete_are_taken_over(desk: Desk) -> None:
-    (desk.folder / "src" / "train.py").write_text(
+def test_checkpoints_of_a_run_that_did_not_complete_are_taken_over(sandbox: SageMakerSandbox) -> None:
+    (sandbox.folder / "src" / "train.py").write_text(
         "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\nraise SystemExit(3)\n"
     )
-    job = desk.training(name="goes-on")
-    place = desk.place()
-    first = place.plan(job)
-    assert first.checkpoints == f"s3://{desk.bucket}/gpuproof/checkpoints/goes-on/{first.run_id}/"
-    assert place.submit(first).run.wait().status == "Failed"
-    second = place.plan(job)
+    job = sandbox.training(name="goes-on")
+    backend = sandbox.backend()
+    first = backend.plan(job)
+    assert first.checkpoints == f"s3://{sandbox.bucket}/gpuproof/checkpoints/goes-on/{first.run_id}/"
+    assert backend.submit_once(first).run.wait().status == "Failed"
+    second = backend.plan(job)
     assert second.checkpoints == first.checkpoints
-    assert any(first.run_id in note for note in second.notes)
-    assert place.plan(job, fresh=True).checkpoints != first.checkpoints
-    assert place.plan(job.model_copy(update={"name": "goes"})).checkpoints != first.checkpoints
+    assert any(first.run_id in note for note in second.warnings)
+    assert backend.plan(job, PlanOptions(fresh=True)).checkpoints != first.checkpoints
+    assert backend.plan(job.model_copy(update={"name": "goes"})).checkpoints != first.checkpoints
 
 
-def test_a_run_that_completed_ends_the_series(desk: Desk) -> None:
-    (desk.folder / "src" / "train.py").write_text(
+def test_a_run_that_completed_ends_the_series(sandbox: SageMakerSandbox) -> None:
+    (sandbox.folder / "src" / "train.py").write_text(
         "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\n"
     )
-    job = desk.training(name="is-done")
-    place = desk.place()
-    first = place.plan(job)
-    assert place.submit(first).run.wait().status == "Completed"
-    assert place.plan(job).checkpoints != first.checkpoints
+    job = sandbox.training(name="is-done")
+    backend = sandbox.backend()
+    first = backend.plan(job)
+    assert backend.submit_once(first).run.wait().status == "Completed"
+    assert backend.plan(job).checkpoints != first.checkpoints
 
 
-def test_a_run_that_was_told_to_begin_afresh_keeps_older_checkpoints_away(desk: Desk) -> None:
-    (desk.folder / "src" / "train.py").write_text(
+def test_a_run_that_was_told_to_begin_afresh_keeps_older_checkpoints_away(sandbox: SageMakerSandbox) -> None:
+    (sandbox.folder / "src" / "train.py").write_text(
         "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\nraise SystemExit(3)\n"
     )
-    job = desk.training(name="afresh")
-    place = desk.place()
-    place.submit(place.plan(job)).run.wait()
-    (desk.folder / "src" / "train.py").write_text("raise SystemExit(3)\n")
-    fresh = place.plan(job, fresh=True)
-    place.submit(fresh).run.wait()
-    assert place.plan(job).checkpoints not in (fresh.checkpoints, None)
-    assert not any("left" in note for note in place.plan(job).notes)
+    job = sandbox.training(name="afresh")
+    backend = sandbox.backend()
+    backend.submit_once(backend.plan(job)).run.wait()
+    (sandbox.folder / "src" / "train.py").write_text("raise SystemExit(3)\n")
+    fresh = backend.plan(job, PlanOptions(fresh=True))
+    backend.submit_once(fresh).run.wait()
+    assert backend.plan(job).checkpoints not in (fresh.checkpoints, None)
+    assert not any("left" in note for note in backend.plan(job).warnings)
 
 
-def test_the_next_attempt_has_another_name_and_the_types_that_are_left(desk: Desk) -> None:
-    plan = desk.place().plan(desk.training(fallbacks=["ml.m5.2xlarge", "ml.m5.4xlarge"]))
+def test_the_next_attempt_has_another_name_and_the_types_that_are_left(sandbox: SageMakerSandbox) -> None:
+    plan = sandbox.backend().plan(sandbox.training(fallbacks=["ml.m5.2xlarge", "ml.m5.4xlarge"]))
     following = plan.next("ml.m5.xlarge")
     assert following is not None
     assert [target.name for target in following.targets] == ["ml.m5.2xlarge", "ml.m5.4xlarge"]
@@ -225,32 +231,34 @@ def test_the_next_attempt_has_another_name_and_the_types_that_are_left(desk: Des
     assert replace(plan, targets=plan.targets[:1]).next("ml.m5.xlarge") is None
 
 
-def test_nobody_signed_in_is_said_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_signed_in_is_said_so(sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    place = SageMakerPlace(
-        Aws(session=lambda: boto3.Session(region_name="us-east-1")), cache=desk.folder.parent
+    backend = SageMakerBackend(
+        Aws(session=lambda: boto3.Session(region_name="us-east-1")), cache=sandbox.folder.parent
     )
     with pytest.raises(NoCredentials):
-        place.plan(desk.training())
+        backend.plan(sandbox.training())
 
 
-def test_an_expired_token_is_said_with_its_code(desk: Desk, emulator: RunningEmulator) -> None:
+def test_an_expired_token_is_said_with_its_code(sandbox: SageMakerSandbox, emulator: RunningEmulator) -> None:
     emulator.faults("expired-token")
     with pytest.raises(AwsRefused) as raised:
-        desk.place().plan(desk.training())
+        sandbox.backend().plan(sandbox.training())
     assert "ExpiredToken" in raised.value.message
     assert raised.value.remedy
 
 
-def test_no_region_is_said_with_what_to_type(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_region_is_said_with_what_to_type(
+    sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
-    place = SageMakerPlace(Aws(session=lambda: boto3.Session("a", "b")), cache=desk.folder.parent)
+    backend = SageMakerBackend(Aws(session=lambda: boto3.Session("a", "b")), cache=sandbox.folder.parent)
     with pytest.raises(UsageError, match="region"):
-        place.plan(desk.training())
+        backend.plan(sandbox.training())
 
 
-def test_the_most_that_it_may_cost_counts_time_limit_and_instances(desk: Desk) -> None:
-    job = desk.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
-    plan = desk.place().plan(job)
+def test_the_most_that_it_may_cost_counts_time_limit_and_instances(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
+    plan = sandbox.backend().plan(job)
     assert plan.most_usd(plan.target) == pytest.approx(1.4084)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.sagemaker.store import SageMakerRuns
+from gpuproof.backends.sagemaker.store import SageMakerRunStore
 
 BEGINNING = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -39,7 +39,7 @@ class Account(Aws):
             removed = {"gpuproof:removed": "true"} if job["TrainingJobName"] in self._removed else {}
             yield job["TrainingJobArn"], {key: job["TrainingJobName"], **removed}
 
-    def _ask(
+    def _request(
         self, service: str, operation: str, request: dict[str, Any], what: str | None = None
     ) -> dict[str, Any]:
         start, status = int(request.get("NextToken", 0)), request.get("StatusEquals")
@@ -71,7 +71,9 @@ def run_id(number: int) -> str:
 def test_removed_runs_take_no_bill_from_those_that_are_listed() -> None:
     ids = [run_id(number) for number in range(6)]
     account = Account(*((name, "Completed") for name in ids), removed=frozenset(ids[2:5]))
-    bills = {record.id: record.document.get("billed_seconds") for record in SageMakerRuns(account).records()}
+    bills = {
+        record.id: record.document.get("billed_seconds") for record in SageMakerRunStore(account).records()
+    }
     assert bills == dict.fromkeys((ids[0], ids[1], ids[5]), 60.0)
 
 
@@ -82,5 +84,5 @@ def test_an_old_run_that_goes_on_is_found_among_many_others(others: int) -> None
         *((f"somebody-{number}", "InProgress") for number in range(others)),
         (run_id(1), "Completed"),
     )
-    records, _ = SageMakerRuns(account).newest(1)
+    records, _ = SageMakerRunStore(account).newest(1)
     assert [record.id for record in records] == [run_id(1), run_id(0)]

@@ -11,7 +11,7 @@ from gpuproof.backends.aws.tagging import TaggingCalls
 
 
 class Aws(TransferCalls, S3Calls, SageMakerCalls, LogCalls, TaggingCalls, IdentityCalls):
-    """AWS, in one region: see `Asking` for its arguments, and each part for what it answers.
+    """AWS, in one region: see `AwsSession` for its arguments, and each part for what it answers.
 
     It may be used by several threads. Nothing is asked, and boto3 is not imported, before the first call.
     """

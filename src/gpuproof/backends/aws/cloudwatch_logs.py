@@ -1,4 +1,4 @@
-"""What is asked of CloudWatch Logs."""
+"""What is request of CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.backends.aws.errors import AwsRefused
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
 
 _MISSING = "ResourceNotFoundException"
 
@@ -37,14 +37,14 @@ class LogEvent:
     message: str
 
 
-class LogCalls(Asking):
+class LogCalls(AwsSession):
     """CloudWatch Logs' part of the client."""
 
     def log_streams(self, group: str, prefix: str) -> list[LogStream]:
         """The streams whose names begin so, by name; none where the group is not there yet."""
-        asked = {"logGroupName": group, "logStreamNamePrefix": prefix}
+        request = {"logGroupName": group, "logStreamNamePrefix": prefix}
         try:
-            pages = list(self._pages("logs", "describe_log_streams", asked, group))
+            pages = list(self._pages("logs", "describe_log_streams", request, group))
         except AwsRefused as refused:
             if refused.code == _MISSING:
                 return []
@@ -85,11 +85,11 @@ class LogCalls(Asking):
         self, group: str, stream: str, token: str | None, *, from_head: bool
     ) -> tuple[list[LogEvent], dict[str, Any]]:
         """A page's lines, and the page; both empty where the stream is not there."""
-        asked: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": from_head}
+        request: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": from_head}
         if token is not None:
-            asked["nextToken"] = token
+            request["nextToken"] = token
         try:
-            page = self._ask("logs", "get_log_events", asked, f"{group} {stream}")
+            page = self._request("logs", "get_log_events", request, f"{group} {stream}")
         except AwsRefused as refused:
             if refused.code == _MISSING:
                 return [], {}

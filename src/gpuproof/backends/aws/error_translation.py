@@ -1,4 +1,4 @@
-"""What botocore raises, as an error that a person can act on."""
+"""Translates botocore exceptions into errors with a remedy."""
 
 from __future__ import annotations
 
@@ -6,47 +6,46 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof.backends.aws.error_context import Circumstances, facts_of
-from gpuproof.backends.aws.error_hints import find_remedy
+from gpuproof.backends.aws.error_hints import ErrorContext, error_facts, find_hint
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.errors import GPUproofError, InvalidJob, UsageError
 
 LONGEST = 1000
-"""Characters of AWS's message that are told."""
+"""Maximum length of AWS's message, in characters."""
 
 _LONG_LIST = re.compile(r"\[((?:[^,\[\]]+, ){3})[^\[\]]{200,}\]?")
-"""Every value that would have been right, such as each instance type that there is."""
+"""A long list of allowed values, such as all instance types."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked.
+class RequestInfo:
+    """The request that failed.
 
     Args:
-        service: as boto3 names it.
-        operation: as AWS names it, `CreateTrainingJob`; empty where no call was made yet.
-        what: what it was about, for people, such as `s3://bucket/key`; the operation if None.
-        once: whether asking again could make a second one.
+        service: the boto3 service name.
+        operation: the AWS name of the operation, such as `CreateTrainingJob`; empty before the first request.
+        subject: what it was about, for the user, such as `s3://bucket/key`; the operation if None.
+        once: whether a repeated request could create a second resource.
     """
 
     service: str
     operation: str
-    what: str | None = None
+    subject: str | None = None
     once: bool = False
 
 
-def in_words(error: Exception, asked: Asked, where: Circumstances) -> GPUproofError | None:
-    """What a boto3 error means; None for an error that is a bug of ours."""
-    from botocore import exceptions  # with boto3: only where AWS was asked
+def translate_error(error: Exception, request: RequestInfo, context: ErrorContext) -> GPUproofError | None:
+    """Translate a boto3 exception; None for an exception that is a bug in GPUproof."""
+    from botocore import exceptions  # slow to import: only for runs on AWS
 
     if isinstance(error, exceptions.ClientError):
-        return _refused(error, asked, where)
+        return _refused(error, request, context)
     if not isinstance(error, exceptions.BotoCoreError | exceptions.HTTPClientError):
         return None
     code = type(error).__name__
-    message = f"{asked.what or asked.operation or 'AWS'}: {_one_line(str(error)).rstrip('.')}."
-    remedy = find_remedy(asked.service, asked.operation, _names(error), str(error)).said(
-        facts_of(error, asked.service, where)
+    message = f"{request.subject or request.operation or 'AWS'}: {_one_line(str(error)).rstrip('.')}."
+    remedy = find_hint(request.service, request.operation, _names(error), str(error)).format(
+        error_facts(error, request.service, context)
     )
     if code == "NoRegionError":
         return UsageError("No AWS region is set.", remedy)
@@ -57,38 +56,38 @@ def in_words(error: Exception, asked: Asked, where: Circumstances) -> GPUproofEr
     if isinstance(error, _credentials()):
         return NoCredentials(message, remedy)
     return AwsUnreachable(
-        message, remedy, operation=asked.operation, maybe_done=asked.once and _was_sent(error)
+        message, remedy, operation=request.operation, maybe_done=request.once and _was_sent(error)
     )
 
 
-def _refused(error: Any, asked: Asked, where: Circumstances) -> AwsRefused:
+def _refused(error: Any, request: RequestInfo, context: ErrorContext) -> AwsRefused:
     answer: dict[str, Any] = error.response.get("Error", {})
     about: dict[str, Any] = error.response.get("ResponseMetadata", {})
-    code, said = str(answer.get("Code", "unknown")), _one_line(str(answer.get("Message") or ""))
-    operation = str(error.operation_name or asked.operation)
-    told = f"{code}: {said}".rstrip(": .")
-    message = f"{asked.what}: {told} ({operation})." if asked.what else f"{operation}: {told}."
-    found = find_remedy(asked.service, operation, (code,), said)
+    code, aws_message = str(answer.get("Code", "unknown")), _one_line(str(answer.get("Message") or ""))
+    operation = str(error.operation_name or request.operation)
+    text = f"{code}: {aws_message}".rstrip(": .")
+    message = f"{request.subject}: {text} ({operation})." if request.subject else f"{operation}: {text}."
+    found = find_hint(request.service, operation, (code,), aws_message)
     status = about.get("HTTPStatusCode")
     return AwsRefused(
         message,
-        found.said(facts_of(error, asked.service, where)),
+        found.format(error_facts(error, request.service, context)),
         code=code,
         operation=operation,
         request_id=about.get("RequestId"),
         status=status,
-        said=said,
-        maybe_done=asked.once and isinstance(status, int) and status >= 500 and code not in ("SlowDown",),
+        aws_message=aws_message,
+        maybe_done=request.once and isinstance(status, int) and status >= 500 and code not in ("SlowDown",),
     )
 
 
 def _names(error: Exception) -> tuple[str, ...]:
-    """The error's class and those that it is a kind of, the nearest first."""
+    """The names of the exception's class and its bases, most specific first."""
     return tuple(kind.__name__ for kind in type(error).__mro__)
 
 
 def _credentials() -> tuple[type[Exception], ...]:
-    from botocore import exceptions  # with boto3
+    from botocore import exceptions  # slow to import
 
     return (
         exceptions.NoCredentialsError,
@@ -105,7 +104,7 @@ def _credentials() -> tuple[type[Exception], ...]:
 
 def _was_sent(error: Exception) -> bool:
     """Whether the request may have reached AWS before the connection was lost."""
-    from botocore import exceptions  # with boto3
+    from botocore import exceptions  # slow to import
 
     never = (
         exceptions.EndpointConnectionError,
@@ -116,9 +115,9 @@ def _was_sent(error: Exception) -> bool:
     return isinstance(error, exceptions.HTTPClientError) and not isinstance(error, never)
 
 
-def broken_off() -> tuple[type[Exception], ...]:
-    """What botocore raises when an answer's body ends too early: beyond its own retries."""
-    from botocore import exceptions  # with boto3
+def stream_errors() -> tuple[type[Exception], ...]:
+    """Exceptions of botocore for a response body that ends too early, which it does not retry."""
+    from botocore import exceptions  # slow to import
 
     return (
         exceptions.IncompleteReadError,
@@ -129,7 +128,7 @@ def broken_off() -> tuple[type[Exception], ...]:
 
 
 def _one_line(text: str) -> str:
-    # A proxy, or a stand-in for AWS, may answer with a whole HTML page.
+    # A proxy, or an AWS emulator, may answer with an HTML page.
     page = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
     line = _LONG_LIST.sub(r"[\1…]", " ".join((page[1] if page else text).split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

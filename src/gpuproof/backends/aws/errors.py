@@ -1,4 +1,4 @@
-"""What AWS may say instead of doing what it is asked."""
+"""Exceptions for failed AWS requests, and the groups of AWS error codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THROTTLES = frozenset(
         "TransactionInProgressException",
     }
 )
-"""Codes that ask to slow down.
+"""Error codes of throttling.
 
 Source: botocore's `retries/standard.py`, and the Common Errors page of each service's API reference.
 """
@@ -37,7 +37,7 @@ CAPACITIES = frozenset(
         "UnfulfillableCapacity",
     }
 )
-"""Codes that say that AWS has no such machine free.
+"""Error codes of missing capacity.
 
 Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
@@ -51,7 +51,7 @@ QUOTAS = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""Codes that say that the account may not have more."""
+"""Error codes of exceeded quotas."""
 
 PERMISSIONS = frozenset(
     {
@@ -63,25 +63,25 @@ PERMISSIONS = frozenset(
         "403",
     }
 )
-"""Codes that say that the caller may not do it; 403 is all that a HEAD request learns."""
+"""Error codes of missing permissions; a HEAD request has only the status 403."""
 
 
 class NoCredentials(GPUproofError):
-    """There is nobody to ask AWS as."""
+    """There are no usable AWS credentials."""
 
     exit_code = ExitCode.UNDECIDED
 
 
 class AwsRefused(GPUproofError):
-    """AWS answered, and said no; the message has its error code.
+    """AWS answered with an error; the message contains its error code.
 
     Args:
         code: AWS's error code, such as `ResourceLimitExceeded`.
-        operation: as AWS names it, such as `CreateTrainingJob`.
-        request_id: what AWS's support asks for.
+        operation: the AWS name of the operation, such as `CreateTrainingJob`.
+        request_id: the request id, for AWS Support.
         status: the HTTP status.
-        said: AWS's own message.
-        maybe_done: whether it may have been done all the same (a fault on AWS's side, after it began).
+        aws_message: the message of AWS.
+        maybe_done: whether the operation may have succeeded nevertheless (after an internal error of AWS).
     """
 
     exit_code = ExitCode.AWS_REFUSED
@@ -95,7 +95,7 @@ class AwsRefused(GPUproofError):
         operation: str = "",
         request_id: str | None = None,
         status: int | None = None,
-        said: str = "",
+        aws_message: str = "",
         maybe_done: bool = False,
     ) -> None:
         super().__init__(message, remedy)
@@ -103,41 +103,41 @@ class AwsRefused(GPUproofError):
         self.operation = operation
         self.request_id = request_id
         self.status = status
-        self.said = said
+        self.aws_message = aws_message
         self.maybe_done = maybe_done
 
     @property
     def is_capacity(self) -> bool:
-        """No such machine is free: another type, zone or time may do."""
+        """Whether capacity is missing: another type, zone or time may work."""
         return self.code in CAPACITIES
 
     @property
     def is_quota(self) -> bool:
-        """The account may not have more of this; another type may do."""
+        """Whether a quota of the account is exceeded; another type may work."""
         return self.code in QUOTAS
 
     @property
     def is_throttle(self) -> bool:
-        """AWS asked to slow down, until patience ended."""
+        """Whether AWS throttled the request until the time limit for retries."""
         return self.code in THROTTLES
 
     @property
     def is_permission(self) -> bool:
-        """The caller may not do it."""
+        """Whether a permission is missing."""
         return self.code in PERMISSIONS
 
     @property
     def is_fault(self) -> bool:
-        """Something went wrong on AWS's side."""
+        """Whether it is an internal error of AWS."""
         return self.status is not None and self.status >= 500 and not self.is_throttle
 
 
 class AwsUnreachable(GPUproofError):
-    """No answer came, or half of one.
+    """There was no response, or an incomplete one.
 
     Args:
-        operation: as AWS names it; empty where no call was made.
-        maybe_done: whether AWS may have done what it was asked: look before asking again.
+        operation: the AWS name of the operation; empty if no request was made.
+        maybe_done: whether the operation may have succeeded: check before repeating it.
     """
 
     exit_code = ExitCode.UNDECIDED

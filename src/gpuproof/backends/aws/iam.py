@@ -1,4 +1,4 @@
-"""What is asked of STS and IAM: who asks, and which roles there are."""
+"""What is request of STS and IAM: who asks, and which roles there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gpuproof.backends.aws.errors import AwsRefused
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class Role:
     trusted_services: tuple[str, ...]
 
 
-class IdentityCalls(Asking):
+class IdentityCalls(AwsSession):
     """The part of the client that asks who may do what."""
 
     def caller(self) -> Caller:
         """Who the credentials belong to."""
-        answer = self._ask("sts", "get_caller_identity", {})
+        answer = self._request("sts", "get_caller_identity", {})
         return Caller(answer["Account"], answer["Arn"], answer["UserId"])
 
     def role(self, name_or_arn: str) -> Role | None:
         """A role of this account; None if there is none of that name."""
         name = name_or_arn.rpartition("/")[2]
         try:
-            answer = self._ask("iam", "get_role", {"RoleName": name}, f"role {name}")
+            answer = self._request("iam", "get_role", {"RoleName": name}, f"role {name}")
         except AwsRefused as refused:
             if refused.code == "NoSuchEntity":
                 return None

@@ -1,4 +1,4 @@
-"""What is asked of S3, but for transfers of whole files."""
+"""What is request of S3, but for transfers of whole files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any, BinaryIO
 from urllib.parse import urlencode
 
-from gpuproof.backends.aws.error_translation import broken_off
+from gpuproof.backends.aws.error_translation import stream_errors
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_object import S3Object
 from gpuproof.backends.aws.s3_stream import ObjectStream
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
 
 _ATTEMPTS = 4
 _CHUNK = 1 << 18
@@ -21,7 +21,7 @@ _DELETED_AT_A_TIME = 1000
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
 
-class S3Calls(Asking):
+class S3Calls(AwsSession):
     """S3's part of the client."""
 
     def bucket_region(self, bucket: str, *, owner: str | None = None) -> str | None:
@@ -33,9 +33,9 @@ class S3Calls(Asking):
         Raises:
             AwsRefused: with `is_permission` where the bucket is somebody else's, or may not be looked at.
         """
-        asked = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
+        request = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
         try:
-            answer = self._ask("s3", "head_bucket", asked, f"s3://{bucket}")
+            answer = self._request("s3", "head_bucket", request, f"s3://{bucket}")
         except AwsRefused as refused:
             if refused.code in _MISSING:
                 return None
@@ -46,8 +46,8 @@ class S3Calls(Asking):
 
     def list_objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
         """All objects whose keys begin with a prefix, in the order of their keys, page after page."""
-        asked = {"Bucket": bucket, "Prefix": prefix}
-        for page in self._pages("s3", "list_objects_v2", asked, f"s3://{bucket}/{prefix}"):
+        request = {"Bucket": bucket, "Prefix": prefix}
+        for page in self._pages("s3", "list_objects_v2", request, f"s3://{bucket}/{prefix}"):
             for item in page.get("Contents", ()):
                 yield S3Object(
                     bucket, item["Key"], item["Size"], item["ETag"], item["LastModified"].timestamp()
@@ -56,7 +56,7 @@ class S3Calls(Asking):
     def object(self, bucket: str, key: str) -> S3Object | None:
         """One object; None if there is none of that key."""
         try:
-            head = self._ask("s3", "head_object", {"Bucket": bucket, "Key": key}, f"s3://{bucket}/{key}")
+            head = self._request("s3", "head_object", {"Bucket": bucket, "Key": key}, f"s3://{bucket}/{key}")
         except AwsRefused as refused:
             if refused.code in _MISSING:
                 return None
@@ -73,17 +73,19 @@ class S3Calls(Asking):
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """Write a small object whole, over any that is there."""
-        asked = {"Bucket": bucket, "Key": key, "Body": content, **encryption(kms_key)}
+        request = {"Bucket": bucket, "Key": key, "Body": content, **encryption(kms_key)}
         if tags:
-            asked["Tagging"] = urlencode(tags)
-        self._ask("s3", "put_object", asked, f"s3://{bucket}/{key}")
+            request["Tagging"] = urlencode(tags)
+        self._request("s3", "put_object", request, f"s3://{bucket}/{key}")
 
     def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
         """Remove objects; those that are not there are no error."""
         left = iter(keys)
         while batch := list(islice(left, _DELETED_AT_A_TIME)):
-            asked = {"Objects": [{"Key": key} for key in batch], "Quiet": True}
-            answer = self._ask("s3", "delete_objects", {"Bucket": bucket, "Delete": asked}, f"s3://{bucket}")
+            request = {"Objects": [{"Key": key} for key in batch], "Quiet": True}
+            answer = self._request(
+                "s3", "delete_objects", {"Bucket": bucket, "Delete": request}, f"s3://{bucket}"
+            )
             for problem in answer.get("Errors", ()):
                 raise self._not_deleted(bucket, problem)
 
@@ -105,7 +107,7 @@ class S3Calls(Asking):
             return self.get_object(bucket, key, Range=f"bytes={start}-", IfMatch=first["ETag"])["Body"]
 
         def said() -> contextlib.AbstractContextManager[None]:
-            return self._said("s3", "GetObject", f"s3://{bucket}/{key}")
+            return self._translated("s3", "GetObject", f"s3://{bucket}/{key}")
 
         stream = ObjectStream(first["Body"], first["ContentLength"], open_at, said, self._sleep)
         return io.BufferedReader(stream, _CHUNK)
@@ -121,11 +123,11 @@ class S3Calls(Asking):
             length: its bytes, 1 or more.
             write: gets each piece and where in the object it belongs; after a break, pieces come again.
         """
-        with self._said("s3", "GetObject", str(item)):
+        with self._translated("s3", "GetObject", str(item)):
             for attempt in range(1, _ATTEMPTS):
                 try:
                     self._read_once(item, start, length, write)
-                except broken_off():
+                except stream_errors():
                     self._sleep(0.25 * 2**attempt)
                 else:
                     return
@@ -133,7 +135,9 @@ class S3Calls(Asking):
 
     def get_object(self, bucket: str, key: str, **more: Any) -> dict[str, Any]:
         """GetObject's answer, with its body still to be read; `more` are further members of the request."""
-        return self._ask("s3", "get_object", {"Bucket": bucket, "Key": key, **more}, f"s3://{bucket}/{key}")
+        return self._request(
+            "s3", "get_object", {"Bucket": bucket, "Key": key, **more}, f"s3://{bucket}/{key}"
+        )
 
     def _read_once(
         self, item: S3Object, start: int, length: int, write: Callable[[int, bytes], None]
@@ -143,7 +147,7 @@ class S3Calls(Asking):
         with contextlib.closing(answer["Body"]) as body:
             if answer["ContentLength"] != length:
                 raise AwsUnreachable(
-                    f"{item}: {length} bytes were asked for, and {answer['ContentLength']} were sent.",
+                    f"{item}: {length} bytes were request for, and {answer['ContentLength']} were sent.",
                     remedy="Look at what stands between here and S3: a proxy (HTTPS_PROXY), or AWS_ENDPOINT_URL.",
                     operation="GetObject",
                 )
@@ -159,7 +163,7 @@ class S3Calls(Asking):
             remedy="Ask for s3:DeleteObject on it; a bucket with object lock keeps what it has.",
             code=code,
             operation="DeleteObjects",
-            said=said,
+            aws_message=said,
         )
 
 

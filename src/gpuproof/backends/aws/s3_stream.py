@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from gpuproof.backends.aws.error_translation import broken_off
+from gpuproof.backends.aws.error_translation import stream_errors
 
 _ATTEMPTS = 4
 
@@ -62,7 +62,7 @@ class ObjectStream(io.RawIOBase):
             try:
                 if content := self._body.read(most):
                     return content
-            except broken_off():
+            except stream_errors():
                 pass
             self._body.close()
             self._sleep(0.25 * 2**attempt)

@@ -1,21 +1,33 @@
-"""Whole files to S3 and copies within it: in parts, several at a time."""
+"""Transfers to S3: whole files in parts, copies within S3, and a thread pool that an interrupt ends at once.
+
+s3transfer's own `TransferManager.shutdown(cancel=True)` does not replace that pool: it waits for requests in flight, so a
+connection that hangs holds up Ctrl-C for the read timeout, its threads are not daemons, and it passes its message where
+an exception class belongs, so that the cancellation itself fails (s3transfer/manager.py, `_shutdown`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from gpuproof.backends.aws.s3 import encryption
 from gpuproof.backends.aws.s3_object import CONNECTIONS
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
+
+T = TypeVar("T")
 
 PART = 16 * 2**20
 """Bytes of one part; what is smaller goes in one request."""
+_LOOK_SECONDS = 0.2
+_SETTLE_SECONDS = 2.0
 
 
-class TransferCalls(Asking):
+class TransferCalls(AwsSession):
     """The part of the client that moves files."""
 
     def upload_file(
@@ -37,10 +49,10 @@ class TransferCalls(Asking):
 
         def attempt() -> None:
             told.forget()
-            with self._said("s3", "PutObject", what), self._manager() as manager:
+            with self._translated("s3", "PutObject", what), self._manager() as manager:
                 manager.upload(str(path), bucket, key, encryption(kms_key), [told.subscriber()]).result()
 
-        self._patiently("s3", attempt)
+        self._with_retries("s3", attempt)
 
     def copy_object(
         self,
@@ -63,10 +75,10 @@ class TransferCalls(Asking):
             more |= {"TaggingDirective": "REPLACE", "Tagging": urlencode(tags)}
 
         def attempt() -> None:
-            with self._said("s3", "CopyObject", what), self._manager() as manager:
+            with self._translated("s3", "CopyObject", what), self._manager() as manager:
                 manager.copy(source, bucket, key, more).result()
 
-        self._patiently("s3", attempt)
+        self._with_retries("s3", attempt)
 
     def _manager(self) -> Any:
         from boto3.s3 import transfer  # with boto3
@@ -102,3 +114,93 @@ class _Told:
         self._sent += count
         if self._progress is not None:
             self._progress(count)
+
+
+class TransferCancelled(Exception):
+    """Another transfer failed, or the user did not want to wait."""
+
+
+class ByteCounter:
+    """How many bytes have gone, over all threads.
+
+    Args:
+        total: of all that has to go.
+        progress: told how many of how many bytes, by one thread at a time.
+    """
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._lock = threading.Lock()
+        self._abandoned = False
+
+    def add(self, count: int) -> None:
+        """Count some; less than 0 where they have to go again.
+
+        Raises:
+            TransferCancelled: nobody wants them any more.
+        """
+        with self._lock:
+            if self._abandoned:
+                raise TransferCancelled
+            self._done += count
+            if self._progress is not None and count:
+                self._progress(self._done, self._total)
+
+    def cancel(self) -> None:
+        """Have every transfer end at its next piece, and tell nothing more."""
+        with self._lock:
+            self._abandoned = True
+
+
+def run_in_threads(tasks: Iterable[T], work: Callable[[T], None], tally: ByteCounter, workers: int) -> None:
+    """Do all tasks, some at a time; the first error ends it, and so does an interrupt."""
+    todo: queue.SimpleQueue[T] = queue.SimpleQueue()
+    count = 0
+    for task in tasks:
+        todo.put(task)
+        count += 1
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def one_after_the_other() -> None:
+        try:
+            while True:
+                task = todo.get_nowait()
+                tally.add(0)
+                work(task)
+        except queue.Empty:
+            ended.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again where the work is waited for
+            # In this order: the others end as abandoned, which is not what went wrong.
+            ended.put(error)
+            tally.cancel()
+
+    left = 0
+    try:
+        for _ in range(min(workers, count)):
+            # Daemons, and not waited for long after a fault: a connection that hangs must not hold up Ctrl-C.
+            left += 1
+            threading.Thread(target=one_after_the_other, daemon=True).start()
+        while left:
+            try:
+                problem = ended.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            left -= 1
+            if problem is not None:
+                raise problem
+    finally:
+        if left:
+            tally.cancel()
+            _settle(ended, left)
+
+
+def _settle(ended: queue.SimpleQueue[BaseException | None], left: int) -> None:
+    """Let what is on its way arrive, so that nothing appears after whoever called has looked or tidied up."""
+    until = time.monotonic() + _SETTLE_SECONDS
+    for _ in range(left):
+        try:
+            ended.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            return

@@ -1,4 +1,4 @@
-"""What is asked of SageMaker."""
+"""What is request of SageMaker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gpuproof.backends.aws.errors import AwsRefused
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
 
 SageMakerKind = Literal["training", "processing"]
 
@@ -22,16 +22,16 @@ _PAGE = 100
 _NO_SUCH_JOB = re.compile(r"not found|could not find|does not exist", re.IGNORECASE)
 
 
-class SageMakerCalls(Asking):
+class SageMakerCalls(AwsSession):
     """SageMaker's part of the client."""
 
     def describe_job(self, kind: SageMakerKind, name: str) -> dict[str, Any] | None:
         """A job as SageMaker describes it; None if there is none of that name."""
         try:
-            return self._ask("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
+            return self._request("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
         except AwsRefused as refused:
             if refused.code == "ResourceNotFound" or (
-                refused.code == "ValidationException" and _NO_SUCH_JOB.search(refused.said)
+                refused.code == "ValidationException" and _NO_SUCH_JOB.search(refused.aws_message)
             ):
                 return None
             raise
@@ -45,7 +45,7 @@ class SageMakerCalls(Asking):
         status: str | None = None,
         limit: int | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Jobs' summaries, the newest first; asked for page by page as they are taken.
+        """Jobs' summaries, the newest first; request for page by page as they are taken.
 
         Args:
             name_contains: a part of their names.
@@ -53,19 +53,19 @@ class SageMakerCalls(Asking):
             status: such as `InProgress`; any if None.
             limit: how many at most.
         """
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "SortBy": "CreationTime",
             "SortOrder": "Descending",
             "MaxResults": _PAGE if limit is None else max(1, min(_PAGE, limit)),
         }
         if name_contains:
-            asked["NameContains"] = name_contains
+            request["NameContains"] = name_contains
         if created_after is not None:
-            asked["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
+            request["CreationTimeAfter"] = datetime.fromtimestamp(created_after, UTC)
         if status is not None:
-            asked["StatusEquals"] = status
+            request["StatusEquals"] = status
         left = limit
-        for page in self._pages("sagemaker", _LIST[kind], asked):
+        for page in self._pages("sagemaker", _LIST[kind], request):
             for summary in page[_SUMMARIES[kind]]:
                 if left == 0:
                     return
@@ -74,14 +74,14 @@ class SageMakerCalls(Asking):
 
     def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
         """The descriptions of training jobs with a tag of that key, the newest first; a search may be some seconds behind."""
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "Resource": "TrainingJob",
             "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
             "SortBy": "CreationTime",
             "SortOrder": "Descending",
             "MaxResults": _PAGE,
         }
-        for page in self._pages("sagemaker", "search", asked):
+        for page in self._pages("sagemaker", "search", request):
             for result in page.get("Results", ()):
                 if "TrainingJob" in result:
                     yield result["TrainingJob"]
@@ -89,7 +89,7 @@ class SageMakerCalls(Asking):
     def stop_job(self, kind: SageMakerKind, name: str) -> None:
         """Ask a job to stop; one that has ended, or is stopping, is no error."""
         try:
-            self._ask("sagemaker", _STOP[kind], {_NAME[kind]: name}, f"{kind} job {name}")
+            self._request("sagemaker", _STOP[kind], {_NAME[kind]: name}, f"{kind} job {name}")
         except AwsRefused as refused:
             if refused.code != "ValidationException":
                 raise
@@ -104,5 +104,5 @@ class SageMakerCalls(Asking):
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
         """Add tags to one of SageMaker's resources."""
-        asked = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-        self._ask("sagemaker", "add_tags", asked, arn)
+        request = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        self._request("sagemaker", "add_tags", request, arn)

@@ -1,4 +1,4 @@
-"""How any of AWS's services is asked: clients made once, retries, waiting out throttling, errors in words."""
+"""Requests to AWS: cached boto3 clients, retries, waiting for throttling to end, translated errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from gpuproof.backends.aws.error_context import Circumstances, unknown_region
-from gpuproof.backends.aws.error_translation import Asked, in_words
+from gpuproof.backends.aws.error_hints import ErrorContext, unknown_region
+from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_object import CONNECTIONS
 from gpuproof.errors import GPUproofError, UsageError
@@ -18,19 +18,19 @@ from gpuproof.settings import boto3_session
 from gpuproof.version import __version__
 
 THROTTLED_SECONDS = 120.0
-"""How long throttling is waited out, beyond botocore's own attempts."""
+"""How long throttled requests are retried, in addition to botocore's own attempts."""
 
 FAULT_SECONDS = 5.0
-"""How long a fault on AWS's side is waited out, beyond botocore's own attempts."""
+"""How long requests are retried after internal errors of AWS, in addition to botocore's own attempts."""
 
 UNREACHABLE_SECONDS = 30.0
-"""How long a service that has answered before is waited for when it cannot be reached any more."""
+"""How long requests are retried after a lost connection to a service that has answered before."""
 
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 _LONGEST_WAIT = 20.0
-_MAKING = ("create_", "run_", "request_", "import_")
-"""How operations begin that make something anew each time they are asked."""
+_CREATING = ("create_", "run_", "request_", "import_")
+"""Prefixes of operations that create a new resource on every request."""
 
 _TOKENS = {
     "s3": ("ContinuationToken", "NextContinuationToken"),
@@ -39,7 +39,7 @@ _TOKENS = {
     "iam": ("Marker", "Marker"),
     "resourcegroupstaggingapi": ("PaginationToken", "PaginationToken"),
 }
-"""Where each service takes the place to go on from, and where it tells it.
+"""The request and response members of each service's pagination token.
 
 Source: botocore's `paginators-1.json` of each.
 """
@@ -47,21 +47,21 @@ Source: botocore's `paginators-1.json` of each.
 T = TypeVar("T")
 
 
-class Asking:
-    """AWS, asked through boto3 in its standard retry mode: three attempts, or AWS_MAX_ATTEMPTS.
+class AwsSession:
+    """Requests to AWS through boto3 in its standard retry mode: three attempts, or AWS_MAX_ATTEMPTS.
 
-    After these, throttling is waited out for two minutes, and a service that answered before is waited for half a
-    minute when the connection is lost. What makes something is asked once: botocore would ask again after a lost
-    connection, whether or not the first request had arrived.
+    After these, throttled requests are retried for two minutes, and requests to a service that answered before are
+    retried for half a minute after a lost connection. Requests that create something are sent once: botocore would
+    repeat them after a lost connection, even if the first one had arrived.
 
     Args:
-        session: makes the boto3 session; called once.
-        sleep: waits that many seconds.
-        clock: seconds since the epoch.
-        region: the region to ask; the session's own if None.
-        notify: told in a sentence whenever AWS is waited for.
+        session: creates the boto3 session; called once.
+        sleep: waits for a number of seconds.
+        clock: the time in seconds since the epoch.
+        region: the region of all requests; the session's default if None.
+        notify: called with a message before each retry.
 
-    Every method raises NoCredentials, AwsRefused or AwsUnreachable where AWS does not do what it is asked.
+    Every method raises NoCredentials, AwsRefused or AwsUnreachable if the request fails.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Asking:
         self._make_session = session
         self._sleep = sleep
         self._clock = clock
-        self._asked_region = region
+        self._given_region = region
         self._notify = notify
         # boto3 sessions may be used by one thread at a time, clients by many.
         self._lock = threading.RLock()
@@ -85,7 +85,7 @@ class Asking:
 
     @property
     def region(self) -> str:
-        """The region that is asked.
+        """The region of all requests.
 
         Raises:
             UsageError: none is set.
@@ -94,61 +94,61 @@ class Asking:
         if found is None:
             raise UsageError(
                 "No AWS region is set.",
-                remedy="export AWS_REGION=us-east-1 (or where your data lies), or --region us-east-1",
+                remedy="export AWS_REGION=us-east-1 (or the region of your data), or use --region us-east-1",
             )
         return found
 
     @property
     def region_flag(self) -> str:
-        """` --region us-west-2` where a command without it would ask another region than this client; else empty."""
-        asked = self._asked_region
-        return "" if asked is None or asked == self._opened().region_name else f" --region {asked}"
+        """` --region us-west-2` if a command without it would use another region than this client; otherwise empty."""
+        region = self._given_region
+        return "" if region is None or region == self._open_session().region_name else f" --region {region}"
 
     def unknown_region(self) -> str | None:
-        """None where boto3 knows the region for SageMaker; else the name that is most like it, empty without one."""
-        self._opened()
-        unknown = unknown_region("sagemaker", self._circumstances())
+        """None if boto3 knows the region for SageMaker; otherwise the most similar region, or an empty string."""
+        self._open_session()
+        unknown = unknown_region("sagemaker", self._error_context())
         return unknown["near_region"] if unknown else None
 
     def call(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        """Ask for one operation.
+        """Call one operation.
 
         Args:
-            service: as boto3 names it, such as `sagemaker`.
-            operation: as boto3 names it, such as `create_training_job`.
-            request: its members, as AWS names them.
+            service: the boto3 service name, such as `sagemaker`.
+            operation: the boto3 method, such as `create_training_job`.
+            request: its arguments, with the names of the API.
 
         Raises:
-            AwsUnreachable: with `maybe_done` where the connection was lost after a request that makes something was
-                sent: look whether it is there before asking again.
+            AwsUnreachable: with `maybe_done` if the connection was lost after a request that creates something was
+                sent: check whether it exists before repeating it.
         """
-        return self._ask(service, operation, request)
+        return self._request(service, operation, request)
 
-    def _ask(
-        self, service: str, operation: str, request: dict[str, Any], what: str | None = None
+    def _request(
+        self, service: str, operation: str, request: dict[str, Any], subject: str | None = None
     ) -> dict[str, Any]:
-        once = operation.startswith(_MAKING)
+        once = operation.startswith(_CREATING)
 
         def attempt() -> dict[str, Any]:
             client = self._client(service, once=once)
-            with self._said(service, client.meta.method_to_api_mapping[operation], what, once=once):
+            with self._translated(service, client.meta.method_to_api_mapping[operation], subject, once=once):
                 return getattr(client, operation)(**request)
 
-        return self._patiently(service, attempt, once=once)
+        return self._with_retries(service, attempt, once=once)
 
-    def _patiently(self, service: str, attempt: Callable[[], T], *, once: bool = False) -> T:
-        """Try until it is done or patience ends; `once`: only what was certainly not done is tried again."""
+    def _with_retries(self, service: str, attempt: Callable[[], T], *, once: bool = False) -> T:
+        """Retry until it succeeds or the time limit is reached; with `once`, only if it has certainly not been done."""
         waited, tries = 0.0, 0
         while True:
             try:
                 result = attempt()
             except (AwsRefused, AwsUnreachable) as error:
-                bound = _patience(error, once=once, answered=service in self._answered)
-                if waited >= bound:
+                limit = _retry_seconds(error, once=once, answered=service in self._answered)
+                if waited >= limit:
                     raise
                 seconds = _backoff(tries)
                 if self._notify is not None:
-                    self._notify(f"{error.message} Trying again in {seconds:.0f} s.")
+                    self._notify(f"{error.message} Retrying in {seconds:.0f} s.")
                 self._sleep(seconds)
                 waited, tries = waited + seconds, tries + 1
             else:
@@ -156,43 +156,45 @@ class Asking:
                 return result
 
     def _pages(
-        self, service: str, operation: str, request: dict[str, Any], what: str | None = None
+        self, service: str, operation: str, request: dict[str, Any], subject: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """All pages of a listing."""
-        takes, tells = _TOKENS[service]
-        asked = dict(request)
+        """Yield all pages of a listing."""
+        request_token, response_token = _TOKENS[service]
+        page_request = dict(request)
         while True:
-            page = self._ask(service, operation, asked, what)
+            page = self._request(service, operation, page_request, subject)
             yield page
-            token = page.get(tells)
-            if not token or token == asked.get(takes):
+            token = page.get(response_token)
+            if not token or token == page_request.get(request_token):
                 return
-            asked[takes] = token
+            page_request[request_token] = token
 
     @contextlib.contextmanager
-    def _said(
-        self, service: str, operation: str, what: str | None = None, *, once: bool = False
+    def _translated(
+        self, service: str, operation: str, subject: str | None = None, *, once: bool = False
     ) -> Generator[None, None, None]:
-        """Turn what botocore raises into words."""
+        """Translate botocore exceptions."""
         try:
             yield
         except GPUproofError:
             raise
         except Exception as error:
-            told = in_words(error, Asked(service, operation, what, once), self._circumstances())
-            if told is None:
+            translated = translate_error(
+                error, RequestInfo(service, operation, subject, once), self._error_context()
+            )
+            if translated is None:
                 raise
-            raise told from error
+            raise translated from error
 
     def _client(self, service: str, *, once: bool = False) -> Any:
         with self._lock:
             if (service, once) not in self._clients:
-                with self._said(service, ""):
+                with self._translated(service, ""):
                     self._clients[service, once] = self._make_client(service, once)
             return self._clients[service, once]
 
     def _make_client(self, service: str, once: bool) -> Any:
-        from botocore.config import Config  # with boto3: only where AWS is asked
+        from botocore.config import Config  # slow to import: only for runs on AWS
 
         retries = {"mode": "standard", "total_max_attempts": 1} if once else {"mode": "standard"}
         config = Config(
@@ -202,21 +204,21 @@ class Asking:
             max_pool_connections=CONNECTIONS,
             user_agent_extra=f"gpuproof/{__version__}",
         )
-        return self._opened().client(service, region_name=self._asked_region, config=config)
+        return self._open_session().client(service, region_name=self._given_region, config=config)
 
-    def _opened(self) -> Any:
+    def _open_session(self) -> Any:
         with self._lock:
             if self._session is None:
-                with self._said("", ""):
+                with self._translated("", ""):
                     self._session = self._make_session()
             return self._session
 
     def _region(self) -> str | None:
-        return self._asked_region or self._opened().region_name
+        return self._given_region or self._open_session().region_name
 
-    def _circumstances(self) -> Circumstances:
+    def _error_context(self) -> ErrorContext:
         session = self._session
-        region = self._asked_region or (session.region_name if session is not None else None)
+        region = self._given_region or (session.region_name if session is not None else None)
 
         def regions(service: str) -> set[str]:
             with self._lock:
@@ -230,11 +232,11 @@ class Asking:
                 }
 
         profile = session.profile_name if session is not None else None
-        return Circumstances(region, self._clock(), regions, profile)
+        return ErrorContext(region, self._clock(), regions, profile)
 
 
-def _patience(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool) -> float:
-    """Seconds that may be waited in all before an error counts."""
+def _retry_seconds(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool) -> float:
+    """Total seconds to wait for retries after an error."""
     if isinstance(error, AwsRefused):
         if error.is_throttle:
             return THROTTLED_SECONDS
@@ -243,6 +245,6 @@ def _patience(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool)
 
 
 def _backoff(tries: int) -> float:
-    """Seconds before the next attempt: doubling, and spread, so that many callers do not come back together."""
+    """Seconds before the next attempt: exponential, with jitter."""
     longest = min(_LONGEST_WAIT, 2.0**tries)
     return longest * (0.5 + random.random() / 2)

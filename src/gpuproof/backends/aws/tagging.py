@@ -1,17 +1,17 @@
-"""What is asked of the Resource Groups Tagging API: which resources have a tag."""
+"""What is request of the Resource Groups Tagging API: which resources have a tag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuproof.backends.aws.session import Asking
+from gpuproof.backends.aws.session import AwsSession
 
 JOBS = ("sagemaker:training-job", "sagemaker:processing-job")
 _VALUES_AT_A_TIME = 20
 """Source: https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_TagFilter.html"""
 
 
-class TaggingCalls(Asking):
+class TaggingCalls(AwsSession):
     """The part of the client that finds resources by their tags."""
 
     def tagged(
@@ -25,11 +25,11 @@ class TaggingCalls(Asking):
         """
         for start in range(0, len(values) or 1, _VALUES_AT_A_TIME):
             some = values[start : start + _VALUES_AT_A_TIME]
-            asked = {
+            request = {
                 "TagFilters": [{"Key": key, "Values": list(some)}],
                 "ResourceTypeFilters": list(resource_types),
             }
-            for page in self._pages("resourcegroupstaggingapi", "get_resources", asked):
+            for page in self._pages("resourcegroupstaggingapi", "get_resources", request):
                 for found in page.get("ResourceTagMappingList", ()):
                     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
                     yield found["ResourceARN"], tags

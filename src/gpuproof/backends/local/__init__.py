@@ -1,5 +1,5 @@
-"""This machine as a place: no Docker, no account, no GPU needed.
+"""The local backend: runs jobs on this machine, without Docker, an AWS account or a GPU.
 
-A run is a folder; an agent, which outlives the terminal, carries it out; everybody else reads the folder and waits for
-its files to change.
+A run is a folder and an agent process that outlives the terminal. Every other process reads the folder and watches its
+files for changes.
 """

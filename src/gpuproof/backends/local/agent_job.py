@@ -1,16 +1,14 @@
-"""A job as this machine's agent gets it: every path absolute, every default decided."""
+"""The agent's job for a local run: all paths absolute, all defaults resolved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from gpuproof.agent.job import VERSION, AgentJob, Mount, ProcessingOutput, UnusedGpuRule
+from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
@@ -18,10 +16,10 @@ from gpuproof.jobs.validators import is_s3
 DEFAULT_GRACE_SECONDS = 300.0
 
 Sources = Mapping[str, Path | S3Prefix]
-"""The folder, file or S3 prefix behind each input."""
+"""The folder, file or S3 prefix of each input."""
 
 
-def local_order(
+def local_job(
     job: Job,
     paths: RunPaths,
     *,
@@ -32,20 +30,20 @@ def local_order(
     sources: Sources,
     isolation: str = "auto",
 ) -> AgentJob:
-    """What the agent on this machine shall do.
+    """The agent's job on this machine.
 
     Args:
         paths: the run's folder.
         python: the script's interpreter.
         expected: the GPUs that the job asks for.
-        gpus_here: GPUs that this machine has; a rule against unused GPUs is idle where there is none.
-        checkpoints: the folder behind `/opt/ml/checkpoints`.
-        sources: the folder, file or S3 prefix behind each input; a prefix is shown, and nothing can mount it.
+        gpus_here: number of GPUs of this machine; without any, the rule about unused GPUs does not apply.
+        checkpoints: the folder that is mounted at `/opt/ml/checkpoints`.
+        sources: the folder, file or S3 prefix of each input; a prefix is only for display and cannot be mounted.
 
     Raises:
         InvalidJob: the job cannot run on this machine.
     """
-    _refuse_what_needs_more_hosts(job)
+    _reject_several_hosts(job)
     training = isinstance(job, TrainingJob)
     return AgentJob(
         run_id=paths.root.name,
@@ -73,22 +71,35 @@ def local_order(
     )
 
 
-def order_document(order: AgentJob) -> dict[str, Any]:
-    """The order as `job.json` holds it."""
-    return {"version": VERSION, **asdict(order)}
+def plan_warnings(job: Job, expected: ExpectedGpus) -> list[str]:
+    """Warnings about settings of the job that do not apply on this machine."""
+    warnings = list(job.warnings)
+    if expected.unknown is not None:
+        warnings.append(f"instance_type {expected.unknown} is not in the catalogue: no GPU is expected")
+    warnings += [
+        f"{destination} is on S3: local runs keep their results here (gpuproof pull)"
+        for destination in _destinations(job)
+        if destination is not None and is_s3(destination)
+    ]
+    checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
+    if checkpoint is not None and checkpoint.path is None:
+        warnings.append(f"{checkpoint.s3} is on S3: local runs keep their checkpoints here")
+    return warnings
 
 
-def _refuse_what_needs_more_hosts(job: Job) -> None:
+def _reject_several_hosts(job: Job) -> None:
     if job.instance_count > 1:
         raise InvalidJob(
-            f"'{job.name}' asks for {job.instance_count} hosts (instance_count), and this machine runs one.",
+            f"'{job.name}' needs {job.instance_count} hosts (instance_count); the local backend runs one.",
             remedy="Run it here with --instance-count 1.",
         )
-    way = job.distribution.chosen if isinstance(job, TrainingJob) and job.distribution is not None else None
-    if way is not None:
+    method = (
+        job.distribution.chosen if isinstance(job, TrainingJob) and job.distribution is not None else None
+    )
+    if method is not None:
         raise InvalidJob(
-            f"'{job.name}' is distributed ({way}), and this machine starts one process.",
-            remedy="Leave 'distribution' out to run it here.",
+            f"'{job.name}' is distributed ({method}); the local backend starts one process.",
+            remedy="Remove 'distribution' to run it here.",
         )
 
 
@@ -102,7 +113,7 @@ def _mounts(job: Job, sources: Sources) -> list[Mount]:
         if isinstance(source, S3Prefix):
             mounts.append(Mount(str(source), target))
         elif not source.is_dir():
-            # As SageMaker does with one object: the channel is a folder that holds it.
+            # As on SageMaker, where the channel of a single object is a folder that holds it.
             mounts.append(Mount(str(source), f"{target}/{source.name}"))
         else:
             mounts.append(Mount(str(source), target))
@@ -112,10 +123,10 @@ def _mounts(job: Job, sources: Sources) -> list[Mount]:
 def _outputs(job: ProcessingJob) -> list[ProcessingOutput]:
     return [
         ProcessingOutput(
-            _below_contract(outlet.path),
-            None if outlet.destination is None or is_s3(outlet.destination) else outlet.destination,
+            _below_contract(output.path),
+            None if output.destination is None or is_s3(output.destination) else output.destination,
         )
-        for outlet in job.outputs.values()
+        for output in job.outputs.values()
     ]
 
 
@@ -127,7 +138,7 @@ def _unused_rule(job: Job, gpus_here: int) -> UnusedGpuRule | None:
     if gpus_here == 0 or job.require_gpu is False:
         return None
     if job.if_gpu_unused is None:
-        # Nobody pays by the hour for this machine: say it, and let the user decide.
+        # This machine is not billed by the hour: warn, and let the user decide.
         return UnusedGpuRule("warn", DEFAULT_GRACE_SECONDS)
     return UnusedGpuRule(job.if_gpu_unused.action, float(job.if_gpu_unused.grace.seconds))
 
@@ -136,23 +147,7 @@ def _local_output(job: TrainingJob) -> str | None:
     return None if job.output is None or is_s3(job.output) else job.output
 
 
-def notes_for(job: Job, expected: ExpectedGpus) -> list[str]:
-    """What a person should know of the difference between this machine and what the job says."""
-    notes = list(job.warnings)
-    if expected.unknown is not None:
-        notes.append(f"instance_type {expected.unknown} is not in the catalogue, so no GPU is expected of it")
-    notes += [
-        f"{place} is on S3: a run on this machine keeps its results here (gpuproof pull)"
-        for place in _destinations(job)
-        if place is not None and is_s3(place)
-    ]
-    checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
-    if checkpoint is not None and checkpoint.path is None:
-        notes.append(f"{checkpoint.s3} is on S3: runs on this machine keep their checkpoints here")
-    return notes
-
-
 def _destinations(job: Job) -> list[str | None]:
     if isinstance(job, TrainingJob):
         return [job.output]
-    return [outlet.destination for outlet in job.outputs.values()]
+    return [output.destination for output in job.outputs.values()]

@@ -1,47 +1,101 @@
-"""This machine as a place where jobs run."""
+"""The local backend: runs jobs on this machine.
+
+Planning and submitting are imported on first use: listing runs and printing help texts start faster without them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Self
 
-from gpuproof.backends.local import plan as launcher
-from gpuproof.backends.local.run import LocalRun
-from gpuproof.backends.local.runs import local_runs
-from gpuproof.backends.local.store import RunStore
-from gpuproof.jobs.spec import Job
+from gpuproof.backends.base import Flag, PlanOptions
+from gpuproof.backends.local.store import LocalRunStore, local_run_store
 from gpuproof.settings import cache_dir
 
 if TYPE_CHECKING:
-    from gpuproof.backends.local.s3_inputs.download import Watch
+    from gpuproof.backends.local.plan import LocalPlan
+    from gpuproof.backends.local.run import LocalRun
+    from gpuproof.backends.progress import SubmitProgress
+    from gpuproof.jobs.spec import Job
+
+_IMAGE_DECIDES = "on the other backends the container image decides."
+_IMAGE = "Leave it out, or choose an image: --image, --framework-version."
 
 
-class LocalPlace:
-    """This machine.
+class LocalBackend:
+    """This machine; implements `gpuproof.backends.base.Backend`.
 
     Args:
         store: where runs are kept; the user's state directory if not given.
     """
 
     name = "local"
+    location = "on this machine"
+    is_remote = False
+    has_regions = False
+    flags = (
+        Flag(
+            "--python",
+            help="the script's Python interpreter or virtual environment",
+            reason=_IMAGE_DECIDES,
+            remedy=_IMAGE,
+            metavar="PYTHON",
+        ),
+        Flag(
+            "--isolation",
+            help="how to provide a private /opt/ml (default: the best method that this host supports)",
+            reason=_IMAGE_DECIDES,
+            remedy=_IMAGE,
+            default="auto",
+            choices=("auto", "namespace", "proot", "environment"),
+        ),
+    )
 
-    def __init__(self, store: RunStore | None = None) -> None:
-        self.store = store or local_runs()
+    def __init__(self, store: LocalRunStore | None = None) -> None:
+        self.store = store or local_run_store()
 
-    def submit(
-        self, job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False
-    ) -> LocalRun:
-        """Start a run of the job; it goes on by itself.
+    @classmethod
+    def is_configured(cls) -> bool:
+        """Always true."""
+        return True
+
+    @classmethod
+    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:  # noqa: ARG003 - for backends that make requests
+        """The backend, with the user's own runs."""
+        return cls()
+
+    def plan(self, job: Job, options: PlanOptions | None = None) -> LocalPlan:
+        """Decide everything about a run; see `gpuproof.backends.local.plan.plan_run`."""
+        from gpuproof.backends.local.plan import plan_run
+
+        options = options or PlanOptions()
+        return plan_run(
+            job,
+            python=options.flags.get("python"),
+            isolation=options.flags.get("isolation") or "auto",
+            fresh=options.fresh,
+        )
+
+    def prepare(self, plan: LocalPlan, progress: SubmitProgress) -> LocalPlan:
+        """Download the inputs that are on S3."""
+        from gpuproof.backends.local.submit import download_inputs
+
+        return download_inputs(plan, cache_dir(), progress)
+
+    def submit(self, plan: LocalPlan, progress: SubmitProgress) -> Iterator[LocalRun]:
+        """Start the run; its agent outlives this process.
 
         Raises:
-            GPUproofError: it cannot run here; nothing of it is left.
+            GPUproofError: it could not be started; nothing of it is left.
         """
-        return self.start(launcher.plan(job, python=python, isolation=isolation, fresh=fresh))
+        from gpuproof.backends.local.run import LocalRun
+        from gpuproof.backends.local.submit import start_run
 
-    def fetch(self, plan: launcher.LocalPlan, watch: Watch | None = None) -> launcher.LocalPlan:
-        """Bring the inputs that are on S3 to this machine; see `launcher.fetch`."""
-        return launcher.fetch(plan, cache_dir(), watch)
+        plan = self.prepare(plan, progress)
+        progress.hold_interrupt()
+        paths = start_run(plan, self.store, cache_dir())
+        yield LocalRun(self.store, paths.root.name)
 
-    def start(self, plan: launcher.LocalPlan) -> LocalRun:
-        """Start a run that was planned, after fetching what was not fetched."""
-        paths = launcher.start(plan, self.store, cache_dir())
-        return LocalRun(self.store, paths.root.name)
+    def runs(self) -> LocalRunStore:
+        """The runs of this machine."""
+        return self.store

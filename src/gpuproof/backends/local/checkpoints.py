@@ -1,4 +1,4 @@
-"""Checkpoints outlive an attempt: the next attempt of the same job finds them again."""
+"""Checkpoints that outlive a run: the next run of the same job continues from them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuproof.agent.state import COMPLETED
 from gpuproof.backends.record import RunRecord
 
 
-def previous_attempt(
+def previous_run(
     records: Iterable[RunRecord], job_name: str, source_dir: str, left_any: Callable[[RunRecord], bool]
 ) -> RunRecord | None:
-    """The run whose checkpoints a new run of the job should go on from.
+    """The run whose checkpoints a new run of the job continues from.
 
-    It is the newest of the same name and source folder that has ended and left some, unless a newer one completed or
-    was told to begin afresh.
+    It is the newest run of the same name and source folder that has ended and left checkpoints, unless a newer run
+    completed or was started with `--fresh`.
 
     Args:
         records: all runs, newest first.
@@ -34,26 +34,26 @@ def previous_attempt(
     return None
 
 
-def count_files(left: Path) -> int:
-    """How many checkpoint files an attempt left in its folder; 0 where there is none."""
-    return sum(1 for path in left.rglob("*") if path.is_file())
+def count_files(folder: Path) -> int:
+    """The number of files below a folder; 0 if it does not exist."""
+    return sum(1 for path in folder.rglob("*") if path.is_file())
 
 
-def take_over(left: Path | None, paths: RunPaths) -> None:
-    """Move an earlier attempt's checkpoints into a new run's folder, or make that folder empty.
+def move_checkpoints(left: Path | None, paths: RunPaths) -> None:
+    """Move an earlier run's checkpoints into a new run's folder, or create that folder empty.
 
     Args:
-        left: the earlier attempt's folder, there or not.
+        left: the earlier run's folder of checkpoints, which may not exist.
         paths: the new run's.
     """
     if left is not None and left.is_dir():
-        # One step on one file system: an interruption leaves them in one place or the other.
+        # Atomic on one file system: an interrupt leaves them in one folder or the other.
         left.rename(paths.checkpoints)
         return
     paths.checkpoints.mkdir()
 
 
-def give_back(left: Path | None, paths: RunPaths) -> None:
-    """Undo `take_over`: the new run came to nothing."""
+def restore_checkpoints(left: Path | None, paths: RunPaths) -> None:
+    """Undo `move_checkpoints` after the new run could not be started."""
     if left is not None and not left.exists() and paths.checkpoints.is_dir():
         paths.checkpoints.rename(left)

@@ -1,4 +1,4 @@
-"""Following a run on this machine: its output as it comes, its changes of state, its end."""
+"""Follows a local run: its output as it is written, its changes of state, its end."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from typing import Any
 
 from gpuproof.agent.state import read_state
 from gpuproof.backends.base import Event, Live, Output
-from gpuproof.backends.local.store import RunStore
+from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.util.file_watch import FileWatch
 
 _CHUNK = 1 << 20
-_GATHER_SECONDS = 0.01
-# An end without a last word: the lock's release is an event too, but on macOS, and for a folder on a network disk,
-# nothing tells.
-_LOOK_SECONDS = 5.0
+_BATCH_SECONDS = 0.01
+# A killed agent writes nothing: releasing the lock is an event too, but not on macOS or on a network file system.
+_POLL_SECONDS = 5.0
 
 
-def follow(store: RunStore, run_id: str, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
-    """Everything that a run says until it has ended; the last event is its final record.
+def follow(store: RunFolders, run_id: str, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
+    """Yield the events of a run until it has ended; the last event is its final record.
 
     Args:
-        store: where the run is.
-        run_id: its id.
-        offset: bytes of its output to leave out at the beginning.
-        live: whether samples are wanted too.
+        store: the folders of all runs.
+        run_id: the run's id.
+        offset: bytes of its output to skip at the beginning.
+        live: also yield `Live` samples.
 
     Raises:
-        RunNotFound: there is no such run, or it was removed meanwhile.
+        RunNotFound: there is no such run, or it was removed in the meantime.
     """
     paths = store.paths(run_id)
     record = store.record(run_id)
@@ -55,15 +54,15 @@ def follow(store: RunStore, run_id: str, *, offset: int = 0, live: bool = False)
                 sample_seen = sample
                 yield Live(sample)
             now = time.monotonic()
-            if 0 < got < _CHUNK and now - gathered < 2 * _GATHER_SECONDS:
-                # Output without pause: let some of it gather, or each line wakes us.
-                time.sleep(_GATHER_SECONDS)
+            if 0 < got < _CHUNK and now - gathered < 2 * _BATCH_SECONDS:
+                # Continuous output: wait for more of it, so that not every line wakes this process.
+                time.sleep(_BATCH_SECONDS)
             gathered = now if got else gathered
-            changes.wait(_LOOK_SECONDS)
+            changes.wait(_POLL_SECONDS)
 
 
 class _Tail:
-    """Reads what is new in a file that grows."""
+    """Reads what was appended to a file."""
 
     def __init__(self, path: Path, offset: int) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A run on this machine as an object: look at it, follow it, stop it, take its results."""
+"""A local run: its state, output, results and end."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import FAILED, read_state
-from gpuproof.backends.base import LOCAL, Artifact, Event, Progress
+from gpuproof.backends.base import Artifact, Event, TransferProgress
 from gpuproof.backends.local.follow import follow
-from gpuproof.backends.local.store import RunStore, agent_alive
+from gpuproof.backends.local.run_folders import RunFolders, agent_alive
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.util.file_copy import copy_file, merge_folder
@@ -25,34 +25,39 @@ from gpuproof.util.file_watch import FileWatch
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation, Report
+    from gpuproof.jobs.spec import Job
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _CHUNK = 1 << 20
 
 
 class LocalRun:
-    """One run on this machine; obeys `gpuproof.backends.base.Run`.
+    """One local run; implements `gpuproof.backends.base.Run`.
 
     Args:
-        store: where its folder is.
+        store: the folders of all runs.
         run_id: its id.
     """
 
-    place = LOCAL
+    backend = "local"
+    is_remote = False
     can_stop_at_once = True
+    address_label = "folder"
+    instance_type = None
+    lacked_capacity = False
 
-    def __init__(self, store: RunStore, run_id: str) -> None:
+    def __init__(self, store: RunFolders, run_id: str) -> None:
         self._store = store
         self.id = run_id
 
     @property
     def paths(self) -> RunPaths:
-        """The run's folder and what lies in it."""
+        """The paths of the run's folder."""
         return self._store.paths(self.id)
 
     @property
     def record(self) -> RunRecord:
-        """What is known of it now.
+        """Its current state.
 
         Raises:
             RunNotFound: it was removed.
@@ -60,33 +65,33 @@ class LocalRun:
         return self._store.record(self.id)
 
     @property
-    def typed(self) -> str:
-        """What to type for it on the command line."""
+    def cli_name(self) -> str:
+        """Its id."""
         return self.id
 
     @property
     def verdict(self) -> dict[str, Any] | None:
-        """The content of `verdict.json`; `None` while the script runs, or if it was never started."""
+        """The content of `verdict.json`; `None` while the script runs, or if it never started."""
         return read_state(self.paths.verdict)
 
     @property
-    def where(self) -> str:
+    def address(self) -> str:
         """Its folder."""
         return str(self.paths.root)
 
     def artifacts(self) -> list[Artifact]:
-        """The archives that it packed."""
+        """The archives that the agent created."""
         return [
             Artifact(name, str(self.paths.artifacts / name), packed["files"], packed["bytes"])
             for name, packed in self.record.document.get("artifacts", {}).items()
         ]
 
     def follow(self, *, offset: int = 0, live: bool = False) -> Iterator[Event]:
-        """Everything that it says until it has ended; see `gpuproof.backends.local.follow.follow`."""
+        """Yield its events until it has ended; see `gpuproof.backends.local.follow.follow`."""
         return follow(self._store, self.id, offset=offset, live=live)
 
     def write_log(self, sink: BinaryIO) -> int:
-        """Write what the script printed so far, byte for byte."""
+        """Write the script's output so far and return the number of bytes."""
         try:
             with self.paths.log().open("rb") as log:
                 shutil.copyfileobj(log, sink, _CHUNK)
@@ -95,7 +100,7 @@ class LocalRun:
             return 0
 
     def wait(self) -> RunRecord:
-        """Return when it has ended."""
+        """Block until it has ended and return its final record."""
         last: RunRecord | None = None
         size = self.paths.log().stat().st_size if self.paths.log().exists() else 0
         for event in self.follow(offset=size):
@@ -105,9 +110,9 @@ class LocalRun:
         return last
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ask it to end: SIGTERM to the script and, two minutes later, SIGKILL; at once if so asked.
+        """Request that it stops: SIGTERM to the script and SIGKILL two minutes later, or SIGKILL at once.
 
-        The end itself is waited for with `wait` or `follow`.
+        Returns before it has ended; `wait` and `follow` wait for its end.
         """
         agent = self._listening_agent()
         if agent is not None:
@@ -119,54 +124,58 @@ class LocalRun:
         destination: Path,
         *,
         extract: bool = False,
-        progress: Progress | None = None,  # noqa: ARG002 - copies on this machine are soon made
+        progress: TransferProgress | None = None,  # noqa: ARG002 - local copies are fast
     ) -> list[Path]:
-        """Copy the artifacts, a processing job's outputs that stayed with the run, the verdict and the logs.
+        """Copy the artifacts, the outputs of a processing job that the run kept, the verdict and the logs.
 
         Args:
-            destination: the folder, made if need be.
-            extract: unpack the archives, each into a folder of its name.
+            destination: the folder, created if needed.
+            extract: unpack each archive into a folder of its name.
 
         Returns:
-            What was made there.
+            The files and folders that were created.
 
         Raises:
             UsageError: the run has not ended.
-            GPUproofError: an archive has members that would land outside the folder, or the disk is full.
+            GPUproofError: an archive has members outside its folder, or the disk is full.
         """
         if not self.record.has_ended:
-            raise UsageError(f"{self.id} still runs.", remedy=f"gpuproof wait {self.id}")
+            raise UsageError(f"{self.id} is still running.", remedy=f"gpuproof wait {self.id}")
         try:
             return list(self._pull(destination, extract))
         except ArtifactError as error:
-            raise GPUproofError(str(error), remedy=f"Its files lie in {self.paths.ml}.") from error
+            raise GPUproofError(str(error), remedy=f"Its files are in {self.paths.ml}.") from error
         except OSError as error:
             raise GPUproofError(
                 f"{error.filename or destination} could not be written: {error.strerror or error}.",
-                remedy="Name another folder with --to.",
+                remedy="Choose another folder with --to.",
             ) from error
 
+    def deliver(self, job: Job, *, progress: TransferProgress | None = None) -> list[Path]:  # noqa: ARG002 - as above
+        """Nothing to do: the agent copies results to the folders that the job names."""
+        return []
+
     def remove(self) -> str:
-        """Delete its folder and all that is in it.
+        """Delete its folder.
 
         Raises:
-            UsageError: it still runs.
+            UsageError: it has not ended.
         """
         self._store.remove(self.record)
         return "removed"
 
     def explanations(self) -> tuple[Explanation, ...]:
-        """What explains its failure, by its logs and by this machine; nothing for a run that did not fail."""
+        """Known errors in its logs that explain its failure, the root cause first; empty if it did not fail."""
         return self.report().explanations if self.record.status == FAILED else ()
 
     def report(self, instance_type: str | None = None, region: str | None = None) -> Report:
-        """What its logs say, on this machine.
+        """The report on its logs.
 
         Args:
-            instance_type: what to take this machine for.
-            region: where to take it to be.
+            instance_type: assume that this machine is of this type.
+            region: assume that this machine is in this region.
         """
-        from gpuproof.explain.local_context import local_context  # imported late: only failed runs need it
+        from gpuproof.explain.local_context import local_context  # not needed to list or follow runs
         from gpuproof.explain.sources import explain_run
 
         context = replace(local_context(), failed=self.record.status == FAILED)
@@ -177,14 +186,14 @@ class LocalRun:
         return explain_run(self.paths, self.record.failure_reason, context)
 
     def _listening_agent(self) -> int | None:
-        """The agent's process id, once it has one that listens to signals; `None` when it is gone."""
+        """The agent's process id, once it handles signals; `None` if the agent is gone."""
         with FileWatch([self.paths.root]) as changes:
             while agent_alive(self.paths):
                 agent = self.record.document.get("agent_pid")
                 if agent is not None:
                     return agent
-                # It was started a moment ago: a signal now would kill it before it can stop in good order.
-                changes.wait(_LOOK_SECONDS)
+                # It has only just started: a signal now would kill it before it can stop the script.
+                changes.wait(_POLL_SECONDS)
         return None
 
     def _pull(self, destination: Path, extract: bool) -> Iterator[Path]:
@@ -208,9 +217,9 @@ class LocalRun:
             yield _copied(self.paths.log(), destination / self.paths.log().name)
 
     def _kept_outputs(self) -> list[Path]:
-        """Folders of a processing job's outputs that go nowhere else on this machine."""
-        order = read_state(self.paths.job) or {}
-        targets = [output["target"] for output in order.get("outputs", ()) if output["destination"] is None]
+        """Folders of a processing job's outputs that have no other local destination."""
+        job = read_state(self.paths.job) or {}
+        targets = [output["target"] for output in job.get("outputs", ()) if output["destination"] is None]
         return [folder for target in targets if (folder := self.paths.ml / target).is_dir()]
 
 

@@ -1,4 +1,4 @@
-"""Starting a run's agent, and the lock that tells whether it lives."""
+"""Starting a local run: downloads its inputs, creates its folder, and starts its agent."""
 
 from __future__ import annotations
 
@@ -8,15 +8,94 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpuproof.agent.contract import code_folder
 from gpuproof.agent.paths import RunPaths
+from gpuproof.agent.state import IN_PROGRESS, VERSION
+from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.agent_job import job_document
+from gpuproof.backends.local.checkpoints import (
+    count_files,
+    move_checkpoints,
+    previous_run,
+    restore_checkpoints,
+)
+from gpuproof.backends.local.plan import LocalPlan
+from gpuproof.backends.local.run_folders import RunFolders
+from gpuproof.backends.record import RunRecord
+from gpuproof.errors import GPUproofError
+from gpuproof.jobs.source_tree import copy_to
+from gpuproof.jobs.spec import TrainingJob
+from gpuproof.util.atomic import write_json
+from gpuproof.util.humanize import pluralize
+
+if TYPE_CHECKING:
+    from gpuproof.backends.progress import SubmitProgress
+
+
+def download_inputs(plan: LocalPlan, cache: Path, progress: SubmitProgress) -> LocalPlan:
+    """Download the inputs that are on S3 and not in the cache yet, and return the plan with local folders instead.
+
+    Args:
+        cache: the user's cache folder.
+        progress: receives the progress of the downloads.
+
+    Raises:
+        GPUproofError: AWS refused, or the disk is full; no partial input is left.
+    """
+    if not plan.remote_inputs:
+        return plan
+    # Most runs have no inputs on S3 and start faster without these.
+    from gpuproof.backends.aws import Aws
+    from gpuproof.backends.s3_inputs.download import download_all
+
+    downloaded = download_all(plan.remote_inputs, Aws(), cache, progress)
+    return replace(
+        plan,
+        sources={**plan.sources, **{name: one.folder for name, one in downloaded.items()}},
+        warnings=(*plan.warnings, *(note for one in downloaded.values() for note in one.notes)),
+    )
+
+
+def start_run(plan: LocalPlan, store: RunFolders, cache: Path) -> RunPaths:
+    """Create the run's folder and start its agent, which outlives this process.
+
+    Args:
+        plan: without inputs on S3; see `download_inputs`.
+        cache: the user's cache folder.
+
+    Raises:
+        GPUproofError: the folder could not be created; nothing of it is left.
+    """
+    try:
+        agent = agent_file(cache)
+        paths = store.create(plan.job.name)
+        left = _left_checkpoints(plan, store)
+        try:
+            # Locked before the run is visible: a run without a locked agent counts as killed.
+            with locked_run(paths) as lock:
+                _write_folder(plan, paths, left)
+                start_agent(paths, agent, lock)
+        except BaseException:
+            restore_checkpoints(left, paths)
+            shutil.rmtree(paths.root, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise GPUproofError(
+            f"The run could not be started: {error.strerror}: {error.filename or store.root}.",
+            remedy="Free some disk space, or set GPUPROOF_STATE_DIR and GPUPROOF_CACHE_DIR to folders on another disk.",
+        ) from error
+    return paths
 
 
 @contextlib.contextmanager
-def held_lock(paths: RunPaths) -> Generator[int, None, None]:
-    """The run's lock, held from before the run is seen: a run whose lock nobody holds counts as killed."""
+def locked_run(paths: RunPaths) -> Generator[int, None, None]:
+    """Hold the run's lock, which its agent inherits; yields the descriptor."""
     lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -25,17 +104,17 @@ def held_lock(paths: RunPaths) -> Generator[int, None, None]:
         os.close(lock)
 
 
-def spawn(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable) -> None:
-    """Start the agent in its own session, so that it outlives the terminal, and hand the lock on to it.
+def start_agent(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable) -> None:
+    """Start the agent in a session of its own, so that it outlives the terminal, and pass it the lock.
 
     Args:
         agent: the agent's file.
-        lock: descriptor of the run's lock, held.
-        python: what runs the agent. Not the script's interpreter: that one may be of any age, and of any state.
+        lock: descriptor of the run's lock.
+        python: the agent's interpreter. Not the script's, which may be too old or broken.
     """
-    _keep(agent, paths.agent)
+    _link_agent(agent, paths.agent)
     with paths.agent_log.open("ab") as log:
-        # -I: the agent must not trip over what PYTHONPATH and the working directory hold.
+        # -I: PYTHONPATH and the working directory must not affect the agent.
         subprocess.Popen(
             [python, "-I", str(paths.agent), str(paths.root), "--lock-fd", str(lock)],
             stdin=subprocess.DEVNULL,
@@ -47,10 +126,65 @@ def spawn(paths: RunPaths, agent: Path, lock: int, python: str = sys.executable)
         )
 
 
-def _keep(agent: Path, place: Path) -> None:
-    """The agent's file in the run's folder: the cache may be emptied while the run goes on."""
+def _link_agent(agent: Path, target: Path) -> None:
+    """Put the agent's file into the run's folder: the cache may be emptied during the run."""
     try:
-        os.link(agent, place)
+        os.link(agent, target)
     except OSError:
         # Another file system, or one without hard links.
-        shutil.copyfile(agent, place)
+        shutil.copyfile(agent, target)
+
+
+def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
+    """Write the files of the run's folder.
+
+    Args:
+        left: the folder of checkpoints to continue from.
+    """
+    job, agent_job = plan.job, plan.agent_job(paths)
+    paths.logs.mkdir()
+    code = paths.ml / code_folder(agent_job)
+    code.mkdir(parents=True)
+    copy_to(plan.tree, code)
+    write_json(paths.job, job_document(agent_job))
+    write_json(
+        paths.run,
+        {
+            "version": VERSION,
+            "id": paths.root.name,
+            "job_name": job.name,
+            "kind": job.kind,
+            "place": "local",
+            "status": IN_PROGRESS,
+            "secondary_status": "Starting",
+            "created": time.time(),
+            "source_dir": job.source_dir,
+            "fresh": plan.fresh,
+            "notes": [*plan.warnings, *_checkpoint_notes(left)],
+        },
+    )
+    if isinstance(job, TrainingJob):
+        if plan.own_checkpoints is not None:
+            plan.own_checkpoints.mkdir(parents=True, exist_ok=True)
+        else:
+            move_checkpoints(left, paths)
+
+
+def _left_checkpoints(plan: LocalPlan, store: RunFolders) -> Path | None:
+    """The folder of checkpoints that an earlier run left; `None` if there is none to continue from."""
+    job = plan.job
+    if plan.fresh or not isinstance(job, TrainingJob) or plan.own_checkpoints is not None:
+        return None
+
+    def left_any(record: RunRecord) -> bool:
+        return count_files(store.paths(record.id).checkpoints) > 0
+
+    previous = previous_run(store.records(), job.name, job.source_dir, left_any)
+    return None if previous is None else store.paths(previous.id).checkpoints
+
+
+def _checkpoint_notes(left: Path | None) -> list[str]:
+    if left is None:
+        return []
+    files = pluralize(count_files(left), "checkpoint file")
+    return [f"/opt/ml/checkpoints starts with {files} of {left.parent.name} (--fresh starts without)"]

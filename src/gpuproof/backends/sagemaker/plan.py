@@ -1,51 +1,57 @@
-"""What a run on SageMaker will do: every decision, and the AWS calls that carry it out, as data."""
+"""The plan of a run on SageMaker: every decision, and the API calls that execute it as data."""
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpuproof.agent.contract import script_arguments
+from gpuproof.backends.agent_job import job_document
+from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
-from gpuproof.backends.aws.s3 import encryption
-from gpuproof.backends.local.agent_job import order_document
-from gpuproof.backends.sagemaker.planning.agent_job import container_order
+from gpuproof.backends.sagemaker.deliver import local_destinations
+from gpuproof.backends.sagemaker.planning.agent_job import container_job, unused_rule
 from gpuproof.backends.sagemaker.planning.bucket import BucketPlan
 from gpuproof.backends.sagemaker.planning.role import ChosenRole
-from gpuproof.backends.sagemaker.requests.common import Addresses, Order, Target, max_runtime
-from gpuproof.backends.sagemaker.requests.limits import check_limits
-from gpuproof.backends.sagemaker.requests.processing import output_name, processing_request
-from gpuproof.backends.sagemaker.requests.training import training_request
-from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS, RunLayout, checkpoint_prefix, object_key, uri
-from gpuproof.backends.sagemaker.submission.aws_call import Call
-from gpuproof.backends.sagemaker.upload.upload_plan import Cargo
+from gpuproof.backends.sagemaker.requests.calls import code_calls, create_calls
+from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest, max_runtime
+from gpuproof.backends.sagemaker.requests.processing import output_name
+from gpuproof.backends.sagemaker.requests.training import max_wait
+from gpuproof.backends.sagemaker.s3_layout import RunLayout, checkpoint_prefix, uri
+from gpuproof.backends.sagemaker.target import Target
+from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan
 from gpuproof.jobs.source_tree import SourceTree
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
+from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
+from gpuproof.units import Duration
+from gpuproof.util.humanize import format_bytes, format_usd, pluralize
 
-_NAME_LIMIT = 63
+if TYPE_CHECKING:
+    from gpuproof.backends.base import Run
+
+_NAME_LIMIT = 63  # SageMaker's limit for a job name
+_IDLE_ACTIONS = {"stop": "stopped", "fail": "failed", "warn": "reported"}
 
 
 @dataclass(frozen=True)
 class SageMakerPlan:
-    """A run on SageMaker, decided before anything is made.
+    """The plan of a run on SageMaker; implements `gpuproof.backends.base.Plan`.
 
     Args:
-        job: its paths absolute.
-        run_id: SageMaker's name for the job; made once, so that asking twice makes one.
+        job: with absolute paths.
+        run_id: the name of the SageMaker job, decided once so that a repeated request cannot create a second job.
         region: where it runs.
-        role: what it runs as.
-        bucket: where its files lie.
-        targets: instance types to try, in order; the first is the one to begin with.
-        tree: the source files that go along.
-        cargo: what is sent.
-        checkpoints: the `s3://` prefix that a training job's checkpoints are kept in step with.
-        fresh: whether it was told to begin without earlier checkpoints.
-        notes: what a person should know.
+        role: the role that it runs as.
+        bucket: where its files are.
+        targets: instance types in the order in which they are tried.
+        tree: the source files.
+        uploads: the files to upload.
+        checkpoints: the `s3://` prefix that a training job's checkpoints are synchronized with.
+        fresh: whether it starts without earlier checkpoints.
+        warnings: what the user should know before the run starts.
     """
 
     job: Job
@@ -55,63 +61,88 @@ class SageMakerPlan:
     bucket: BucketPlan
     targets: tuple[Target, ...]
     tree: SourceTree
-    cargo: Cargo
+    uploads: UploadPlan
     checkpoints: str | None
     fresh: bool
-    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def target(self) -> Target:
-        """What is tried first."""
+        """The instance type that is tried first."""
         return self.targets[0]
 
     @property
     def kind(self) -> SageMakerKind:
-        """What kind of job it is."""
+        """The kind of job."""
         return self.job.kind
 
     @property
+    def kms_key(self) -> str | None:
+        """The KMS key that the run's files are encrypted with; None for the bucket's default."""
+        return self.job.sagemaker.output_kms_key
+
+    @property
     def layout(self) -> RunLayout:
-        """Where the run keeps its files in the bucket."""
+        """The names of the run's files in the bucket."""
         return RunLayout(self.run_id)
 
     @property
     def addresses(self) -> Addresses:
-        """Where everything of the run lies on S3."""
+        """The S3 addresses of all files of the run."""
         layout, job, bucket = self.layout, self.job, self.bucket.name
-        inputs = {name: self.cargo.address(bucket, name) for name in job.inputs}
+        inputs = {name: self.uploads.address(bucket, name) for name in job.inputs}
+        code = uri(bucket, layout.code)
         if isinstance(job, TrainingJob):
-            output = (
-                job.output if job.output and job.output.startswith("s3://") else uri(bucket, layout.output)
-            )
-            return Addresses(
-                code=uri(bucket, layout.code),
-                inputs=inputs,
-                output=output,
-                checkpoints=self.checkpoints,
-            )
+            output = job.output if job.output and is_s3(job.output) else uri(bucket, layout.output)
+            return Addresses(code=code, inputs=inputs, output=output, checkpoints=self.checkpoints)
         outputs: dict[str, str] = {}
-        for number, (key, outlet) in enumerate(job.outputs.items(), 1):
-            given = outlet.destination
+        for number, (key, output) in enumerate(job.outputs.items(), 1):
+            given = output.destination
             own = uri(bucket, layout.processing_output(output_name(key, number)))
-            outputs[key] = given if given and given.startswith("s3://") else own
-        return Addresses(
-            code=uri(bucket, layout.code), inputs=inputs, outputs=outputs, verdict=uri(bucket, layout.verdict)
-        )
+            outputs[key] = given if given and is_s3(given) else own
+        return Addresses(code=code, inputs=inputs, outputs=outputs, verdict=uri(bucket, layout.verdict))
 
-    def most_usd(self, target: Target) -> float | None:
-        """The most that a type may cost within the time limit, on demand; None where its price is unknown."""
+    def max_cost_usd(self, target: Target) -> float | None:
+        """The highest possible cost on an instance type within the time limit, on demand; None if its price is unknown."""
         price = target.candidate.price
         if price is None:
             return None
         return price.usd_per_hour * max_runtime(self.job) / 3600 * self.job.instance_count
 
-    def document(self, target: Target) -> dict[str, Any]:
-        """`job.json` for a type."""
-        return order_document(container_order(self.job, self.run_id, target.name, target.expected))
+    def agent_job_document(self, target: Target) -> dict[str, Any]:
+        """The agent's `job.json` for an instance type."""
+        return job_document(container_job(self.job, self.run_id, target.name, target.expected))
 
-    def next(self, tried: str) -> SageMakerPlan | None:
-        """The plan for another run, under another name, with the types after the one that was tried; None after the
+    def request(self, target: Target) -> JobRequest:
+        """The input of the request that creates the job on an instance type."""
+        return JobRequest(
+            self.job, self.run_id, self.role.arn, self.bucket.name, target, self.addresses, self.fresh
+        )
+
+    def calls(self) -> tuple[ApiCall, ...]:
+        """All API calls of the submission, in order, if the first instance type is available."""
+        return (
+            *self.bucket.calls,
+            *self.uploads.calls(self.bucket.name, self.kms_key),
+            *self.code_calls(),
+            *self.create_calls(self.target),
+        )
+
+    def code_calls(self) -> tuple[ApiCall, ApiCall]:
+        """The calls that copy the uploaded agent and source into the code channel."""
+        agent, source = self.uploads.agent.digest, self.uploads.source.digest
+        return code_calls(self.bucket.name, self.layout, agent, source, self.kms_key)
+
+    def create_calls(self, target: Target) -> tuple[ApiCall, ApiCall]:
+        """The calls that create the job on an instance type.
+
+        Raises:
+            InvalidJob: the request exceeds SageMaker's limits.
+        """
+        return create_calls(self.request(target), self.layout, self.agent_job_document(target))
+
+    def next_plan(self, tried: str) -> SageMakerPlan | None:
+        """The plan of another run, under another name, on the instance types after one that was tried; None after the
         last.
         """
         names = [target.name for target in self.targets]
@@ -125,103 +156,129 @@ class SageMakerPlan:
             bucket=replace(self.bucket, calls=(), note=None),
         )
 
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """The plan as labels and texts."""
+        job, tree = self.job, self.tree
+        planned = container_job(job, self.run_id, self.target.name, self.target.expected)
+        yield "script", " ".join([job.entry_point, *script_arguments(planned)])
+        files = f"{pluralize(len(tree.files), 'file')}, {format_bytes(tree.total_bytes)}"
+        yield "code", f"{files} from {job.source_dir}"
+        yield "image", f"{self.target.image.uri} ({self.target.image.because})"
+        yield "instance", self._instances_text()
+        yield "GPU", self._gpu_text()
+        yield from self._input_lines()
+        yield from self._output_lines()
+        yield "role", self.role.arn + (f" ({self.role.because})" if self.role.because else "")
+        yield "bucket", self.bucket.name + (" (will be created)" if self.bucket.calls else "")
+        yield "limit", self._limit_text()
+        if isinstance(job, TrainingJob) and job.resources.spot:
+            limit = Duration(max_wait(job))
+            text = "spot capacity: cheaper, but may be reclaimed; the job then continues from its checkpoints"
+            yield "spot", f"{text}; {limit} for waiting and running"
+        for warning in self.warnings:
+            yield "note", warning
+
+    def document(self) -> dict[str, Any]:
+        """The plan and its API calls as JSON, version 1; environment variables are hidden."""
+        return {
+            "version": 1,
+            "place": "sagemaker",
+            "run": self.run_id,
+            "region": self.region,
+            "instance_types": [
+                {
+                    "name": target.name,
+                    "most_usd": self.max_cost_usd(target),
+                    "usd_per_hour": target.candidate.price.usd_per_hour if target.candidate.price else None,
+                    "image": target.image.uri,
+                }
+                for target in self.targets
+            ],
+            "order": self.agent_job_document(self.target),
+            "notes": list(self.warnings),
+            "calls": [call.to_json() for call in self.calls()],
+        }
+
+    def detach_notes(self, run: Run) -> Iterator[str]:
+        """What GPUproof does not do for a run that it does not follow."""
+        if len(self.targets) > 1:
+            yield "detached: if AWS has no capacity for this instance type, the others are not tried"
+        if any(local_destinations(self.job)):
+            yield f"detached: its results stay on S3; download them with: gpuproof pull {run.cli_name}"
+
+    def _instances_text(self) -> str:
+        count = f"{self.job.instance_count} x " if self.job.instance_count > 1 else ""
+        first, *others = [f"{target.name}{_price_text(target)}" for target in self.targets]
+        dates = {target.candidate.price.as_of for target in self.targets if target.candidate.price}
+        as_of = f"; list prices in {self.region} as of {min(dates)}" if dates else ""
+        rest = f"\nelse {', '.join(others)}" if others else ""
+        return f"{count}{first}{as_of}{rest}"
+
+    def _gpu_text(self) -> str:
+        expected = self.target.expected
+        if not expected.count:
+            return f"none requested ({expected.because})"
+        # For the default rule there is a warning, which explains more.
+        rule = unused_rule(self.job, expected) if self.job.if_gpu_unused is not None else None
+        idle = ""
+        if rule is not None:
+            idle = f"; {_IDLE_ACTIONS[rule.action]} if unused for the first {Duration(int(rule.grace))}"
+        return f"{expected.count} x {expected.name or 'any model'} requested ({expected.because}){idle}"
+
+    def _input_lines(self) -> Iterator[tuple[str, str]]:
+        for name, address in self.addresses.inputs.items():
+            folder = self.uploads.folders.get(name)
+            what = address
+            if folder is not None:
+                files = f"{pluralize(len(folder.files), 'file')}, {format_bytes(folder.total_bytes)}"
+                what = f"{files} from {folder.root}"
+            given = self.job.inputs[name]
+            path = f"/opt/ml/input/data/{name}" if isinstance(given, str) else given.path
+            yield "input", f"{path} is {what}"
+
+    def _output_lines(self) -> Iterator[tuple[str, str]]:
+        job, addresses = self.job, self.addresses
+        if isinstance(job, TrainingJob):
+            yield "output", _destination_text(addresses.output, job.output)
+            if addresses.checkpoints is not None:
+                yield "checkpoint", addresses.checkpoints
+            return
+        for key, output in job.outputs.items():
+            destination = _destination_text(addresses.outputs[key], output.destination)
+            yield "output", f"{output.path} goes to {destination}"
+
+    def _limit_text(self) -> str:
+        text = f"stopped after {Duration(max_runtime(self.job))}"
+        costs = [
+            (cost, target.name) for target in self.targets if (cost := self.max_cost_usd(target)) is not None
+        ]
+        if not costs:
+            return text
+        first, (highest, name) = self.max_cost_usd(self.target), max(costs)
+        if first is None:
+            return f"{text}; at most {format_usd(highest)} on {name}"
+        if highest > first:
+            return (
+                f"{text}; at most {format_usd(first)} on {self.target.name}, {format_usd(highest)} on {name}"
+            )
+        return f"{text}; at most {format_usd(first)} on demand"
+
 
 def new_run_id(job_name: str) -> str:
-    """A name that no run has: the job's, the time and something unique."""
+    """A unique run id: the job's name, the time and a random suffix."""
     suffix = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     return f"{job_name[: _NAME_LIMIT - len(suffix) - 1].rstrip('-')}-{suffix}"
 
 
 def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:
-    """Where checkpoints of a job go that begins anew."""
+    """The address of the checkpoints of a run that does not continue from earlier ones."""
     return uri(bucket, checkpoint_prefix(job_name, run_id))
 
 
-def wanted_here(job: Job) -> tuple[Path | None, dict[str, Path]]:
-    """The folders on this machine for a training job's archives, and for a processing job's outputs by their names."""
-    if isinstance(job, TrainingJob):
-        return (None if job.output is None or is_s3(job.output) else Path(job.output)), {}
-    return None, {
-        output_name(key, number): Path(outlet.destination)
-        for number, (key, outlet) in enumerate(job.outputs.items(), 1)
-        if outlet.destination is not None and not is_s3(outlet.destination)
-    }
+def _price_text(target: Target) -> str:
+    price = target.candidate.price
+    return "" if price is None else f" at {format_usd(price.usd_per_hour)} an hour"
 
 
-def plan_calls(plan: SageMakerPlan) -> tuple[Call, ...]:
-    """Everything that `submit` will ask AWS for, in order, where the first instance type is to be had."""
-    kms_key = plan.job.sagemaker.output_kms_key
-    return (
-        *plan.bucket.calls,
-        *plan.cargo.calls(plan.bucket.name, kms_key),
-        *code_calls(plan),
-        *create_calls(plan, plan.target),
-    )
-
-
-def code_calls(plan: SageMakerPlan) -> tuple[Call, ...]:
-    """What brings the agent and the source, once they are sent, into the code channel."""
-    layout, bucket, cargo = plan.layout, plan.bucket.name, plan.cargo
-    kms_key = plan.job.sagemaker.output_kms_key
-    agent, source = object_key(cargo.agent.digest), object_key(cargo.source.digest)
-    return (
-        _copy(bucket, agent, layout.agent, "bring the agent into the code channel", kms_key),
-        _copy(bucket, source, layout.source, "bring the source into the code channel", kms_key),
-    )
-
-
-def create_calls(plan: SageMakerPlan, target: Target) -> tuple[Call, Call]:
-    """What makes the job on one instance type.
-
-    Raises:
-        InvalidJob: the request is beyond SageMaker's limits.
-    """
-    bucket, key = plan.bucket.name, plan.job.sagemaker.output_kms_key
-    request = create_request(plan, target)
-    content = json.dumps(plan.document(target)).encode()
-    word = plan.kind.capitalize()
-    stop = Call(
-        "sagemaker", f"stop_{plan.kind}_job", {f"{word}JobName": plan.run_id}, f"stop the job {plan.run_id}"
-    )
-    put = Call(
-        "s3",
-        "put_object",
-        {"Bucket": bucket, "Key": plan.layout.job, "Body": content, **_tagging(), **encryption(key)},
-        "tell the agent what to do",
-        _delete(bucket, plan.layout.job),
-    )
-    what = f"create the {plan.kind} job {plan.run_id} on {target.name}"
-    return put, Call("sagemaker", f"create_{plan.kind}_job", request, what, stop)
-
-
-def create_request(plan: SageMakerPlan, target: Target) -> dict[str, Any]:
-    """What CreateTrainingJob or CreateProcessingJob is asked, held against the API's limits."""
-    job = plan.job
-    order = Order(job, plan.run_id, plan.role.arn, plan.bucket.name, target, plan.addresses, plan.fresh)
-    if isinstance(job, ProcessingJob):
-        request, operation = processing_request(order, job), "CreateProcessingJob"
-    else:
-        request, operation = training_request(order, job), "CreateTrainingJob"
-    check_limits(operation, request)
-    return request
-
-
-def _copy(bucket: str, source: str, key: str, what: str, kms_key: str | None) -> Call:
-    request: Mapping[str, Any] = {
-        "Bucket": bucket,
-        "Key": key,
-        "CopySource": {"Bucket": bucket, "Key": source},
-        "TaggingDirective": "REPLACE",
-        **_tagging(),
-        **encryption(kms_key),
-    }
-    return Call("s3", "copy_object", request, what, _delete(bucket, key))
-
-
-def _delete(bucket: str, key: str) -> Call:
-    request = {"Bucket": bucket, "Delete": {"Objects": [{"Key": key}]}}
-    return Call("s3", "delete_objects", request, f"remove s3://{bucket}/{key}")
-
-
-def _tagging() -> dict[str, str]:
-    return {"Tagging": "&".join(f"{key}={value}" for key, value in CODE_TAGS.items())}
+def _destination_text(address: str, wanted: str | None) -> str:
+    return address if wanted is None or wanted == address else f"{address}, and at the end to {wanted}"

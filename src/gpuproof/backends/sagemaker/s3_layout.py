@@ -1,20 +1,20 @@
-"""The names of everything that GPUproof keeps in a bucket: no other module spells them."""
+"""The names of all objects that GPUproof keeps in a bucket; no other module spells them out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 ROOT = "gpuproof/"
-"""What all keys begin with."""
+"""Prefix of all keys."""
 
 OBJECTS = f"{ROOT}objects/"
-"""Blobs by the digest of their content: the agent, source archives, single large inputs."""
+"""Files by the digest of their content: agents and source archives."""
 
 INPUTS = f"{ROOT}inputs/"
 """Local input folders by the digest of their tree."""
 
 MANIFESTS = f"{ROOT}manifests/"
-"""What each uploaded input folder holds; written when all of it is there."""
+"""List of the files of each uploaded input folder, written after all of them."""
 
 RUNS = f"{ROOT}runs/"
 CHECKPOINTS = f"{ROOT}checkpoints/"
@@ -23,22 +23,25 @@ AGENT, SOURCE, JOB = "gpuproof-agent.pyz", "source.tar.gz", "job.json"
 """The files of a run's code channel."""
 
 CODE_TAGS = {"gpuproof:keep": "30-days"}
-"""On the files of a code channel: the lifecycle of GPUproof's own bucket removes what has this tag."""
+"""Tag of the files of a code channel: a lifecycle rule of GPUproof's own bucket removes objects with this tag."""
+
+KEPT_DAYS = 30
+"""Days after which GPUproof's own bucket removes code; results, inputs and checkpoints are kept until removed."""
 
 
 @dataclass(frozen=True)
 class RunLayout:
-    """Where one run keeps what it has on S3.
+    """The keys of one run's files.
 
     Args:
-        run_id: the run's id, which is its job's name on SageMaker.
+        run_id: the run's id, which is the name of its SageMaker job.
     """
 
     run_id: str
 
     @property
     def prefix(self) -> str:
-        """Everything that is this run's alone."""
+        """Prefix of all files of this run."""
         return f"{RUNS}{self.run_id}/"
 
     @property
@@ -60,46 +63,46 @@ class RunLayout:
 
     @property
     def output(self) -> str:
-        """A training job's `S3OutputPath`: SageMaker puts `RUN_ID/output/model.tar.gz` below it."""
+        """A training job's `S3OutputPath`: SageMaker writes `RUN_ID/output/model.tar.gz` below it."""
         return f"{self.prefix}output/"
 
     def processing_output(self, name: str) -> str:
-        """Where a processing job's output of that name goes."""
+        """Prefix of a processing job's output."""
         return f"{self.output}{name}/"
 
     @property
     def model_archive(self) -> str:
-        """Where SageMaker puts a training job's model."""
+        """Key of a training job's model."""
         return f"{self.output}{self.run_id}/output/model.tar.gz"
 
     @property
     def output_archive(self) -> str:
-        """Where SageMaker puts what a training job left in /opt/ml/output/data."""
+        """Key of the archive of a training job's /opt/ml/output/data."""
         return f"{self.output}{self.run_id}/output/output.tar.gz"
 
     @property
     def verdict(self) -> str:
-        """Where a processing job's verdict goes."""
+        """Prefix of a processing job's verdict."""
         return f"{self.prefix}verdict/"
 
 
 def object_key(digest: str) -> str:
-    """The blob with that SHA-256, in hexadecimal digits."""
+    """Key of the file with that SHA-256 digest in hexadecimal."""
     return f"{OBJECTS}{digest}"
 
 
 def input_prefix(digest: str) -> str:
-    """The input folder whose tree has that digest."""
+    """Prefix of the input folder with that digest."""
     return f"{INPUTS}{digest}/"
 
 
 def manifest_key(digest: str) -> str:
-    """What the input folder of that digest holds."""
+    """Key of the list of files of the input folder with that digest."""
     return f"{MANIFESTS}{digest}.json"
 
 
 def checkpoint_prefix(job_name: str, first_run_id: str) -> str:
-    """Checkpoints of a job, from the run that began them; later runs take them over."""
+    """Prefix of a job's checkpoints, named after its first run; later runs continue from them."""
     return f"{CHECKPOINTS}{job_name}/{first_run_id}/"
 
 

@@ -1,4 +1,4 @@
-"""The runs on SageMaker, found by their tags: no machine needs to remember them."""
+"""Finds and lists runs on SageMaker by their tags; no local state is needed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable, SageMakerKind
-from gpuproof.backends.base import SAGEMAKER, AmbiguousRun
+from gpuproof.backends.errors import AmbiguousRun
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.sagemaker.run import SageMakerRun
 from gpuproof.backends.sagemaker.tracking.records import (
     TAG_JOB,
     TAG_REMOVED,
     TAG_RUN,
-    earliest_of,
+    created_after,
     is_run_id,
     listed_record,
     name_in,
@@ -33,18 +33,18 @@ _Found = tuple[SageMakerKind, dict[str, Any]]
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}")
 _DETAILED = 10
-"""Runs that are described one by one, at most: no list tells the times of one that goes on, or of processing."""
+"""Maximum number of runs to describe one by one: listings lack the times of running and of processing jobs."""
 
 
-class SageMakerRuns:
-    """Finds and lists runs on SageMaker; obeys `gpuproof.backends.base.Runs`.
+class SageMakerRunStore:
+    """The runs in one account and region; implements `gpuproof.backends.base.RunStore`.
 
     Args:
         aws: the client.
-        make: makes the run object; for tests.
+        make: creates the run objects; for tests.
     """
 
-    place = SAGEMAKER
+    backend = "sagemaker"
 
     def __init__(self, aws: Aws, make: Callable[..., SageMakerRun] = SageMakerRun) -> None:
         self._aws = aws
@@ -53,10 +53,10 @@ class SageMakerRuns:
         self._known: dict[str, SageMakerRun] = {}
 
     def records(self) -> Iterator[RunRecord]:
-        """All runs that GPUproof made here, newest first.
+        """All runs that GPUproof created, newest first.
 
-        The tags say which jobs are GPUproof's, the lists how they stand, a search what they ran on and cost: some calls
-        for a hundred runs. Only the newest that go on, or that process, are described one by one.
+        Tags identify GPUproof's jobs, listings have their status, and a search has instance types and costs: a few
+        requests for a hundred runs. Only the newest running jobs and processing jobs are described one by one.
         """
         tagged = self._tagged()
         found: list[_Found] = []
@@ -65,7 +65,7 @@ class SageMakerRuns:
         yield from self._detailed(found, tagged)
 
     def newest(self, count: int) -> tuple[list[RunRecord], int]:
-        """The newest runs and all that go on, newest first; and how many there are beside."""
+        """The newest `count` runs and all that have not ended, newest first; and the number of runs left out."""
         tagged = self._tagged()
         newest = sorted(tagged, key=_age, reverse=True)[:count]
         found: list[_Found] = []
@@ -74,14 +74,14 @@ class SageMakerRuns:
             found.extend(self._summaries(kind, names))
             older = {name for one, name in tagged if one == kind} - names
             if older:
-                found.extend(self._going_on(kind, older))
+                found.extend(self._unended(kind, older))
         return list(self._detailed(found, tagged)), len(tagged) - len(found)
 
     def find(self, name: str | None) -> RunRecord:
-        """The run that a person means; see `gpuproof.backends.base.Runs.find`. A whole name finds any job here.
+        """Look up a run; see `gpuproof.backends.base.RunStore.find`. A full name also finds jobs that GPUproof did not create.
 
         Raises:
-            RunNotFound: no run is meant, or it cannot be told which.
+            RunNotFound: no run, or more than one, matches.
         """
         if name is not None and is_run_id(name) and (found := self._exact(name)) is not None:
             return found
@@ -90,7 +90,7 @@ class SageMakerRuns:
             if not tagged:
                 raise RunNotFound(
                     f"There are no runs on SageMaker in {self._aws.region}.",
-                    remedy="`gpuproof run train.py --on sagemaker` makes one; --region looks in another region.",
+                    remedy="`gpuproof run train.py --on sagemaker` starts one; use --region for another region.",
                 )
             return self._run(*_newest(tagged)).record
         named = {key: tags for key, tags in tagged.items() if tags.get(TAG_JOB) == name}
@@ -99,18 +99,18 @@ class SageMakerRuns:
         near = sorted(key for key in tagged if key[1].startswith(name) or key[1].endswith(name))
         if len(near) > 1:
             listed = ", ".join(run_id for _, run_id in near[:5]) + (" …" if len(near) > 5 else "")
-            raise AmbiguousRun(f"{name} may mean {len(near)} runs: {listed}.", remedy="Write more of the id.")
+            raise AmbiguousRun(f"{name} matches {len(near)} runs: {listed}.", remedy="Type more of the id.")
         if near:
             return self._run(*near[0]).record
         if not is_run_id(name) and (found := self._exact(name)) is not None:
             return found
         raise RunNotFound(
-            f"No run on SageMaker in {self._aws.region} is called {name}.",
-            remedy="`gpuproof ps --on sagemaker` lists them; --region looks in another region.",
+            f"No run on SageMaker in {self._aws.region} matches {name}.",
+            remedy="`gpuproof ps --on sagemaker` lists them; use --region for another region.",
         )
 
     def run(self, record: RunRecord) -> SageMakerRun:
-        """The run behind a record."""
+        """The run of a record."""
         kind: SageMakerKind = "processing" if record.kind == "processing" else "training"
         return self._run(kind, record.id)
 
@@ -120,7 +120,7 @@ class SageMakerRuns:
         return self._known[name]
 
     def _exact(self, name: str) -> RunRecord | None:
-        """The job with exactly that name, GPUproof's or not."""
+        """The job with exactly that name, also one that GPUproof did not create."""
         if not _JOB_NAME.fullmatch(name):
             return None
         for kind in KINDS:
@@ -129,7 +129,7 @@ class SageMakerRuns:
         return None
 
     def _tagged(self) -> dict[_Key, dict[str, str]]:
-        """The tags of all runs by kind and name."""
+        """The tags of all runs, by kind and name."""
         found: dict[_Key, dict[str, str]] = {}
         for arn, tags in self._aws.tagged(TAG_RUN):
             key = name_in(arn)
@@ -138,11 +138,11 @@ class SageMakerRuns:
         return found
 
     def _summaries(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
-        """The lists' words on these jobs; other jobs of the account are passed over."""
+        """Entries of the listings for these jobs; other jobs of the account are skipped."""
         left = set(names)
         if not left:
             return
-        for summary in self._aws.list_jobs(kind, created_after=earliest_of(left)):
+        for summary in self._aws.list_jobs(kind, created_after=created_after(left)):
             name = summary[_word(kind) + "JobName"]
             if name in left:
                 left.discard(name)
@@ -150,19 +150,19 @@ class SageMakerRuns:
                 if not left:
                     return
 
-    def _going_on(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
-        """Those of these jobs that have not ended."""
+    def _unended(self, kind: SageMakerKind, names: set[str]) -> Iterator[_Found]:
+        """Entries of the listings for those of these jobs that have not ended."""
         left = set(names)
         for status in ("InProgress", "Stopping"):
             for summary in self._aws.list_jobs(kind, status=status):
                 name = summary[_word(kind) + "JobName"]
-                # One that began to stop between the two lists is in both.
+                # A job that began to stop between the two requests is in both.
                 if name in left:
                     left.discard(name)
                     yield kind, summary
 
     def _detailed(self, found: list[_Found], tagged: Mapping[_Key, dict[str, str]]) -> Iterator[RunRecord]:
-        """Records of what the lists found, newest first, with what a search says beside."""
+        """Records of listed jobs, newest first, completed by descriptions and a search."""
         found.sort(key=lambda one: one[1]["CreationTime"], reverse=True)
         details = self._details({one["TrainingJobName"]: one for kind, one in found if kind == "training"})
         left = _DETAILED
@@ -173,20 +173,20 @@ class SageMakerRuns:
             if left > 0 and (not record.has_ended or kind == "processing"):
                 left -= 1
                 with contextlib.suppress(RunNotFound):
-                    record = self._run(kind, name).look().record
+                    record = self._run(kind, name).describe().record
             elif (detail := details.get(name)) is not None and detail["TrainingJobStatus"] == record.status:
                 now = datetime.now(UTC).timestamp()
                 record = record_of(kind, detail, tags, self._catalogue, region=self._aws.region, now=now)
             yield record
 
     def _details(self, summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """What a search says of these training jobs, by name; nothing where it is not allowed."""
+        """Search results for these training jobs, by name; empty if the user may not search."""
         details: dict[str, dict[str, Any]] = {}
         if not summaries:
             return details
         earliest = min(one["CreationTime"] for one in summaries.values())
         with contextlib.suppress(AwsRefused, AwsUnreachable):
-            # Beside these it finds runs that were removed, and may not know the newest yet.
+            # The search also finds removed runs, and may lack the newest.
             for one in self._aws.search_training_jobs(TAG_RUN):
                 if one["CreationTime"] < earliest:
                     break

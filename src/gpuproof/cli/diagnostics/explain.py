@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuproof.cli.arguments import add_command, add_format_flag
-from gpuproof.errors import ExitCode, RunNotFound, UsageError
+from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -28,7 +28,7 @@ _WIDEST = 120
 
 
 def add_parser(commands: Subparsers) -> None:
-    """Add the parser of `gpuproof explain`."""
+    """Add `gpuproof explain` to the command line."""
     parser = add_command(commands, "explain", "explain the errors in a log and how to fix them", __doc__)
     parser.add_argument(
         "target",
@@ -84,17 +84,12 @@ def _explain(arguments: argparse.Namespace) -> tuple[str, Report, str | None]:
 
 def _find_run(arguments: argparse.Namespace, name: str | None) -> Run:
     """The run by name; --region selects where to search on AWS and does not hide runs of this machine."""
-    from gpuproof.backends.base import LOCAL, SAGEMAKER, AmbiguousRun
-    from gpuproof.backends.registry import find_run
+    from gpuproof.backends.registry import BACKENDS, find_run, find_run_in, load_backend
 
     if arguments.on is not None or arguments.region is None:
         return find_run(name, arguments.on, arguments.region)
-    try:
-        return find_run(name, LOCAL)
-    except AmbiguousRun:
-        raise
-    except RunNotFound:
-        return find_run(name, SAGEMAKER, arguments.region)
+    known = [load_backend(one) for one in BACKENDS]
+    return find_run_in([one for one in known if one.has_regions or not one.is_remote], name, arguments.region)
 
 
 def _standard_input() -> BufferedReader:

@@ -1,6 +1,6 @@
-"""Print what a run's script printed, byte for byte; -f goes on until the run has ended.
+"""Print the output of a run's script; with -f, until the run has ended.
 
-With several hosts, each line begins with its host's name.
+With several hosts, each line starts with its host's name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof logs` to the command line."""
-    parser = add_command(commands, "logs", "print what a run's script printed", __doc__)
+    parser = add_command(commands, "logs", "print the output of a run's script", __doc__)
     add_run_argument(parser)
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="go on until the run has ended, then its verdict"
+        "-f", "--follow", action="store_true", help="follow until the run has ended, then print its verdict"
     )
     parser.set_defaults(run=run)
 
@@ -35,5 +35,5 @@ def run(arguments: argparse.Namespace) -> int:
 
         return follow_to_the_end(found, Console(), stop_on_interrupt=False)
     if found.write_log(sys.stdout.buffer) == 0 and (record := found.record).has_ended:
-        print(f"gpuproof: {record.id} printed nothing: {record.reason or record.status}", file=sys.stderr)
+        print(f"gpuproof: {record.id} has no output: {record.reason or record.status}", file=sys.stderr)
     return ExitCode.OK

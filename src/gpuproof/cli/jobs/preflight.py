@@ -1,4 +1,4 @@
-"""What `gpuproof check` says about a job before `gpuproof run` starts it."""
+"""Runs `gpuproof check` on a job before `gpuproof run` starts it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class ChecksFailed(GPUproofError):
-    """The job has mistakes that would waste the run."""
+    """The job has errors that would waste the run."""
 
 
 def check_before_running(job: Job, console: Console, region: str | None = None) -> None:
-    """Say each error, with what to do, and each warning in a line, and refuse a job with errors.
+    """Print each error with its remedy and each warning, and reject a job with errors.
 
     Args:
-        region: where it will run, for prices.
+        region: the AWS region of the run, for prices.
 
     Raises:
         ChecksFailed: there are errors.
@@ -31,17 +31,17 @@ def check_before_running(job: Job, console: Console, region: str | None = None) 
 
     hits = [hit for hit in check_job(job, region) if hit.finding.severity is not Severity.NOTE]
     for hit in hits:
-        console.label(hit.finding.severity, _told(hit))
+        console.label(hit.finding.severity, _finding_text(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]
     if errors:
         raise ChecksFailed(
             f"'{job.name}' was not started: gpuproof check found {pluralize(len(errors), 'error')}.",
-            remedy=f"gpuproof rule {errors[0].code} tells more; --no-check runs it all the same.",
+            remedy=f"gpuproof rule {errors[0].code} explains it; --no-check runs the job anyway.",
         )
 
 
-def _told(hit: Hit) -> str:
-    """A finding as a line: place, code, message. An error stops the job, so its remedy follows."""
+def _finding_text(hit: Hit) -> str:
+    """A finding as a line with location, code and message; an error is followed by its remedy."""
     found = hit.finding
     line = f"{found.location}: {hit.code} {found.message}"
     return f"{line}\n{found.remedy}" if found.severity is Severity.ERROR and found.remedy else line

@@ -1,4 +1,4 @@
-"""List runs, newest first: those on this machine and, where AWS is set up, those on SageMaker."""
+"""List runs, newest first: local runs and, if AWS is configured, those on SageMaker."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuproof.cli.arguments import add_backend_flags, add_command, add_format_flag
 from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
+    from gpuproof.backends.base import Backend
     from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
 
 _NEWEST = 20
-_AWS_SECONDS = 30.0
+_REMOTE_SECONDS = 30.0
 
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof ps` to the command line."""
     parser = add_command(commands, "ps", "list runs", __doc__)
     parser.add_argument(
-        "-a", "--all", action="store_true", help="all runs, not the newest 20 and those that go on"
+        "-a", "--all", action="store_true", help="list all runs, not only the newest 20 and those in progress"
     )
     add_backend_flags(parser)
     add_format_flag(parser)
@@ -33,118 +34,108 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof ps`."""
-    from gpuproof.backends.base import LOCAL, SAGEMAKER
+    from gpuproof.backends.record import newest_records
 
+    backends = _listed_backends(arguments)
     records: list[RunRecord] = []
     older = 0
-    places = _places(arguments)
-    if LOCAL in places:
-        records, older = _local(arguments.all)
-    problem: str | None = None
-    if SAGEMAKER in places:
-        there, beside, problem = _on_sagemaker(arguments, alone=places == [SAGEMAKER])
-        older += beside
-        if there:
-            records, cut = _newest([*records, *there], None if arguments.all else _NEWEST)
-            older += cut
+    problems: list[str] = []
+    for backend in backends:
+        found, more, problem = _list_runs(backend, arguments, is_only_one=len(backends) == 1)
+        records += found
+        older += more
+        problems += [problem] if problem else []
+    records, more = newest_records(records, len(records) if arguments.all else _NEWEST)
+    older += more
     if arguments.format == "json":
         document = {"version": 1, "runs": [dict(record.document) for record in records]}
-        print(json.dumps(document | ({"problem": problem} if problem else {}), indent=2))
+        print(json.dumps(document | ({"problem": " ".join(problems)} if problems else {}), indent=2))
     elif records:
         print(_table(records))
         if older:
             print(f"{older} older runs: gpuproof ps --all")
     else:
-        print(_nothing(places, problem))
+        print(_no_runs(backends, has_problems=bool(problems)))
     return ExitCode.OK
 
 
-def _nothing(places: list[str], problem: str | None) -> str:
-    from gpuproof.backends.base import LOCAL, SAGEMAKER
-
-    if places == [SAGEMAKER]:
-        return (
-            "There are no runs on SageMaker in this region. `gpuproof run train.py --on sagemaker` makes one."
-        )
-    where = "on this machine" if places == [LOCAL] or problem else "here"
-    return f"There are no runs {where}. `gpuproof run train.py` makes one."
-
-
-def _places(arguments: argparse.Namespace) -> list[str]:
-    from gpuproof.backends.base import LOCAL, SAGEMAKER
-    from gpuproof.settings import aws_is_set_up
+def _listed_backends(arguments: argparse.Namespace) -> list[type[Backend[Any]]]:
+    """The backend that `--on` names, or else all that are configured; with `--region`, those with regions count too."""
+    from gpuproof.backends.registry import BACKENDS, load_backend
 
     if arguments.on is not None:
-        return [arguments.on]
-    return [LOCAL, SAGEMAKER] if arguments.region is not None or aws_is_set_up() else [LOCAL]
+        return [load_backend(arguments.on)]
+    known = [load_backend(name) for name in BACKENDS]
+    return [one for one in known if one.is_configured() or (arguments.region is not None and one.has_regions)]
 
 
-def _local(everything: bool) -> tuple[list[RunRecord], int]:
-    from gpuproof.backends.local.runs import local_runs
+def _list_runs(
+    backend: type[Backend[Any]], arguments: argparse.Namespace, *, is_only_one: bool
+) -> tuple[list[RunRecord], int, str | None]:
+    """The runs of a backend, the number of older ones, and an error message.
 
-    return _newest(list(local_runs().records()), None if everything else _NEWEST)
-
-
-def _newest(records: list[RunRecord], count: int | None) -> tuple[list[RunRecord], int]:
-    """The newest runs and all that go on; and how many are left out."""
-    ordered = sorted(records, key=lambda record: (record.created, record.id), reverse=True)
-    if count is None:
-        return ordered, 0
-    shown = [*ordered[:count], *(record for record in ordered[count:] if not record.has_ended)]
-    return shown, len(ordered) - len(shown)
-
-
-def _on_sagemaker(arguments: argparse.Namespace, *, alone: bool) -> tuple[list[RunRecord], int, str | None]:
-    """SageMaker's runs, how many older ones there are, and what went wrong; `alone`: then that is an error."""
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.sagemaker.store import SageMakerRuns
+    Args:
+        is_only_one: raise errors, since there are no other runs to list.
+    """
     from gpuproof.errors import GPUproofError
 
-    def ask() -> tuple[list[RunRecord], int]:
-        runs = SageMakerRuns(Aws(region=arguments.region))
+    def request() -> tuple[list[RunRecord], int]:
+        runs = backend.open(region=arguments.region).runs()
         return (list(runs.records()), 0) if arguments.all else runs.newest(_NEWEST)
 
+    if not backend.is_remote:
+        return *request(), None
     try:
-        records, older = _within(_AWS_SECONDS, ask)
+        return *_within(_REMOTE_SECONDS, request), None
     except GPUproofError as error:
-        if alone:
+        if is_only_one:
             raise
         print(
-            f"gpuproof: SageMaker's runs are not listed: {error.message} (--on local leaves them out)",
+            f"gpuproof: runs {backend.location} are not listed: {error.message} "
+            "(use --on local to list only local runs)",
             file=sys.stderr,
         )
         return [], 0, error.message
-    return records, older, None
 
 
-def _within(seconds: float, ask: Callable[[], tuple[list[RunRecord], int]]) -> tuple[list[RunRecord], int]:
-    """What is answered within that time: runs on this machine must not wait long for a network that is away."""
+def _within(
+    seconds: float, request: Callable[[], tuple[list[RunRecord], int]]
+) -> tuple[list[RunRecord], int]:
+    """The result of a request within a time limit, so that a slow network does not delay the list of local runs."""
     import queue
     import threading
 
     from gpuproof.backends.aws import AwsUnreachable
-    from gpuproof.errors import GPUproofError
 
-    answers: queue.Queue[tuple[list[RunRecord], int] | BaseException] = queue.Queue()
+    results: queue.Queue[tuple[list[RunRecord], int] | BaseException] = queue.Queue()
 
     def work() -> None:
         try:
-            answers.put(ask())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-            answers.put(error)
+            results.put(request())
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            results.put(error)
 
     threading.Thread(target=work, daemon=True).start()
     try:
-        answer = answers.get(timeout=seconds)
+        result = results.get(timeout=seconds)
     except queue.Empty:
         raise AwsUnreachable(
-            f"AWS did not answer within {seconds:.0f} s.", remedy="Look at the network."
+            f"AWS did not answer within {seconds:.0f} s.", remedy="Check the network connection."
         ) from None
-    if isinstance(answer, GPUproofError):
-        raise answer
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _no_runs(backends: list[type[Backend[Any]]], *, has_problems: bool) -> str:
+    from gpuproof.backends.registry import default_backend, load_backend
+
+    if len(backends) > 1 and not has_problems:
+        return "There are no runs. `gpuproof run train.py` starts one."
+    backend = backends[0] if len(backends) == 1 else load_backend(default_backend())
+    where = f"{backend.location} in this region" if backend.has_regions else backend.location
+    on = "" if backend.name == default_backend() else f" --on {backend.name}"
+    return f"There are no runs {where}. `gpuproof run train.py{on}` starts one."
 
 
 def _table(records: list[RunRecord]) -> str:
@@ -152,7 +143,7 @@ def _table(records: list[RunRecord]) -> str:
     from gpuproof.util.humanize import format_clock, format_usd
 
     now = time.time()
-    elsewhere = any(record.instance_type is not None for record in records)
+    has_instances = any(record.instance_type is not None for record in records)
 
     def row(record: RunRecord) -> list[str]:
         cells = [
@@ -161,12 +152,12 @@ def _table(records: list[RunRecord]) -> str:
             record.verdict or "-",
             time.strftime("%Y-%m-%d %H:%M", time.localtime(record.created)),
             format_clock(record.seconds(now)),
-            record.place,
+            record.backend,
         ]
-        return [*cells, _instance(record), format_usd(record.cost)] if elsewhere else cells
+        return [*cells, _instance(record), format_usd(record.cost)] if has_instances else cells
 
-    headers = ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "PLACE"]
-    if elsewhere:
+    headers = ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "BACKEND"]
+    if has_instances:
         headers += ["INSTANCE", "USD"]
     return render_table(headers, [row(record) for record in records], right=[4, 7])
 

@@ -18,7 +18,7 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(commands, "pull", "copy a run's artifacts into a folder", __doc__)
     add_run_argument(parser)
     parser.add_argument(
-        "--to", type=Path, metavar="FOLDER", help="where to (default: a folder of the run's name)"
+        "--to", type=Path, metavar="FOLDER", help="destination (default: a folder with the run's name)"
     )
     parser.add_argument(
         "-x", "--extract", action="store_true", help="unpack model.tar.gz and output.tar.gz into folders"
@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     found = resolve_run(arguments, arguments.run_name)
     try:
-        made = found.pull(arguments.to or Path(found.id), extract=arguments.extract, progress=show)
+        created = found.pull(arguments.to or Path(found.id), extract=arguments.extract, progress=show)
     finally:
         console.end_progress()
-    for path in made:
+    for path in created:
         print(path)
     return ExitCode.OK

@@ -1,7 +1,7 @@
 """Run a job and give a verdict on its GPU use.
 
-TARGET is a script, a gpuproof.yaml or a folder that holds one; without it, the gpuproof.yaml of the working directory is
-meant. What follows `--` goes to the script.
+TARGET is a script, a gpuproof.yaml or a folder that contains one (default: the gpuproof.yaml of the working directory).
+Arguments after `--` are passed to the script.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpuproof.errors import UsageError
+from gpuproof.backends.registry import BACKENDS, default_backend, load_backend, reject_foreign_flags
+from gpuproof.errors import ExitCode
 
 if TYPE_CHECKING:
+    from gpuproof.backends.base import Backend, Plan, Run
+    from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.jobs.spec import Job
     from gpuproof.terminal.console import Console
-
-_PLACES = ("local", "sagemaker")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -34,55 +35,154 @@ def add_parser(commands: Subparsers) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a script, a gpuproof.yaml or its folder")
-    parser.add_argument(
-        "job", nargs="?", metavar="NAME", help="which job of the file, where it holds several"
-    )
-    _add_job(parser)
-    _add_aws(parser)
+    parser.add_argument("job", nargs="?", metavar="NAME", help="the job, if the file defines several")
+    _add_job_flags(parser)
+    _add_aws_flags(parser)
     how = parser.add_argument_group("how it runs")
     how.add_argument(
-        "--on", default="local", choices=_PLACES, help="the place: local is this machine (default: local)"
+        "--on",
+        default=default_backend(),
+        choices=list(BACKENDS),
+        help=f"the backend; local is this machine (default: {default_backend()})",
     )
-    how.add_argument("--fresh", action="store_true", help="begin without an earlier attempt's checkpoints")
-    how.add_argument("--no-check", action="store_true", help="start it whatever `gpuproof check` says")
-    how.add_argument("--detach", action="store_true", help="return as soon as it is on its way")
-    how.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+    how.add_argument("--fresh", action="store_true", help="start without an earlier run's checkpoints")
+    how.add_argument("--no-check", action="store_true", help="skip `gpuproof check`")
+    how.add_argument("--detach", action="store_true", help="return as soon as the run has been submitted")
+    how.add_argument("--dry-run", action="store_true", help="show the plan without running anything")
     how.add_argument(
         "--format", default="text", choices=["text", "json"], help="json: results on standard output"
     )
-    here = parser.add_argument_group("on this machine")
-    here.add_argument("--python", metavar="PYTHON", help="the script's interpreter or virtual environment")
-    here.add_argument(
-        "--isolation",
-        default="auto",
-        choices=["auto", "namespace", "proot", "environment"],
-        help="how /opt/ml is made private (default: the best that this host allows)",
-    )
+    for name in BACKENDS:
+        _add_backend_flags(parser, load_backend(name))
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof run`."""
+    from gpuproof.backends.base import PlanOptions
+    from gpuproof.cli.jobs.plan_text import show_dry_run
     from gpuproof.terminal.console import Console
 
-    _refuse_what_is_for_here(arguments)
+    reject_foreign_flags(arguments.on, vars(arguments))
     job = _read_job(arguments)
-    console = Console(output=sys.stderr.buffer if arguments.format == "json" else None)
-    # Each place brings its own imports: this machine's runs start without boto3.
-    if arguments.on == "sagemaker":
-        from gpuproof.cli.jobs.run_sagemaker import run_on_sagemaker
-
+    as_json = arguments.format == "json"
+    console = Console(output=sys.stderr.buffer if as_json else None)
+    backend = load_backend(arguments.on).open(region=job.resources.region, notify=console.progress)
+    flags = {flag.destination: getattr(arguments, flag.destination) for flag in backend.flags}
+    options = PlanOptions(fresh=arguments.fresh, flags=flags)
+    if backend.is_remote:
+        # Findings come before the requests that planning makes.
         _check(job, arguments, console)
-        return run_on_sagemaker(job, arguments, console)
-    from gpuproof.cli.jobs.run_local import plan_here, run_here
+        plan = backend.plan(job, options)
+    else:
+        plan = backend.plan(job, options)
+        _check(job, arguments, console)
+    if arguments.dry_run:
+        show_dry_run(plan, console, as_json=as_json)
+        return ExitCode.OK
+    return _submit(backend, plan, console, as_json=as_json, detach=arguments.detach)
 
-    chosen = plan_here(job, arguments)
-    _check(chosen.job, arguments, console)
-    return run_here(chosen, arguments, console)
+
+def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: bool, detach: bool) -> int:
+    """Submit a plan and follow its runs; returns the exit code."""
+    from gpuproof.backends.errors import NoCapacity
+    from gpuproof.cli.follow import final_document, follow_to_the_end
+    from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
+
+    progress = ConsoleProgress(console)
+    code, last = ExitCode.FAILED, None
+    try:
+        plan = backend.prepare(plan, progress)
+        if plan.run_id is not None:
+            _introduce(plan.run_id, plan, console)
+        for current in backend.submit(plan, progress):
+            last = current
+            console.end_progress()
+            if detach:
+                _introduce_run(current, plan, console)
+                show_detached(current, plan, console, as_json=as_json)
+                return ExitCode.OK
+
+            def show_first(current: Run = current) -> None:
+                progress.release_interrupt()
+                _introduce_run(current, plan, console)
+
+            code = follow_to_the_end(current, console, first=show_first, end=_show_end)
+            if code == ExitCode.INTERRUPTED:
+                break
+    except NoCapacity as error:
+        console.end_progress()
+        if as_json:
+            print(no_capacity_document(error, last))
+        raise
+    except KeyboardInterrupt:
+        # Interrupted while no run was being followed.
+        if last is not None and not detach:
+            last.stop()
+        raise
+    finally:
+        console.end_progress()
+        progress.release_interrupt()
+    assert last is not None
+    _deliver(plan.job, last, console)
+    if as_json:
+        print(final_document(last))
+    return code
 
 
-def _add_job(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("the job (each takes the place of what the file says)")
+def _introduce(run_id: str, plan: Plan, console: Console) -> None:
+    from gpuproof.cli.jobs.plan_text import show_plan
+
+    console.label("run", run_id)
+    show_plan(plan, console)
+
+
+def _introduce_run(run: Run, plan: Plan, console: Console) -> None:
+    """Print the id of a run, unless it was printed before, and the plan if it was not shown before the submission."""
+    if plan.run_id is None:
+        _introduce(run.id, plan, console)
+    elif run.id != plan.run_id:
+        console.label("run", run.id)
+
+
+def _show_end(run: Run, record: RunRecord, console: Console) -> None:
+    """Print the end of a run; only its status if it lacked capacity, so that another one may follow."""
+    from gpuproof.cli.follow import show_end, show_status
+
+    if run.lacked_capacity:
+        show_status(record, console)
+    else:
+        show_end(run, record, console)
+
+
+def _deliver(job: Job, run: Run, console: Console) -> None:
+    """Copy the results to the local folders that the job names."""
+    from gpuproof.util.humanize import format_bytes
+
+    if not run.record.has_ended:
+        return
+
+    def progress(what: str, done: int, total: int) -> None:
+        console.progress(f"Downloading {what} · {format_bytes(done)} of {format_bytes(total)}")
+
+    try:
+        created = run.deliver(job, progress=progress)
+    finally:
+        console.end_progress()
+    for path in created:
+        console.label("here", str(path))
+
+
+def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
+    if not arguments.no_check:
+        from gpuproof.cli.jobs.preflight import check_before_running
+        from gpuproof.settings import aws_region
+
+        check_before_running(job, console, job.resources.region or aws_region())
+
+
+def _add_job_flags(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_argument_group("the job (flags override the file)")
     what.add_argument("--name", help="the job's name")
     what.add_argument(
         "--input",
@@ -100,66 +200,72 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
         help="a hyperparameter; the script gets --NAME VALUE",
     )
     what.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for the script"
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an environment variable of the script",
     )
     what.add_argument(
         "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
     )
-    what.add_argument("--instance-count", type=int, metavar="N", help="how many hosts; this machine runs one")
-    what.add_argument("--framework", metavar="NAME", help="what the script is written with, such as pytorch")
+    what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts; local runs have one")
+    what.add_argument("--framework", metavar="NAME", help="the script's framework, such as pytorch")
     what.add_argument("--framework-version", metavar="VERSION", help="such as 2.8")
     what.add_argument("--gpu", metavar="REQUEST", help="GPUs that are expected to work, such as A10G:1 or 2")
-    what.add_argument("--max-duration", metavar="TIME", help="stop the script after that time, such as 90m")
+    what.add_argument("--max-duration", metavar="TIME", help="stop the script after this time, such as 90m")
     what.add_argument(
         "--require-gpu",
         action=argparse.BooleanOptionalAction,
-        help="without a GPU do not start; leave with code 4 if a GPU that was asked for does no work",
+        help="do not start without a GPU; exit with code 4 if a requested GPU does no work",
     )
 
 
-def _add_aws(parser: argparse.ArgumentParser) -> None:
-    aws = parser.add_argument_group("on AWS (each takes the place of what the file says)")
+def _add_aws_flags(parser: argparse.ArgumentParser) -> None:
+    aws = parser.add_argument_group("on AWS (flags override the file)")
     aws.add_argument("--region", metavar="REGION", help="such as us-east-1")
-    aws.add_argument("--image", metavar="URI", help="container image, instead of AWS's own for the framework")
+    aws.add_argument(
+        "--image", metavar="URI", help="container image (default: AWS's image for the framework)"
+    )
     aws.add_argument("--role", metavar="ROLE", help="name or ARN of the role that the job runs as")
     aws.add_argument("--bucket", metavar="NAME", help="S3 bucket for code and results")
     aws.add_argument(
-        "--spot", action=argparse.BooleanOptionalAction, help="spot capacity: cheaper, and may be taken away"
+        "--spot",
+        action=argparse.BooleanOptionalAction,
+        help="use spot capacity, which is cheaper but may be reclaimed",
     )
-    aws.add_argument("--max-wait", metavar="TIME", help="with --spot: for waiting and running together")
+    aws.add_argument("--max-wait", metavar="TIME", help="with --spot: limit for waiting and running together")
     aws.add_argument(
         "--fallback",
         action="append",
         default=[],
         metavar="TYPE",
-        help="instance type to try where the first cannot be had; may be given several times",
+        help="instance type to try if the first one is unavailable; repeatable",
     )
     aws.add_argument(
-        "--keep-alive", metavar="TIME", help="how long the hosts stay, and cost, for the next job (warm pool)"
+        "--keep-alive",
+        metavar="TIME",
+        help="how long hosts are kept, and billed, for the next job (warm pool)",
     )
-    aws.add_argument("--tag", action="append", default=[], metavar="KEY=VALUE", help="an AWS tag")
+    aws.add_argument("--tag", action="append", default=[], metavar="KEY=VALUE", help="an AWS tag; repeatable")
 
 
-def _refuse_what_is_for_here(arguments: argparse.Namespace) -> None:
-    if arguments.on == "local":
+def _add_backend_flags(parser: argparse.ArgumentParser, backend: type[Backend[Any]]) -> None:
+    if not backend.flags:
         return
-    for flag, given in (("--python", arguments.python), ("--isolation", arguments.isolation != "auto")):
-        if given:
-            raise UsageError(
-                f"{flag} is for runs on this machine: on {arguments.on} the container image decides.",
-                remedy="Leave it out, or choose an image: --image, --framework-version.",
-            )
-
-
-def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
-    if not arguments.no_check:
-        from gpuproof.cli.jobs.preflight import check_before_running
-        from gpuproof.settings import aws_region
-
-        check_before_running(job, console, job.resources.region or aws_region())
+    group = parser.add_argument_group(f"only with --on {backend.name}")
+    for flag in backend.flags:
+        group.add_argument(
+            flag.name,
+            default=flag.default,
+            metavar=flag.metavar,
+            choices=flag.choices or None,
+            help=flag.help,
+        )
 
 
 def _read_job(arguments: argparse.Namespace) -> Job:
+    from gpuproof.cli.jobs.target import find_target
     from gpuproof.jobs import Overrides, load_job, override_job
 
     path, name = find_target(arguments.target, arguments.job, Path.cwd())
@@ -187,33 +293,3 @@ def _read_job(arguments: argparse.Namespace) -> Job:
         keep_alive=arguments.keep_alive,
     )
     return override_job(load_job(path, name), changes, Path.cwd())
-
-
-def find_target(target: str | None, name: str | None, folder: Path) -> tuple[Path, str | None]:
-    """The file that is meant, and the name of the job in it.
-
-    Raises:
-        UsageError: there is no such file.
-    """
-    standard = _description_in(folder)
-    if target is None:
-        if standard is None:
-            raise UsageError(
-                f"There is no gpuproof.yaml in {folder} and no script was named.",
-                remedy="gpuproof run train.py -- --epochs 5",
-            )
-        return standard, name
-    path = folder / Path(target).expanduser()
-    # A job may well be called like the folder of its code.
-    named = standard if name is None and "/" not in target and not path.suffix else None
-    if path.is_dir() and (named is None or _description_in(path) is not None):
-        return find_target(None, name, path)
-    if named is not None and not path.is_file():
-        return named, target
-    return path, name
-
-
-def _description_in(folder: Path) -> Path | None:
-    return next(
-        (folder / file for file in ("gpuproof.yaml", "gpuproof.yml") if (folder / file).is_file()), None
-    )

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from gpuproof.cli.billing import billing_text
-    from gpuproof.cli.follow import final_document, show_end, where_word
+    from gpuproof.cli.follow import final_document, show_end
     from gpuproof.terminal.console import Console
     from gpuproof.util.humanize import format_clock
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(final_document(found))
         return ExitCode.OK
     console = Console(own=sys.stdout)
-    console.label("run", f"{record.id} ({record.kind}, {record.place})")
+    console.label("run", f"{record.id} ({record.kind}, {record.backend})")
     created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
     console.label("created", f"{created}, took {format_clock(record.seconds(time.time()))}")
     if command := record.document.get("command"):
@@ -47,12 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
         console.label("instance", f"{count}{record.instance_type}{spot} in {record.document.get('region')}")
     if image := record.document.get("image"):
         console.label("image", image)
-    console.label(where_word(found), found.where)
+    console.label(found.address_label, found.address)
     if record.has_ended:
         show_end(found, record, console)
     else:
-        said = record.document.get("status_message")
-        console.label("status", f"{record.status} ({record.secondary_status}{f': {said}' if said else ''})")
+        message = record.document.get("status_message")
+        console.label(
+            "status", f"{record.status} ({record.secondary_status}{f': {message}' if message else ''})"
+        )
         if billed := billing_text(record):
             console.label("so far", billed)
         for note in record.notes:

@@ -1,6 +1,6 @@
-"""Stop a run: SIGTERM to its script, SIGKILL two minutes later; its artifacts and verdict are kept.
+"""Stop a run: SIGTERM to its script, SIGKILL two minutes later. Its artifacts and verdict are kept.
 
-SageMaker hurries for nobody: --now changes nothing there.
+--now has no effect on SageMaker, which always allows two minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof stop` to the command line."""
     parser = add_command(commands, "stop", "stop a run", __doc__)
     parser.add_argument("run_names", nargs="+", metavar="RUN", help=RUN_HELP.partition(" (")[0])
-    parser.add_argument("--now", action="store_true", help="SIGKILL at once, without two minutes of grace")
+    parser.add_argument(
+        "--now", action="store_true", help="SIGKILL at once, without the two minutes of grace"
+    )
     parser.add_argument("--no-wait", action="store_true", help="return before the runs have ended")
     add_backend_flags(parser)
     parser.set_defaults(run=run)
@@ -33,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[GPUproofError] = []
     stopped: list[Run] = []
     for one in found:
-        # One that cannot be stopped leaves none of the others to go on, and to cost.
+        # An error must not keep the other runs running, and billed.
         try:
             one.stop(at_once=arguments.now)
         except GPUproofError as error:

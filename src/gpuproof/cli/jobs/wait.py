@@ -1,4 +1,4 @@
-"""Wait until a run has ended; the exit code says how it ended, as `gpuproof run` does."""
+"""Wait until a run has ended, and exit with the same code as `gpuproof run`."""
 
 from __future__ import annotations
 

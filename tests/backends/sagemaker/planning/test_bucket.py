@@ -52,14 +52,13 @@ def test_a_bucket_that_is_named_is_taken_as_it_is(moto_server: MotoServer, fault
     assert plan_bucket(client(), f"s3://{bucket.name}/") == BucketPlan(bucket.name, "us-east-1")
 
 
-def test_the_flag_goes_before_the_job_and_the_job_before_the_environment(
+def test_the_job_goes_before_the_environment(
     moto_server: MotoServer, faulty: FaultyAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [moto_server.bucket().name for _ in range(3)]
-    monkeypatch.setenv("GPUPROOF_BUCKET", names[2])
-    assert plan_bucket(client(), names[0], names[1]).name == names[0]
-    assert plan_bucket(client(), None, names[1]).name == names[1]
-    assert plan_bucket(client()).name == names[2]
+    names = [moto_server.bucket().name for _ in range(2)]
+    monkeypatch.setenv("GPUPROOF_BUCKET", names[1])
+    assert plan_bucket(client(), names[0]).name == names[0]
+    assert plan_bucket(client()).name == names[1]
 
 
 def test_a_bucket_that_is_not_there_is_wrong_usage(faulty: FaultyAws) -> None:

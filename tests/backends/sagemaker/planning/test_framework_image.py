@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.backends.sagemaker.planning.framework import Framework, framework_of
 from gpuproof.backends.sagemaker.planning.image import ChosenImage, choose_image, gpu_problem
-from gpuproof.backends.sagemaker.planning.instance_types import Candidate, choose
+from gpuproof.backends.sagemaker.planning.instance_types import Candidate, choose_instance_types
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.source_tree import collect
@@ -83,7 +83,7 @@ def chosen(catalogue: Catalogue, framework: Framework | None, instance: str, **k
     kind = keys.pop("kind", "training")
     model = TrainingJob if kind == "training" else ProcessingJob
     job: Job = model(entry_point="train.py", instance_type=instance, **keys)
-    candidate = choose(job, catalogue, REGION).candidates[0]
+    candidate = choose_instance_types(job, catalogue, REGION).candidates[0]
     return choose_image(job, framework, candidate, catalogue, REGION)
 
 
@@ -149,6 +149,6 @@ def test_an_unknown_type_of_a_gpu_family_gets_the_gpu_image(catalogue: Catalogue
 
 def test_a_framework_that_left_a_gpu_behind_is_said(catalogue: Catalogue) -> None:
     job = TrainingJob(entry_point="train.py", instance_type="ml.p3.2xlarge")
-    candidate = choose(job, catalogue, "us-east-1").candidates[0]
+    candidate = choose_instance_types(job, catalogue, "us-east-1").candidates[0]
     image = choose_image(job, Framework("pytorch", "2.10", "test"), candidate, catalogue, "us-east-1")
     assert "V100" in (gpu_problem(image, candidate, catalogue) or "")

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpuproof.backends.sagemaker.planning.instance_types import MOST_CANDIDATES, Choice, choose
+from gpuproof.backends.sagemaker.planning.instance_types import (
+    MOST_CANDIDATES,
+    InstanceChoice,
+    choose_instance_types,
+)
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
@@ -23,20 +27,20 @@ def training(**keys: Any) -> TrainingJob:
     return TrainingJob(entry_point="train.py", **keys)
 
 
-def names(choice: Choice) -> list[str]:
+def names(choice: InstanceChoice) -> list[str]:
     return [one.name for one in choice.candidates]
 
 
 def test_a_named_type_comes_first_and_its_fallbacks_follow_in_order(catalogue: Catalogue) -> None:
     job = training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge", "ml.g4dn.xlarge", "ml.g5.xlarge"])
-    choice = choose(job, catalogue, REGION)
+    choice = choose_instance_types(job, catalogue, REGION)
     assert names(choice) == ["ml.g5.xlarge", "ml.g6.xlarge", "ml.g4dn.xlarge"]
     assert choice.candidates[0].price is not None
-    assert choice.notes == ()
+    assert choice.warnings == ()
 
 
 def test_a_gpu_gives_the_types_that_have_it_cheapest_first(catalogue: Catalogue) -> None:
-    choice = choose(training(resources={"gpu": "A10G:1"}), catalogue, REGION)
+    choice = choose_instance_types(training(resources={"gpu": "A10G:1"}), catalogue, REGION)
     assert names(choice)[0] == "ml.g5.xlarge"
     assert all(one.startswith("ml.g5.") for one in names(choice))
     assert len(choice.candidates) == MOST_CANDIDATES
@@ -45,51 +49,55 @@ def test_a_gpu_gives_the_types_that_have_it_cheapest_first(catalogue: Catalogue)
 
 
 def test_the_price_that_may_be_paid_leaves_dearer_types_out(catalogue: Catalogue) -> None:
-    choice = choose(training(resources={"gpu": "A10G:1", "max_price": "$1.60"}), catalogue, REGION)
+    choice = choose_instance_types(
+        training(resources={"gpu": "A10G:1", "max_price": "$1.60"}), catalogue, REGION
+    )
     assert all(one.price and one.price.usd_per_hour <= 1.60 for one in choice.candidates)
     assert "ml.g5.4xlarge" not in names(choice)
 
 
 def test_a_price_is_not_held_against_spot_whose_price_nobody_knows(catalogue: Catalogue) -> None:
-    choice = choose(
+    choice = choose_instance_types(
         training(resources={"gpu": "A10G:1", "max_price": "$0.80", "spot": True}), catalogue, REGION
     )
     assert names(choice)[0] == "ml.g5.xlarge"
-    assert "spot" in choice.notes[0]
+    assert "spot" in choice.warnings[0]
 
 
 def test_fallbacks_come_after_what_resources_give(catalogue: Catalogue) -> None:
     job = training(resources={"gpu": "A10G:1"}, fallbacks=["ml.g6.xlarge"])
-    assert names(choose(job, catalogue, REGION))[-1] == "ml.g6.xlarge"
+    assert names(choose_instance_types(job, catalogue, REGION))[-1] == "ml.g6.xlarge"
 
 
 def test_the_name_of_ec2_is_answered_with_the_name_of_sagemaker(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
-        choose(training(instance_type="g5.xlarge"), catalogue, REGION)
+        choose_instance_types(training(instance_type="g5.xlarge"), catalogue, REGION)
     assert raised.value.remedy == "--instance-type ml.g5.xlarge"
 
 
 def test_a_type_of_another_kind_of_job_is_refused_before_any_call(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
-        choose(training(instance_type="ml.inf1.xlarge"), catalogue, REGION)
-    assert "no instance type for a training job" in raised.value.message
+        choose_instance_types(training(instance_type="ml.inf1.xlarge"), catalogue, REGION)
+    assert "is not an instance type for training jobs" in raised.value.message
     assert "endpoints" in raised.value.message
 
 
 def test_a_fallback_of_another_kind_of_job_is_refused_too(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob, match=r"ml\.inf1\.xlarge"):
-        choose(training(instance_type="ml.g5.xlarge", fallbacks=["ml.inf1.xlarge"]), catalogue, REGION)
+        choose_instance_types(
+            training(instance_type="ml.g5.xlarge", fallbacks=["ml.inf1.xlarge"]), catalogue, REGION
+        )
 
 
 def test_a_type_that_nobody_knows_is_tried_with_a_note(catalogue: Catalogue) -> None:
-    choice = choose(training(instance_type="ml.g99.xlarge"), catalogue, REGION)
+    choice = choose_instance_types(training(instance_type="ml.g99.xlarge"), catalogue, REGION)
     assert choice.candidates[0].instance is None
-    assert "SageMaker decides" in choice.notes[0]
+    assert "SageMaker may reject it" in choice.warnings[0]
 
 
 def test_a_job_that_asks_for_nothing_is_shown_the_three_cheapest(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
-        choose(training(), catalogue, REGION)
+        choose_instance_types(training(), catalogue, REGION)
     shown = [line for line in (raised.value.remedy or "").splitlines() if "--instance-type ml." in line]
     assert len(shown) == 3
     assert all("an hour" in line for line in shown)
@@ -97,12 +105,12 @@ def test_a_job_that_asks_for_nothing_is_shown_the_three_cheapest(catalogue: Cata
 
 def test_a_gpu_that_sagemaker_has_not_is_said(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
-        choose(training(resources={"gpu": "A10G:7"}), catalogue, REGION)
+        choose_instance_types(training(resources={"gpu": "A10G:7"}), catalogue, REGION)
     assert "A10G:7" in raised.value.message
 
 
 def test_a_processing_job_gets_types_that_processing_takes(catalogue: Catalogue) -> None:
-    choice = choose(
+    choice = choose_instance_types(
         ProcessingJob(entry_point="prep.py", resources={"gpu": "T4:1"}),  # type: ignore[arg-type]
         catalogue,
         REGION,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpuproof.backends.aws import Aws, S3Object
-from gpuproof.backends.sagemaker.planning.resume import Earlier, earlier_checkpoints
+from gpuproof.backends.sagemaker.planning.resume import EarlierCheckpoints, find_earlier_checkpoints
 from gpuproof.jobs import TrainingJob
 
 BUCKET = "runs"
@@ -36,7 +36,7 @@ class Account(Aws):
             if tags.get(key) in values:
                 yield ARN + name, tags
 
-    def _ask(
+    def _request(
         self, service: str, operation: str, request: dict[str, Any], what: str | None = None
     ) -> dict[str, Any]:
         if operation == "describe_training_job":
@@ -84,14 +84,14 @@ OTHERS = [(f"pytorch-training-{number}", "Completed") for number in range(1000)]
 
 def test_a_job_without_runs_reads_no_list_of_an_account_with_many_jobs() -> None:
     account = Account(OTHERS, {}, ())
-    assert earlier_checkpoints(account, JOB, BUCKET) is None
+    assert find_earlier_checkpoints(account, JOB, BUCKET) is None
     assert account.pages == 0
 
 
 def test_a_list_is_read_no_further_than_to_the_jobs_own_runs() -> None:
     jobs = [*OTHERS[:150], (run_id(2), "Failed"), (run_id(1), "Failed"), *OTHERS[150:]]
     account = Account(jobs, tags(1, 2), ())
-    assert earlier_checkpoints(account, JOB, BUCKET) is None
+    assert find_earlier_checkpoints(account, JOB, BUCKET) is None
     assert account.pages == 2
 
 
@@ -99,11 +99,11 @@ def test_the_newest_run_that_left_some_is_gone_on_from_among_other_peoples_jobs(
     jobs = [*OTHERS[:150], (run_id(3), "InProgress"), (run_id(2), "Failed"), (run_id(1), "Stopped")]
     account = Account(jobs, tags(1, 2, 3), (run_id(1),))
     address = f"s3://{BUCKET}/gpuproof/checkpoints/train/{run_id(1)}/"
-    assert earlier_checkpoints(account, JOB, BUCKET) == Earlier(address, run_id(1))
+    assert find_earlier_checkpoints(account, JOB, BUCKET) == EarlierCheckpoints(address, run_id(1))
 
 
 def test_behind_a_run_that_completed_or_began_afresh_nothing_is_looked_for() -> None:
     completed = Account([(run_id(2), "Completed"), (run_id(1), "Failed")], tags(1, 2), (run_id(1),))
-    assert earlier_checkpoints(completed, JOB, BUCKET) is None
+    assert find_earlier_checkpoints(completed, JOB, BUCKET) is None
     afresh = Account([(run_id(2), "Failed"), (run_id(1), "Failed")], tags(1, 2, fresh=2), (run_id(1),))
-    assert earlier_checkpoints(afresh, JOB, BUCKET) is None
+    assert find_earlier_checkpoints(afresh, JOB, BUCKET) is None

@@ -75,14 +75,11 @@ def test_roles_that_may_not_be_listed_have_to_be_named(faulty: FaultyAws, aws: A
     assert "GPUPROOF_ROLE_ARN" in str(caught.value.remedy)
 
 
-def test_the_flag_goes_before_the_job_and_the_job_before_the_environment(
-    aws: Aws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, two, three = (make(aws, name) for name in ("one", "two", "three"))
-    monkeypatch.setenv("GPUPROOF_ROLE_ARN", three)
-    assert find_role(aws, one, two).arn == one
-    assert find_role(aws, None, two).arn == two
-    assert find_role(aws).arn == three
+def test_the_job_goes_before_the_environment(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (make(aws, name) for name in ("one", "two"))
+    monkeypatch.setenv("GPUPROOF_ROLE_ARN", two)
+    assert find_role(aws, one).arn == one
+    assert find_role(aws).arn == two
 
 
 def test_a_name_becomes_its_arn_with_the_path(aws: Aws) -> None:

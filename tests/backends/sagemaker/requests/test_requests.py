@@ -13,13 +13,12 @@ from botocore.validate import ParamValidator
 from gpuproof.agent.contract import hyperparameter_texts
 from gpuproof.agent.job import UnusedGpuRule
 from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.sagemaker.planning.agent_job import container_order
-from gpuproof.backends.sagemaker.planning.image import ChosenImage
-from gpuproof.backends.sagemaker.planning.instance_types import Candidate
-from gpuproof.backends.sagemaker.requests.common import Addresses, Order, Target
+from gpuproof.backends.sagemaker.planning.agent_job import container_job
+from gpuproof.backends.sagemaker.requests.common import Addresses, JobRequest
 from gpuproof.backends.sagemaker.requests.limits import check_limits
 from gpuproof.backends.sagemaker.requests.processing import processing_request
 from gpuproof.backends.sagemaker.requests.training import training_request
+from gpuproof.backends.sagemaker.target import Candidate, ChosenImage, Target
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
@@ -31,7 +30,7 @@ CATALOGUE = Catalogue.load()
 MODEL = botocore.session.get_session().get_service_model("sagemaker")
 
 
-def order(job: Job, instance: str = "ml.g5.xlarge", **addresses: Any) -> Order:
+def request(job: Job, instance: str = "ml.g5.xlarge", **addresses: Any) -> JobRequest:
     known = CATALOGUE.instance(instance)
     gpus = ExpectedGpus(known.gpu_count, known.gpu_model, "test") if known else ExpectedGpus(None)
     target = Target(
@@ -40,19 +39,19 @@ def order(job: Job, instance: str = "ml.g5.xlarge", **addresses: Any) -> Order:
         gpus,
     )
     found = Addresses(code=CODE, output="s3://bucket/out", verdict="s3://bucket/verdict", **addresses)
-    return Order(job, RUN, ROLE, "bucket", target, found)
+    return JobRequest(job, RUN, ROLE, "bucket", target, found)
 
 
 def training(instance: str = "ml.g5.xlarge", **keys: Any) -> dict[str, Any]:
     job = TrainingJob(entry_point="train.py", **keys)
     inputs = {name: f"s3://bucket/{name}/" for name in job.inputs}
-    made = order(job, instance, inputs=inputs, checkpoints="s3://bucket/checkpoints/")
+    made = request(job, instance, inputs=inputs, checkpoints="s3://bucket/checkpoints/")
     return valid("CreateTrainingJob", training_request(made, job))
 
 
 def processing(instance: str = "ml.g5.xlarge", **keys: Any) -> dict[str, Any]:
     job = ProcessingJob(entry_point="prep.py", **keys)
-    made = order(
+    made = request(
         job,
         instance,
         inputs={key: f"s3://bucket/in/{number}/" for number, key in enumerate(job.inputs)},
@@ -186,7 +185,7 @@ def test_the_tags_are_the_record_of_the_run() -> None:
 
 def test_tags_of_several_models_keep_to_the_characters_that_tags_may_have() -> None:
     job = TrainingJob(entry_point="train.py")
-    made = order(job)
+    made = request(job)
     made = replace(made, target=replace(made.target, expected=ExpectedGpus(1, "A10G, L4", "test")))
     assert tags(valid("CreateTrainingJob", training_request(made, job)))["gpuproof:expects"] == "1 A10G  L4"
 
@@ -224,14 +223,14 @@ def test_a_value_that_is_too_long_is_caught_and_a_variable_is_never_shown(
 ) -> None:
     request_of_training["Environment"]["TOKEN"] = "s3cret" * 100
     said = limit_problems("CreateTrainingJob", request_of_training)
-    assert "environment TOKEN has 600 characters, and SageMaker takes 512 at most" in said
+    assert "environment TOKEN has 600 characters, but SageMaker allows at most 512" in said
     assert "s3cret" not in said
 
 
 def test_processing_takes_shorter_variables_than_training() -> None:
     job = ProcessingJob(entry_point="prep.py", environment={"LONG": "x" * 300})
-    said = limit_problems("CreateProcessingJob", processing_request(order(job), job))
-    assert "environment LONG has 300 characters, and SageMaker takes 256 at most" in said
+    said = limit_problems("CreateProcessingJob", processing_request(request(job), job))
+    assert "environment LONG has 300 characters, but SageMaker allows at most 256" in said
 
 
 @pytest.mark.parametrize(
@@ -264,7 +263,7 @@ def test_the_container_gets_the_typed_values_and_no_variable() -> None:
         arguments=["--x"],
         inputs={"training": "/data"},
     )
-    made = container_order(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test"))
+    made = container_job(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test"))
     assert made.hyperparameters == {"epochs": 5}
     assert made.channels == ("training",)
     assert made.environment == {}
@@ -275,19 +274,19 @@ def test_the_container_gets_the_typed_values_and_no_variable() -> None:
 
 def test_a_gpu_that_somebody_pays_for_and_nobody_uses_is_stopped_after_a_quarter_of_an_hour() -> None:
     job = TrainingJob(entry_point="train.py")
-    rule = container_order(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test")).if_gpu_unused
+    rule = container_job(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test")).if_gpu_unused
     assert rule == UnusedGpuRule("stop", 900.0)
-    assert container_order(job, RUN, "ml.m5.xlarge", ExpectedGpus(0)).if_gpu_unused is None
+    assert container_job(job, RUN, "ml.m5.xlarge", ExpectedGpus(0)).if_gpu_unused is None
 
 
 def test_the_jobs_own_rule_goes_first() -> None:
     job = TrainingJob(entry_point="train.py", if_gpu_unused={"action": "warn", "grace": "1min"})  # type: ignore[arg-type]
-    rule = container_order(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test")).if_gpu_unused
+    rule = container_job(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test")).if_gpu_unused
     assert rule == UnusedGpuRule("warn", 60.0)
 
 
 def test_a_processing_job_leaves_its_outputs_to_sagemaker() -> None:
     job = ProcessingJob(entry_point="prep.py", outputs={"/opt/ml/processing/out": "/here"})  # type: ignore[arg-type]
-    made = container_order(job, RUN, "ml.m5.xlarge", ExpectedGpus(0))
+    made = container_job(job, RUN, "ml.m5.xlarge", ExpectedGpus(0))
     assert [(one.target, one.destination) for one in made.outputs] == [("processing/out", None)]
     assert re.fullmatch(r"[\w-]+", made.run_id)

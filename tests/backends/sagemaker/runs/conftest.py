@@ -15,7 +15,7 @@ from support.container_jobs import Jobs
 _HURRY = 10
 
 
-class Desk:
+class SageMakerSandbox:
     """Jobs and the runs that look at them; for these, time goes ten times as fast."""
 
     def __init__(self, emulator: RunningEmulator, jobs: Jobs) -> None:
@@ -63,12 +63,12 @@ def jobs(emulator: RunningEmulator, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def aws(emulator: RunningEmulator, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def aws(emulator: RunningEmulator, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Iterator[SageMakerSandbox]:
     """The emulator is this process's AWS; faults last for one test."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name, value in emulator.credentials.items():
         monkeypatch.setenv(name, value)
     emulator.faults()
-    yield Desk(emulator, jobs)
+    yield SageMakerSandbox(emulator, jobs)
     emulator.faults()

@@ -90,7 +90,7 @@ class TestFollowing:
 
     def test_it_obeys_the_protocol_of_all_places(self, aws: Any) -> None:
         run: Run = aws.look_at("any")
-        assert (run.id, run.place, run.can_stop_at_once) == ("any", "sagemaker", False)
+        assert (run.id, run.backend, run.can_stop_at_once) == ("any", "sagemaker", False)
 
     def test_every_line_of_a_loud_script_comes_once_and_in_order(self, aws: Any) -> None:
         run = aws.start("for number in range(30_000):\n    print('line', number)")
@@ -226,7 +226,7 @@ class TestStopping:
         )
         record = [event for event in run.follow() if isinstance(event, RunRecord)][-1]
         assert (record.status, record.spot_saving is not None) == ("Completed", True)
-        assert "its spot instance was taken away once" in record.notes
+        assert "its spot instance was reclaimed once" in record.notes
 
 
 class TestPulling:
@@ -269,7 +269,7 @@ class TestPulling:
         assert files(tmp_path) == []
 
     def test_one_that_goes_on_is_refused(self, running: Any, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="still runs") as caught:
+        with pytest.raises(UsageError, match="is still running") as caught:
             running.pull(tmp_path / "out")
         assert caught.value.remedy == f"gpuproof wait {running.id}"
         assert not (tmp_path / "out").exists()
@@ -360,7 +360,7 @@ class TestRemoving:
         assert "SageMaker keeps its record of the job" in said
 
     def test_one_that_goes_on_is_refused(self, aws: Any, running: Any) -> None:
-        with pytest.raises(UsageError, match="still runs") as caught:
+        with pytest.raises(UsageError, match="is still running") as caught:
             running.remove()
         assert caught.value.remedy == f"gpuproof stop {running.id}"
         assert aws.keys(f"gpuproof/runs/{running.id}/") != []
@@ -380,11 +380,11 @@ class TestLooking:
 
     def test_it_says_where_a_person_can_look(self, aws: Any) -> None:
         run = aws.ended("")
-        assert run.where == (
+        assert run.address == (
             f"https://us-east-1.console.aws.amazon.com/sagemaker/home?region=us-east-1#/jobs/{run.id}"
         )
         processed = aws.ended(PROCESSES, kind="processing")
-        assert processed.where.endswith(f"#/processing-jobs/{processed.id}")
+        assert processed.address.endswith(f"#/processing-jobs/{processed.id}")
 
     def test_a_job_that_is_not_there_names_the_region(self, aws: Any) -> None:
         with pytest.raises(RunNotFound, match="us-east-1"):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.base import AmbiguousRun
-from gpuproof.backends.sagemaker.store import SageMakerRuns
+from gpuproof.backends.errors import AmbiguousRun
+from gpuproof.backends.sagemaker.store import SageMakerRunStore
 from gpuproof.errors import RunNotFound
 from support.aws_emulator import running_emulator
 from support.cli_sandbox import until
@@ -21,8 +21,8 @@ FOREVER = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
 
 
 @pytest.fixture
-def runs(aws: Any) -> SageMakerRuns:
-    return SageMakerRuns(aws.aws)
+def runs(aws: Any) -> SageMakerRunStore:
+    return SageMakerRunStore(aws.aws)
 
 
 class Behind(Aws):
@@ -34,35 +34,35 @@ class Behind(Aws):
 
 
 class TestFinding:
-    def test_a_whole_id_finds_training_and_processing_jobs(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_a_whole_id_finds_training_and_processing_jobs(self, aws: Any, runs: SageMakerRunStore) -> None:
         train = aws.ended("")
         process = aws.ended("", kind="processing")
         assert runs.find(train.id).kind == "training"
         assert runs.find(process.id).kind == "processing"
         assert runs.run(runs.find(process.id)).id == process.id
 
-    def test_a_jobs_name_finds_its_newest_run(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_a_jobs_name_finds_its_newest_run(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.ended("", name="twice")
         newest = aws.ended("", name="twice")
         assert runs.find("twice").id == newest.id
 
-    def test_beginning_and_end_of_an_id_do(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_beginning_and_end_of_an_id_do(self, aws: Any, runs: SageMakerRunStore) -> None:
         run = aws.ended("", name="beginning")
         assert runs.find("beginning-2026").id == run.id
         assert runs.find(run.id[-9:]).id == run.id
 
-    def test_several_meanings_are_listed(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_several_meanings_are_listed(self, aws: Any, runs: SageMakerRunStore) -> None:
         several = [aws.ended("", name="several").id for _ in range(2)]
         with pytest.raises(AmbiguousRun) as caught:
             runs.find("several-2026")
         assert all(run_id in caught.value.message for run_id in several)
 
-    def test_without_a_name_the_newest_is_meant(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_without_a_name_the_newest_is_meant(self, aws: Any, runs: SageMakerRunStore) -> None:
         newest = aws.ended("", name="newest")
         assert runs.find(None).id == newest.id
 
     def test_a_job_that_gpuproof_did_not_make_is_found_by_its_whole_name(
-        self, aws: Any, runs: SageMakerRuns
+        self, aws: Any, runs: SageMakerRunStore
     ) -> None:
         run = aws.ended("print('hello')")
         described = aws.aws.describe_job("training", run.id)
@@ -74,13 +74,13 @@ class TestFinding:
         assert "somebody-elses" not in [record.id for record in runs.records()]
 
     @pytest.mark.parametrize("name", ["nothing", "train-20260501-120000-ffff", "no/job*name"])
-    def test_nothing_of_that_name_says_where_it_looked(self, runs: SageMakerRuns, name: str) -> None:
+    def test_nothing_of_that_name_says_where_it_looked(self, runs: SageMakerRunStore, name: str) -> None:
         with pytest.raises(RunNotFound, match="us-east-1"):
             runs.find(name)
 
 
 class TestListing:
-    def test_newest_first_with_what_lists_and_tags_say(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_newest_first_with_what_lists_and_tags_say(self, aws: Any, runs: SageMakerRunStore) -> None:
         first = aws.ended("", name="listed")
         second = aws.ended("raise SystemExit(1)", name="listed", kind="processing", hosts=2)
         listed = [record for record in runs.records() if record.job_name == "listed"]
@@ -90,26 +90,28 @@ class TestListing:
         ]
         assert (listed[0].instance_type, listed[0].instance_count) == ("ml.g5.xlarge", 2)
 
-    def test_runs_that_go_on_have_their_cost_so_far(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_runs_that_go_on_have_their_cost_so_far(self, aws: Any, runs: SageMakerRunStore) -> None:
         run = aws.start(FOREVER, name="goes-on")
         next(event for event in run.follow() if hasattr(event, "content"))
         (record,) = [one for one in runs.records() if one.id == run.id]
         assert (record.secondary_status, record.cost is not None) == ("Training", True)
         run.stop()
 
-    def test_training_jobs_that_have_ended_have_their_bill(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_training_jobs_that_have_ended_have_their_bill(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.ended("", name="billed")
         (record,) = [one for one in runs.records() if one.job_name == "billed"]
         assert record.billed_seconds
         assert record.cost
         assert record.seconds(0.0) is not None
 
-    def test_processing_jobs_too(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_processing_jobs_too(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.ended("", name="processed", kind="processing")
         (record,) = [one for one in runs.records() if one.job_name == "processed"]
         assert (record.billed_seconds is not None, record.cost is not None) == (True, True)
 
-    def test_without_leave_to_search_they_are_listed_without_it(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_without_leave_to_search_they_are_listed_without_it(
+        self, aws: Any, runs: SageMakerRunStore
+    ) -> None:
         run = aws.ended("", name="unbilled")
         aws.emulator.faults("access-denied,operation=Search")
         (record,) = [one for one in runs.records() if one.id == run.id]
@@ -117,16 +119,16 @@ class TestListing:
 
     def test_a_search_that_is_behind_the_list_is_not_believed(self, aws: Any) -> None:
         run = aws.ended("", name="behind")
-        (record,) = [one for one in SageMakerRuns(Behind()).records() if one.id == run.id]
+        (record,) = [one for one in SageMakerRunStore(Behind()).records() if one.id == run.id]
         assert (record.status, record.billed_seconds) == ("Completed", None)
 
-    def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRunStore) -> None:
         run = aws.ended("", name="removed")
         run.remove()
         assert run.id not in [record.id for record in runs.records()]
         assert runs.find(run.id).status == "Completed"
 
-    def test_what_aws_refuses_is_an_error(self, aws: Any, runs: SageMakerRuns) -> None:
+    def test_what_aws_refuses_is_an_error(self, aws: Any, runs: SageMakerRunStore) -> None:
         aws.emulator.faults("access-denied,operation=GetResources")
         with pytest.raises(AwsRefused, match="AccessDenied"):
             list(runs.records())
@@ -143,7 +145,7 @@ def test_two_hundred_runs_take_a_few_calls(
         # Without capacity none of them runs: two hundred interpreters would take minutes.
         emulator.faults("capacity")
         made = [jobs.start("", name="many", send=False) for _ in range(200)]
-        runs = SageMakerRuns(Aws())
+        runs = SageMakerRunStore(Aws())
         aws = Aws()
 
         def over() -> bool:

@@ -43,7 +43,7 @@ def test_reading_on_gives_what_is_new_and_nothing_twice(streams: Streams) -> Non
     assert text(log) == ""
     streams.say("algo-1", "two", "three", "four", "five", at=1)
     assert text(log) == "two\nthree\nfour\nfive\n"
-    assert log.given == len("one\ntwo\nthree\nfour\nfive\n")
+    assert log.bytes_read == len("one\ntwo\nthree\nfour\nfive\n")
 
 
 class Sparse(Streams):
@@ -121,7 +121,7 @@ def test_an_interrupt_anywhere_loses_and_repeats_nothing(streams: Streams) -> No
             for piece in log.read():
                 got += piece
         except KeyboardInterrupt:
-            assert log.given == len(got)
+            assert log.bytes_read == len(got)
     assert got.decode().split() == [str(number) for number in range(8)]
 
 
@@ -169,7 +169,7 @@ class TestTheAgentsWords:
         streams.say("algo-2", f"{WORDS_MARK}it failed", at=1)
         log = reader(streams, several=True)
         assert text(log) == "algo-1 | one\nalgo-1 | two\n"
-        assert log.words == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
+        assert log.agent_messages == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
 
     def test_what_the_runtime_library_says_in_the_script_stays(self, streams: Streams) -> None:
         streams.say("algo-1", "gpuproof: PyTorch runs on the CPU")
@@ -191,7 +191,7 @@ class TestTheEndOfTheLog:
     def test_the_agents_words_are_no_lines_of_it(self, streams: Streams) -> None:
         streams.say("algo-1", "only this", f"{WORDS_MARK}and that")
         tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
-        assert (tail.lines, tail.words) == (("only this",), ("and that",))
+        assert (tail.lines, tail.messages) == (("only this",), ("and that",))
 
     def test_of_a_host_that_began_anew_the_newest_counts(self, streams: Streams) -> None:
         streams.say("algo-1", "old")

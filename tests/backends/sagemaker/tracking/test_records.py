@@ -67,7 +67,12 @@ def test_a_job_that_goes_on_has_sagemakers_words_and_its_cost_so_far() -> None:
     record = read(
         training(SecondaryStatus="Training", TrainingStartTime=at(60), SecondaryStatusTransitions=transitions)
     )
-    assert (record.id, record.job_name, record.kind, record.place) == (RUN, "train", "training", "sagemaker")
+    assert (record.id, record.job_name, record.kind, record.backend) == (
+        RUN,
+        "train",
+        "training",
+        "sagemaker",
+    )
     assert (record.status, record.secondary_status, record.has_ended) == ("InProgress", "Training", False)
     assert (record.created, record.started) == (START.timestamp(), at(100).timestamp())
     assert record.document["status_message"] == "Training in progress."
@@ -126,7 +131,7 @@ def test_interruptions_of_spot_instances_are_counted_and_noted() -> None:
     transitions = [{"Status": word, "StartTime": at(1)} for word in ("Starting", "Interrupted", "Starting")]
     record = read(training(SecondaryStatusTransitions=transitions, EnableManagedSpotTraining=True))
     assert record.document["interruptions"] == 1
-    assert record.notes == ("its spot instance was taken away once",)
+    assert record.notes == ("its spot instance was reclaimed once",)
 
 
 def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
@@ -138,7 +143,7 @@ def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
     (once,) = read(going_on).notes
     (_, again) = read({**going_on, "TrainingJobStatus": "Stopped"}).notes
     assert "once" in once
-    assert "the same `gpuproof run` goes on from its checkpoints" in again
+    assert "the same `gpuproof run` continues from its checkpoints" in again
 
 
 def test_the_last_values_of_metrics_are_in_the_record() -> None:

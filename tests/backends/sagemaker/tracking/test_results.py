@@ -12,12 +12,12 @@ import pytest
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.backends.aws import Aws
-from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.backends.sagemaker.tracking.results import (
     Downloads,
     find_artifacts,
     results_of,
-    said_as_gpuproof_error,
+    translated_file_errors,
 )
 from gpuproof.errors import GPUproofError, InvalidJob
 from support.archives import archive
@@ -120,14 +120,14 @@ class TestArchives:
         try:
             with (
                 pytest.raises(GPUproofError, match="No space left on device") as caught,
-                said_as_gpuproof_error(disk, "s3://b/o/"),
+                translated_file_errors(disk, "s3://b/o/"),
             ):
                 list(Downloads(Aws(), lambda *one: told.append(one)).archives(prefix(bucket, "o/"), disk))
             assert list(disk.iterdir()) == []
         finally:
             subprocess.run(["umount", "-l", disk], check=True)
         assert told == []
-        assert "the results stay at s3://b/o/" in str(caught.value.remedy)
+        assert "the results are kept at s3://b/o/" in str(caught.value.remedy)
 
 
 class TestTrees:
@@ -153,7 +153,7 @@ class TestTrees:
 
     def test_a_key_that_leads_out_is_refused(self, bucket: Any, tmp_path: Path) -> None:
         bucket.put_weird("rows/../../escaped", b"1")
-        with pytest.raises(InvalidJob, match="leads out"):
+        with pytest.raises(InvalidJob, match="outside of the channel"):
             Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows")
         assert everything(tmp_path) == []
 
@@ -162,6 +162,6 @@ class TestTrees:
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "deep").symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(InvalidJob, match="is a link to elsewhere"):
+        with pytest.raises(InvalidJob, match="is a symbolic link"):
             Downloads(Aws()).tree(prefix(bucket, "rows/"), tmp_path / "out", "rows")
         assert everything(tmp_path / "elsewhere") == []

@@ -11,11 +11,11 @@ import pytest
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.sagemaker.tracking.verdict import (
     MOST_ARCHIVE,
-    Report,
+    AgentReport,
     from_archive,
     from_objects,
-    of_all_hosts,
-    state_of_all_hosts,
+    merge_states,
+    merge_verdicts,
 )
 from support.archives import archive
 
@@ -24,7 +24,7 @@ def verdict(outcome: str, met: bool | None = True, **more: Any) -> dict[str, Any
     return {"version": 1, "outcome": outcome, "reason": "", "gpu_requirement_met": met, "notes": [], **more}
 
 
-def stored(bucket: Any, content: bytes) -> dict[str, Report]:
+def stored(bucket: Any, content: bytes) -> dict[str, AgentReport]:
     bucket.put(**{"run/output.tar.gz": content})
     aws = Aws()
     item = aws.object(bucket.name, "run/output.tar.gz")
@@ -60,7 +60,7 @@ def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None
     ids=["nothing", "no archive", "an empty archive", "half a verdict"],
 )
 def test_an_archive_without_one_has_none(bucket: Any, content: bytes) -> None:
-    assert all(one == Report() for one in stored(bucket, content).values())
+    assert all(one == AgentReport() for one in stored(bucket, content).values())
 
 
 def test_an_archive_that_is_too_large_is_not_downloaded(bucket: Any) -> None:
@@ -81,46 +81,46 @@ def test_objects_of_each_host_are_read(bucket: Any) -> None:
 
 class TestSeveralHosts:
     def test_the_worst_one_counts_and_says_what_the_others_are(self) -> None:
-        both = of_all_hosts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
+        both = merge_verdicts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
         assert both is not None
         assert (both["outcome"], both["gpu_requirement_met"]) == ("cpu-only", False)
         assert both["notes"][0] == "2 hosts: algo-1 used, algo-2 cpu-only; this is the verdict of algo-2"
 
     def test_a_requirement_that_was_not_met_goes_before_everything(self) -> None:
-        both = of_all_hosts({"algo-1": verdict("unknown", met=None), "algo-2": verdict("used", met=False)})
+        both = merge_verdicts({"algo-1": verdict("unknown", met=None), "algo-2": verdict("used", met=False)})
         assert both is not None
         assert both["outcome"] == "used"
 
     def test_one_host_is_taken_as_it_is(self) -> None:
-        assert of_all_hosts({"algo-1": verdict("used")}) == verdict("used")
+        assert merge_verdicts({"algo-1": verdict("used")}) == verdict("used")
 
     def test_without_any_there_is_none(self) -> None:
-        assert of_all_hosts({}) is None
+        assert merge_verdicts({}) is None
 
     def test_hosts_are_counted_and_not_spelled(self) -> None:
-        ten = of_all_hosts({f"algo-{number}": verdict("used") for number in range(10, 0, -1)})
+        ten = merge_verdicts({f"algo-{number}": verdict("used") for number in range(10, 0, -1)})
         assert ten is not None
         assert "algo-9 used, algo-10 used" in ten["notes"][0]
 
     def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
-        assert of_all_hosts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
+        assert merge_verdicts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
 
 
 class TestWhatTheAgentsSay:
     def test_notes_of_all_hosts_are_told_once_and_others_with_their_hosts(self) -> None:
         reports = {
-            "algo-1": Report(state={"exit_code": 0, "notes": ["both", "mine"]}),
-            "algo-2": Report(state={"exit_code": 1, "notes": ["both"], "failure_reason": "no data"}),
+            "algo-1": AgentReport(state={"exit_code": 0, "notes": ["both", "mine"]}),
+            "algo-2": AgentReport(state={"exit_code": 1, "notes": ["both"], "failure_reason": "no data"}),
         }
-        state = state_of_all_hosts(reports, completed=False)
+        state = merge_states(reports, completed=False)
         assert state["notes"] == ["both", "algo-1: mine"]
         assert (state["exit_code"], state["failure_reason"]) == (0, "no data")
 
     def test_without_its_file_the_log_has_its_words_and_the_first_is_why_it_failed(self) -> None:
-        reports = {"algo-1": Report(words=("it failed", "and a note"))}
-        state = state_of_all_hosts(reports, completed=False)
+        reports = {"algo-1": AgentReport(messages=("it failed", "and a note"))}
+        state = merge_states(reports, completed=False)
         assert (state["failure_reason"], state["notes"]) == ("it failed", ["and a note"])
-        assert state_of_all_hosts(reports, completed=True)["notes"] == ["it failed", "and a note"]
+        assert merge_states(reports, completed=True)["notes"] == ["it failed", "and a note"]
 
     def test_without_any_there_is_nothing(self) -> None:
-        assert state_of_all_hosts({}, completed=True) == {}
+        assert merge_states({}, completed=True) == {}

@@ -14,14 +14,9 @@ import pytest
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_transfer import PART
 from gpuproof.backends.sagemaker.s3_layout import manifest_key
-from gpuproof.backends.sagemaker.upload.upload import (
-    Folder,
-    pack_source,
-    parcel_of,
-    read_folder,
-    send,
-    send_folder,
-)
+from gpuproof.backends.sagemaker.upload.content_hash import hash_file, pack_source
+from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
+from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.source_tree import SourceFile, SourceTree, collect
 from support.faulty_aws import FaultyAws, Said, hang_up, xml_error
@@ -80,8 +75,8 @@ def packed(project: Path, folder: Path) -> str:
 
 
 def test_the_archive_holds_the_tree(project: Path, tmp_path: Path) -> None:
-    parcel = pack_source(collect(project, "train.py"), tmp_path / "out")
-    with tarfile.open(parcel.path) as archive:
+    hashed = pack_source(collect(project, "train.py"), tmp_path / "out")
+    with tarfile.open(hashed.path) as archive:
         assert archive.getnames() == ["lib/empty", "lib/net.py", "link.py", "run.sh", "train.py"]
         assert archive.extractfile("train.py").read() == b"print(1)\n"  # type: ignore[union-attr]
         link, script = archive.getmember("link.py"), archive.getmember("run.sh")
@@ -116,8 +111,8 @@ def test_the_order_in_which_files_were_found_does_not_matter(project: Path, tmp_
 def test_names_that_are_no_utf8_travel(project: Path, tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.txt")
     (project / name).write_text("x")
-    parcel = pack_source(collect(project, "train.py"), tmp_path / "out")
-    with tarfile.open(parcel.path) as archive:
+    hashed = pack_source(collect(project, "train.py"), tmp_path / "out")
+    with tarfile.open(hashed.path) as archive:
         assert name in archive.getnames()
 
 
@@ -131,7 +126,7 @@ def test_a_file_that_does_not_hold_still_is_named(tmp_path: Path, change: bytes)
             return _Changing(file, Path(self), change)
 
     tree = SourceTree(Restless(tmp_path), (SourceFile("train.py", 9, 0o644),), 9)
-    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
+    with pytest.raises(GPUproofError, match=r"train\.py changed while it was uploaded"):
         pack_source(tree, tmp_path / "out")
 
 
@@ -158,7 +153,7 @@ class _Changing:
 
 def test_a_source_file_that_is_gone_is_named(tmp_path: Path) -> None:
     tree = SourceTree(tmp_path, (SourceFile("gone.py", 9, 0o644),), 9)
-    with pytest.raises(UsageError, match=r"gone\.py cannot be sent: no such file"):
+    with pytest.raises(UsageError, match=r"gone\.py cannot be uploaded: no such file"):
         pack_source(tree, tmp_path / "out")
 
 
@@ -170,44 +165,44 @@ def test_what_is_there_is_not_sent_again(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path, tmp_path: Path
 ) -> None:
     told: list[tuple[int, int]] = []
-    parcel = pack_source(collect(project, "train.py"), tmp_path / "1")
-    first = send(aws, bucket.name, parcel, progress=lambda done, total: told.append((done, total)))
-    assert first.sent == parcel.size
-    assert told[-1] == (parcel.size, parcel.size)
-    again = send(aws, bucket.name, pack_source(collect(project, "train.py"), tmp_path / "2"))
+    hashed = pack_source(collect(project, "train.py"), tmp_path / "1")
+    first = upload_object(aws, bucket.name, hashed, progress=lambda done, total: told.append((done, total)))
+    assert first.sent == hashed.size
+    assert told[-1] == (hashed.size, hashed.size)
+    again = upload_object(aws, bucket.name, pack_source(collect(project, "train.py"), tmp_path / "2"))
     assert (again.sent, again.uri) == (0, first.uri)
     assert faulty.count("PUT") == 1
-    assert keys(bucket) == [f"gpuproof/objects/{parcel.digest}"]
+    assert keys(bucket) == [f"gpuproof/objects/{hashed.digest}"]
 
 
 @pytest.mark.slow
 def test_an_object_that_may_expire_soon_is_sent_again(aws: Aws, bucket: Bucket, project: Path) -> None:
-    parcel = parcel_of(project / "train.py")
-    send(aws, bucket.name, parcel)
+    hashed = hash_file(project / "train.py")
+    upload_object(aws, bucket.name, hashed)
     late = time.time() + 21 * 86400
-    assert send(aws, bucket.name, parcel, now=lambda: late).sent == parcel.size
+    assert upload_object(aws, bucket.name, hashed, now=lambda: late).sent == hashed.size
 
 
 @pytest.mark.slow
 def test_half_an_object_does_not_pass_for_all_of_it(aws: Aws, bucket: Bucket, project: Path) -> None:
-    parcel = parcel_of(project / "train.py")
-    bucket.put(**{f"gpuproof/objects/{parcel.digest}": b"pri"})
-    assert send(aws, bucket.name, parcel).sent == parcel.size
-    assert aws.get_bytes(bucket.name, f"gpuproof/objects/{parcel.digest}") == b"print(1)\n"
+    hashed = hash_file(project / "train.py")
+    bucket.put(**{f"gpuproof/objects/{hashed.digest}": b"pri"})
+    assert upload_object(aws, bucket.name, hashed).sent == hashed.size
+    assert aws.get_bytes(bucket.name, f"gpuproof/objects/{hashed.digest}") == b"print(1)\n"
 
 
 @pytest.mark.slow
 def test_who_may_not_look_may_still_send(faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path) -> None:
     faulty.fault("HEAD", Said(403, b""))
-    assert send(aws, bucket.name, parcel_of(project / "train.py")).sent
+    assert upload_object(aws, bucket.name, hash_file(project / "train.py")).sent
 
 
 @pytest.mark.slow
 def test_a_small_file_that_was_written_since_does_not_go(aws: Aws, bucket: Bucket, project: Path) -> None:
-    parcel = parcel_of(project / "train.py")
+    hashed = hash_file(project / "train.py")
     (project / "train.py").write_text("print(2)\n")
-    with pytest.raises(GPUproofError, match=r"train\.py was written while it was sent"):
-        send(aws, bucket.name, parcel)
+    with pytest.raises(GPUproofError, match=r"train\.py changed while it was uploaded"):
+        upload_object(aws, bucket.name, hashed)
     assert keys(bucket) == []
 
 
@@ -217,14 +212,14 @@ def test_a_large_file_that_was_written_meanwhile_does_not_stay(
 ) -> None:
     path = tmp_path / "big"
     path.write_bytes(os.urandom(PART + 5))
-    parcel = parcel_of(path)
+    hashed = hash_file(path)
 
     def write(done: int, total: int) -> None:
         if done == total:
             os.utime(path, (1, 1))
 
-    with pytest.raises(GPUproofError, match="big was written while it was sent"):
-        send(aws, bucket.name, parcel, progress=write)
+    with pytest.raises(GPUproofError, match="big changed while it was uploaded"):
+        upload_object(aws, bucket.name, hashed, progress=write)
     assert keys(bucket) == []
 
 
@@ -234,14 +229,14 @@ def test_a_connection_that_is_lost_for_good_leaves_nothing(
 ) -> None:
     faulty.fault("PUT", hang_up(), times=None)
     with pytest.raises(AwsUnreachable, match=f"s3://{bucket.name}/gpuproof/objects/") as caught:
-        send(aws, bucket.name, parcel_of(project / "train.py"))
+        upload_object(aws, bucket.name, hash_file(project / "train.py"))
     assert caught.value.remedy
     assert keys(bucket) == []
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing cannot be sent: no such file"):
-        parcel_of(tmp_path / "nothing")
+    with pytest.raises(UsageError, match="nothing cannot be uploaded: no such file"):
+        hash_file(tmp_path / "nothing")
 
 
 # The code channel.
@@ -254,9 +249,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_folder_is_sent_once_with_a_manifest(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path
 ) -> None:
-    folder = read_folder(data)
+    folder = hash_folder(data)
     told: list[tuple[int, int]] = []
-    sent = send_folder(aws, bucket.name, folder, progress=lambda done, total: told.append((done, total)))
+    sent = upload_folder(aws, bucket.name, folder, progress=lambda done, total: told.append((done, total)))
     assert (sent.size, sent.sent) == (4000, 4000)
     assert told[-1] == (4000, 4000)
     for name in folder.files:
@@ -264,7 +259,7 @@ def test_a_folder_is_sent_once_with_a_manifest(
     manifest = json.loads(aws.get_bytes(bucket.name, manifest_key(folder.digest)) or b"")
     assert manifest["files"].keys() == folder.files.keys()
     before = faulty.count("PUT")
-    assert send_folder(aws, bucket.name, read_folder(data)).sent == 0
+    assert upload_folder(aws, bucket.name, hash_folder(data)).sent == 0
     assert faulty.count("PUT") == before
 
 
@@ -272,7 +267,7 @@ def test_a_folder_is_sent_once_with_a_manifest(
 def test_an_upload_that_was_interrupted_goes_on(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path
 ) -> None:
-    folder = read_folder(data)
+    folder = hash_folder(data)
 
     def refuse_two(request: object) -> Said | None:
         path = request.path  # type: ignore[attr-defined]
@@ -280,89 +275,89 @@ def test_an_upload_that_was_interrupted_goes_on(
 
     faulty.fault("PUT", refuse_two, times=None)
     with pytest.raises(AwsRefused, match="/two: AccessDenied"):
-        send_folder(aws, bucket.name, folder)
+        upload_folder(aws, bucket.name, folder)
     assert manifest_key(folder.digest) not in keys(bucket)
     faulty._faults.clear()
     arrived = len(keys(bucket))
-    assert send_folder(aws, bucket.name, folder).sent == 1000 * (4 - arrived)
+    assert upload_folder(aws, bucket.name, folder).sent == 1000 * (4 - arrived)
     assert len(keys(bucket)) == 5
 
 
 @pytest.mark.slow
 def test_a_file_that_somebody_removed_is_sent_again(aws: Aws, bucket: Bucket, data: Path) -> None:
-    folder = read_folder(data)
-    sent = send_folder(aws, bucket.name, folder)
+    folder = hash_folder(data)
+    sent = upload_folder(aws, bucket.name, folder)
     aws.delete_objects(bucket.name, [f"{sent.key}one"])
-    assert send_folder(aws, bucket.name, folder).sent == 1000
+    assert upload_folder(aws, bucket.name, folder).sent == 1000
 
 
 @pytest.mark.slow
 def test_a_stranger_among_the_files_is_not_passed_to_a_job(aws: Aws, bucket: Bucket, data: Path) -> None:
-    folder = read_folder(data)
-    sent = send_folder(aws, bucket.name, folder)
+    folder = hash_folder(data)
+    sent = upload_folder(aws, bucket.name, folder)
     bucket.put(**{f"{sent.key}stranger": b"x"})
     with pytest.raises(GPUproofError, match="stranger") as caught:
-        send_folder(aws, bucket.name, folder)
+        upload_folder(aws, bucket.name, folder)
     assert f"aws s3 rm --recursive {sent.uri}" in str(caught.value.remedy)
 
 
 @pytest.mark.slow
 def test_large_files_of_a_folder_go_in_parts(faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path) -> None:
     (data / "big").write_bytes(os.urandom(PART + 1))
-    folder = read_folder(data)
-    sent = send_folder(aws, bucket.name, folder)
+    folder = hash_folder(data)
+    sent = upload_folder(aws, bucket.name, folder)
     assert sent.sent == PART + 1 + 4000
     assert any("uploadId=" in request.path for request in faulty.requests)
     assert aws.get_bytes(bucket.name, f"{sent.key}big") == (data / "big").read_bytes()
 
 
 def test_a_folder_is_known_by_its_names_and_contents_alone(data: Path) -> None:
-    first = read_folder(data)
+    first = hash_folder(data)
     os.utime(data / "one", (1, 1))
-    assert read_folder(data).digest == first.digest
+    assert hash_folder(data).digest == first.digest
     (data / "one").rename(data / "uno")
-    second = read_folder(data)
+    second = hash_folder(data)
     (data / "uno").write_bytes(b"other")
-    assert len({first.digest, second.digest, read_folder(data).digest}) == 3
+    assert len({first.digest, second.digest, hash_folder(data).digest}) == 3
 
 
 def test_links_are_followed_and_circles_end(data: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"far")
     (data / "far").symlink_to(tmp_path / "elsewhere")
     (data / "a" / "back").symlink_to(data)
-    folder = read_folder(data)
+    folder = hash_folder(data)
     assert folder.files["far"].size == 3
     assert not any(name.startswith("a/back") for name in folder.files)
 
 
 def test_a_link_to_nothing_is_named(data: Path) -> None:
     (data / "lost").symlink_to(data / "nothing")
-    with pytest.raises(UsageError, match="lost is a link to what is not there"):
-        read_folder(data)
+    with pytest.raises(UsageError, match="lost is a broken link"):
+        hash_folder(data)
 
 
 def test_an_empty_folder_is_no_input(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no files"):
-        read_folder(tmp_path)
+    with pytest.raises(UsageError, match="contains no files"):
+        hash_folder(tmp_path)
     with pytest.raises(UsageError, match="no such file"):
-        read_folder(tmp_path / "nothing")
+        hash_folder(tmp_path / "nothing")
 
 
 def test_names_that_s3_does_not_take_are_named(data: Path) -> None:
     (data / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
     with pytest.raises(UsageError, match="not UTF-8"):
-        read_folder(data)
+        hash_folder(data)
 
 
 def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
     deep = tmp_path / Path(*["x" * 200] * 5)
     deep.mkdir(parents=True)
     (deep / "file").write_bytes(b"x")
-    with pytest.raises(UsageError, match="bytes; S3 takes"):
-        read_folder(tmp_path)
+    with pytest.raises(UsageError, match="bytes; S3 allows"):
+        hash_folder(tmp_path)
 
 
 def test_a_folder_knows_its_size(data: Path) -> None:
-    folder: Folder = read_folder(data)
+    folder: InputFolder = hash_folder(data)
     assert folder.total_bytes == 4000
     assert list(folder.files) == sorted(folder.files)

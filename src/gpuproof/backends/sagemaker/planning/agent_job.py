@@ -1,6 +1,6 @@
-"""A job as the agent in a SageMaker container gets it: `job.json` of the code channel.
+"""The agent's job in a SageMaker container: `job.json` of the code channel.
 
-Variables of the environment are not in it: they go through the API alone, so that no file holds a secret.
+It has no environment variables: they are passed only through the API, so that no file contains a secret.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
 DEFAULT_GRACE_SECONDS = 900.0
-"""Somebody pays by the second for this GPU, and data may take some minutes to come."""
+"""The GPU is billed by the second, but loading the data may take some minutes."""
 
 
-def container_order(job: Job, run_id: str, instance_type: str, expected: ExpectedGpus) -> AgentJob:
-    """What the agent shall do on each host.
+def container_job(job: Job, run_id: str, instance_type: str, expected: ExpectedGpus) -> AgentJob:
+    """The agent's job on each host.
 
     Args:
-        run_id: SageMaker's name for the job.
-        instance_type: what it runs on.
+        run_id: the name of the SageMaker job.
+        instance_type: the instance type.
         expected: the GPUs that must work on each host.
     """
     training = isinstance(job, TrainingJob)
@@ -48,7 +48,7 @@ def container_order(job: Job, run_id: str, instance_type: str, expected: Expecte
 
 
 def unused_rule(job: Job, expected: ExpectedGpus) -> UnusedGpuRule | None:
-    """The job's own rule, else to stop after a quarter of an hour; None where there is no GPU to use."""
+    """The job's rule about unused GPUs, by default to stop after 15 minutes; None without a GPU."""
     if expected.count == 0 or job.require_gpu is False:
         return None
     if job.if_gpu_unused is not None:
@@ -58,6 +58,6 @@ def unused_rule(job: Job, expected: ExpectedGpus) -> UnusedGpuRule | None:
 
 def _outputs(job: ProcessingJob) -> list[ProcessingOutput]:
     return [
-        ProcessingOutput(str(PurePosixPath(outlet.path).relative_to(CONTRACT_ROOT)))
-        for outlet in job.outputs.values()
+        ProcessingOutput(str(PurePosixPath(output.path).relative_to(CONTRACT_ROOT)))
+        for output in job.outputs.values()
     ]

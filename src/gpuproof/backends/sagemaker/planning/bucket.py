@@ -1,4 +1,4 @@
-"""The bucket that a job goes through: the user's own, or one of GPUproof's that is made private first."""
+"""Chooses the bucket for a job's files: the user's, or a private one that GPUproof creates."""
 
 from __future__ import annotations
 
@@ -7,48 +7,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuproof import settings
+from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS, OBJECTS, RUNS
-from gpuproof.backends.sagemaker.submission.aws_call import Call
+from gpuproof.backends.sagemaker.s3_layout import CODE_TAGS, KEPT_DAYS, OBJECTS, RUNS
 from gpuproof.errors import UsageError
+from gpuproof.settings import bucket_name
 
-KEPT_DAYS = 30
-"""How long GPUproof's own bucket keeps code; results, inputs and checkpoints stay until they are removed."""
-
-_ANOTHER = "Name another bucket (--bucket NAME, or GPUPROOF_BUCKET)"
+_ANOTHER = "Use another bucket (--bucket NAME, or GPUPROOF_BUCKET)"
 
 
 @dataclass(frozen=True)
 class BucketPlan:
-    """Which bucket a job goes through.
+    """The bucket of a job.
 
     Args:
         name: the bucket.
-        region: where it is, or will be.
-        calls: what makes it; empty where it is there.
-        note: what a person should know before it is made.
+        region: its region.
+        calls: the API calls that create it; empty if it exists.
+        note: a warning before it is created.
     """
 
     name: str
     region: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ApiCall, ...] = ()
     note: str | None = None
 
 
-def plan_bucket(aws: Aws, flag: str | None = None, in_job: str | None = None) -> BucketPlan:
-    """Find the bucket, or plan it; nothing is made.
+def plan_bucket(aws: Aws, in_job: str | None = None) -> BucketPlan:
+    """Find the bucket, or plan its creation; nothing is created.
 
     Args:
-        flag: from the command line; it goes before what the job says, and that before GPUPROOF_BUCKET.
-        in_job: from the job's description.
+        in_job: the bucket that the job names; it takes precedence over GPUPROOF_BUCKET.
 
     Raises:
-        UsageError: the bucket that was named is not there or in another region, or GPUproof's own name is taken.
-        AwsRefused: it may not be looked at.
+        UsageError: the named bucket does not exist or is in another region, or the name of GPUproof's bucket is taken.
+        AwsRefused: the user may not look at it.
     """
-    given = flag or in_job or settings.bucket_name()
-    return _own(aws) if given is None else _users(aws, _bare(given))
+    given = in_job or bucket_name()
+    return _own_bucket(aws) if given is None else _named_bucket(aws, _bucket_name(given))
 
 
 def own_bucket_name(account: str, region: str) -> str:
@@ -56,16 +52,16 @@ def own_bucket_name(account: str, region: str) -> str:
     return f"gpuproof-{account}-{region}"
 
 
-def creation(name: str, region: str, partition: str = "aws") -> Iterator[Call]:
-    """What makes a bucket that nobody else can see into, over TLS alone, and that cleans up after itself."""
+def creation_calls(name: str, region: str, partition: str = "aws") -> Iterator[ApiCall]:
+    """The calls that create a private, encrypted bucket that requires TLS and removes old code."""
     bucket = {"Bucket": name}
-    place: dict[str, Any] = {"ObjectOwnership": "BucketOwnerEnforced"}
-    # The one region that must not be named: https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
+    settings: dict[str, Any] = {"ObjectOwnership": "BucketOwnerEnforced"}
+    # The only region that must not be named: https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
     if region != "us-east-1":
-        place["CreateBucketConfiguration"] = {"LocationConstraint": region}
-    undo = Call("s3", "delete_bucket", bucket, f"remove the bucket {name}")
-    yield Call("s3", "create_bucket", {**bucket, **place}, f"make the bucket {name}", undo)
-    yield Call(
+        settings["CreateBucketConfiguration"] = {"LocationConstraint": region}
+    undo = ApiCall("s3", "delete_bucket", bucket, f"delete the bucket {name}")
+    yield ApiCall("s3", "create_bucket", {**bucket, **settings}, f"create the bucket {name}", undo)
+    yield ApiCall(
         "s3",
         "put_public_access_block",
         {
@@ -77,87 +73,87 @@ def creation(name: str, region: str, partition: str = "aws") -> Iterator[Call]:
                 "RestrictPublicBuckets": True,
             },
         },
-        "nothing in it can be made public",
+        "block public access",
     )
     algorithm = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
-    yield Call(
+    yield ApiCall(
         "s3",
         "put_bucket_encryption",
         {**bucket, "ServerSideEncryptionConfiguration": {"Rules": [algorithm]}},
-        "encrypt what has no key of its own",
+        "encrypt by default",
     )
-    yield Call(
+    yield ApiCall(
         "s3",
         "put_bucket_policy",
-        {**bucket, "Policy": json.dumps(_tls_alone(name, partition))},
-        "refuse requests without TLS",
+        {**bucket, "Policy": json.dumps(_require_tls(name, partition))},
+        "deny requests without TLS",
     )
-    yield Call(
+    yield ApiCall(
         "s3",
         "put_bucket_lifecycle_configuration",
         {**bucket, "LifecycleConfiguration": {"Rules": _lifecycle()}},
-        f"remove code after {KEPT_DAYS} days, and what is left of broken uploads after one",
+        f"remove code after {KEPT_DAYS} days and incomplete uploads after one day",
     )
-    yield Call(
+    yield ApiCall(
         "s3",
         "put_bucket_tagging",
         {**bucket, "Tagging": {"TagSet": [{"Key": "gpuproof:kind", "Value": "bucket"}]}},
-        "mark it as GPUproof's",
+        "tag it as GPUproof's",
     )
 
 
-def _users(aws: Aws, name: str) -> BucketPlan:
+def _named_bucket(aws: Aws, name: str) -> BucketPlan:
     region = aws.bucket_region(name)
     if region is None:
         raise UsageError(
             f"There is no bucket {name}.",
-            remedy=f"aws s3 mb s3://{name} --region {aws.region}; or name another; or leave --bucket and GPUPROOF_BUCKET "
-            "out, and GPUproof makes a private one.",
+            remedy=f"Create it (aws s3 mb s3://{name} --region {aws.region}), use another bucket, or remove --bucket and "
+            "GPUPROOF_BUCKET to have GPUproof create a private one.",
         )
     if region != aws.region:
         raise UsageError(
-            f"The bucket {name} is in {region}, and the job would run in {aws.region}: SageMaker takes both from one.",
-            remedy=f"--region {region} (or AWS_REGION={region}); or a bucket in {aws.region}.",
+            f"The bucket {name} is in {region}, but the job would run in {aws.region}: SageMaker requires both in one region.",
+            remedy=f"Use --region {region} (or AWS_REGION={region}), or a bucket in {aws.region}.",
         )
     return BucketPlan(name, region)
 
 
-def _own(aws: Aws) -> BucketPlan:
+def _own_bucket(aws: Aws) -> BucketPlan:
     caller = aws.caller()
     name = own_bucket_name(caller.account, aws.region)
     try:
-        # Anybody who knows an account's number could have made a bucket of this name, to be sent its code.
+        # Anyone who knows the account id could have created a bucket of this name to receive its code.
         region = aws.bucket_region(name, owner=caller.account)
     except AwsRefused as refused:
         if not refused.is_permission:
             raise
         raise UsageError(
-            f"The bucket {name}, which GPUproof would use, belongs to another account, or you may not see it: "
+            f"GPUproof's bucket {name} belongs to another account, or you have no permission to see it: "
             f"{refused.code} ({refused.operation}).",
-            remedy=f"{_ANOTHER}; or ask for s3:ListBucket on it (gpuproof iam policy --user).",
+            remedy=f"{_ANOTHER}; or request s3:ListBucket on it (gpuproof iam policy --user).",
         ) from refused
     if region is None:
         note = (
-            f"the bucket {name} will be made for your jobs: private, encrypted, over TLS alone; it keeps code for "
-            f"{KEPT_DAYS} days; --bucket NAME or GPUPROOF_BUCKET takes another"
+            f"the bucket {name} will be created: private, encrypted, TLS only; code is removed after "
+            f"{KEPT_DAYS} days; use another bucket with --bucket NAME or GPUPROOF_BUCKET"
         )
-        return BucketPlan(name, aws.region, tuple(creation(name, aws.region, caller.partition)), note)
+        return BucketPlan(name, aws.region, tuple(creation_calls(name, aws.region, caller.partition)), note)
     if region != aws.region:
         raise UsageError(f"The bucket {name} is in {region}, not in {aws.region}.", remedy=f"{_ANOTHER}.")
     return BucketPlan(name, region)
 
 
-def _bare(given: str) -> str:
+def _bucket_name(given: str) -> str:
     name, _, rest = given.removeprefix("s3://").partition("/")
     if rest or not name:
         raise UsageError(
-            f"'{given}' is no bucket's name.",
-            remedy=f"--bucket {name or 'NAME'}: GPUproof keeps all it has there below gpuproof/.",
+            f"'{given}' is not a bucket name.",
+            remedy=f"--bucket {name or 'NAME'}: GPUproof keeps all its files below gpuproof/.",
         )
     return name
 
 
-def _tls_alone(name: str, partition: str) -> dict[str, Any]:
+def _require_tls(name: str, partition: str) -> dict[str, Any]:
     """Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html"""
     bucket = f"arn:{partition}:s3:::{name}"
     return {

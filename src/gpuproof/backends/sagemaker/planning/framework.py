@@ -1,4 +1,4 @@
-"""The framework of a job that does not name one: what its source imports, and what its requirements pin."""
+"""Detects a job's framework: from the job, or from the imports and requirements of its source."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OF_MODULE = {
     "tf_keras": TENSORFLOW,
     "tensorflow_datasets": TENSORFLOW,
 }
-"""Which of AWS's images a module needs. Keras runs on each of them, and is asked for its backend."""
+"""The AWS image that a module needs. Keras runs on both: its backend decides."""
 
 _IMAGES = {"keras": TENSORFLOW, "huggingface": PYTORCH, "torch": PYTORCH, "tf": TENSORFLOW}
-"""The image for a framework that AWS has no image of by that name, or that the job calls by another."""
+"""The AWS image for a framework whose image has another name."""
 
 _BACKENDS = {"torch": PYTORCH, "tensorflow": TENSORFLOW}
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([\w., \t]+)", re.MULTILINE)
@@ -41,13 +41,13 @@ _MOST_FILES = 500
 
 @dataclass(frozen=True)
 class Framework:
-    """What the image must have.
+    """The framework that the image must contain.
 
     Args:
-        name: `pytorch`, `tensorflow`, or whatever else the job names.
-        version: such as `2.8` or `2.8.0`; None for the newest that AWS still patches.
-        because: from what that follows, for people.
-        pinned: whether the version is the job's own word, and no other will do.
+        name: `pytorch`, `tensorflow`, or another name from the job.
+        version: such as `2.8` or `2.8.0`; None for the newest version that AWS still patches.
+        because: the reason for the choice, for the user.
+        pinned: whether the job itself sets the version, so that no other is acceptable.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Framework:
 
 
 def framework_of(job: Job, tree: SourceTree) -> Framework:
-    """What the job says, else what its source imports.
+    """The framework that the job names, or else the one that its source imports.
 
     Raises:
-        InvalidJob: the job does not say it, and its source imports none or several.
+        InvalidJob: the job names none, and its source imports none or several.
     """
     if job.framework is not None:
         name = _image_of(job)
@@ -68,11 +68,13 @@ def framework_of(job: Job, tree: SourceTree) -> Framework:
         return Framework(name, version, f"framework: {job.framework}", pinned=version is not None)
     found, where = _imported(job, tree)
     if len(found) != 1:
-        said = f"imports {' and '.join(sorted(found))}" if found else "imports neither PyTorch nor TensorFlow"
+        imports = (
+            f"imports {' and '.join(sorted(found))}" if found else "imports neither PyTorch nor TensorFlow"
+        )
         raise InvalidJob(
-            f"'{job.name}' names no framework and no image, and its source {said}: "
-            "GPUproof cannot tell which image it needs.",
-            remedy="--framework pytorch or --framework tensorflow, or your own image: --image ACCOUNT.dkr.ecr…",
+            f"'{job.name}' sets neither framework nor image, and its source {imports}: "
+            "GPUproof cannot choose an image.",
+            remedy="--framework pytorch or --framework tensorflow, or use your own image: --image ACCOUNT.dkr.ecr…",
         )
     name = next(iter(found))
     if job.framework_version is not None:
@@ -89,7 +91,7 @@ def _image_of(job: Job) -> str:
 
 
 def _imported(job: Job, tree: SourceTree) -> tuple[set[str], str]:
-    """The frameworks that the script imports, else those of all its modules; and who imports them."""
+    """The frameworks that the script imports, or else all its modules; and the reason, for the user."""
     modules = _modules(tree.root / job.entry_point)
     if found := _frameworks(modules, job):
         return found, f"{job.entry_point} imports it"
@@ -107,7 +109,7 @@ def _frameworks(modules: set[str], job: Job) -> set[str]:
 
 
 def _modules(path: Path) -> set[str]:
-    """Top-level names that a file seems to import; a name in a text that looks like an import counts too."""
+    """Top-level names that a file imports; also names in texts that look like imports."""
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES)

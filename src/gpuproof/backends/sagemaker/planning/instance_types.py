@@ -1,65 +1,55 @@
-"""Which instance types to try for a job on SageMaker, in which order."""
+"""Chooses the instance types to try for a job, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.model import Instance, JobKind, Price
+from gpuproof.catalogue.model import Instance, JobKind
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.util.humanize import join_words
 
 MOST_CANDIDATES = 4
-"""Types that `resources` gives to try one after another: later ones cost much more than the first."""
+"""Number of types to try for `resources`: further ones cost much more than the first."""
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An instance type to try.
+class InstanceChoice:
+    """The instance types to try.
 
     Args:
-        name: `ml.g5.xlarge`.
-        instance: what the catalogue knows of it; None for a type that it does not know.
-        price: what an hour costs on demand; None where nobody knows.
-    """
-
-    name: str
-    instance: Instance | None
-    price: Price | None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What to try.
-
-    Args:
-        candidates: in order, one at least.
-        notes: what a person should know of the choice.
+        candidates: in order; at least one.
+        warnings: warnings about the choice.
     """
 
     candidates: tuple[Candidate, ...]
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-def choose(job: Job, catalogue: Catalogue, region: str) -> Choice:
-    """The job's `instance_type` and its `fallbacks`, or the types that answer its `resources`, cheapest first.
+def choose_instance_types(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:
+    """The job's `instance_type` and its `fallbacks`, or the types that match its `resources`, cheapest first.
 
     Raises:
-        InvalidJob: the job names neither, a type is not for this kind of job, or nothing answers its resources.
+        InvalidJob: the job names neither, a type does not support this kind of job, or no type matches.
     """
     if job.instance_type is None:
         return _by_resources(job, catalogue, region)
     names = list(dict.fromkeys([job.instance_type, *job.fallbacks]))
-    notes = [note for name in names if (note := _note_on(name, job.kind, catalogue, region)) is not None]
-    return Choice(tuple(_candidate(name, job.kind, catalogue, region) for name in names), tuple(notes))
+    warnings = [
+        warning for name in names if (warning := _type_warning(name, job.kind, catalogue, region)) is not None
+    ]
+    return InstanceChoice(
+        tuple(_candidate(name, job.kind, catalogue, region) for name in names), tuple(warnings)
+    )
 
 
-def instead_of(
+def list_alternatives(
     name: str,
     kind: JobKind,
     catalogue: Catalogue,
@@ -68,22 +58,22 @@ def instead_of(
     flag: str = "--instance-type",
     without: Collection[str] = (),
 ) -> str:
-    """Other types for the same job, a line each, as flags to type; empty where nothing is known.
+    """Other types for the same job as command-line flags, one per line; empty if none are known.
 
     Args:
-        without: types that are out of the question.
+        without: types to leave out.
     """
     instances = [one.instance for one in catalogue.replacements(name, kind, region)]
     others = [one for one in instances if one.name not in without]
     return _lines(others[:_SHOWN], kind, catalogue, region, flag)
 
 
-def _by_resources(job: Job, catalogue: Catalogue, region: str) -> Choice:
+def _by_resources(job: Job, catalogue: Catalogue, region: str) -> InstanceChoice:
     wanted = job.resources
     if wanted.gpu is None and wanted.gpu_memory is None:
         raise InvalidJob(
-            f"'{job.name}' says neither an instance_type nor the GPU that it needs (resources.gpu).",
-            remedy=f"{_examples(job.kind, catalogue, region)}\nOr ask for a GPU: --gpu A10G:1",
+            f"'{job.name}' sets neither instance_type nor resources.gpu.",
+            remedy=f"{_examples(job.kind, catalogue, region)}\nOr request a GPU: --gpu A10G:1",
         )
     spot = wanted.spot and isinstance(job, TrainingJob)
     request = InstanceQuery(
@@ -95,56 +85,59 @@ def _by_resources(job: Job, catalogue: Catalogue, region: str) -> Choice:
         region=region,
         service="sagemaker",
         use=job.kind,
-        # What spot costs is not known before; it is never more than on demand.
+        # The spot price is not known beforehand; it never exceeds the on-demand price.
         max_price=None if wanted.max_price is None or spot else float(wanted.max_price.usd),
     )
     found = catalogue.search(request)
     if not found:
         raise InvalidJob(
-            f"SageMaker has no instance type in {region} for what '{job.name}' asks for "
-            f"({_asked(job)}), as far as the catalogue knows.",
-            remedy="Ask for less, or look at what there is: gpuproof gpus",
+            f"The catalogue knows no SageMaker instance type in {region} for '{job.name}' ({_requirements(job)}).",
+            remedy="Relax the requirements, or list the types: gpuproof gpus",
         )
     first = tuple(_candidate(one.name, job.kind, catalogue, region) for one in found[:MOST_CANDIDATES])
     others = [_candidate(name, job.kind, catalogue, region) for name in job.fallbacks]
-    notes = [note for name in job.fallbacks if (note := _note_on(name, job.kind, catalogue, region))]
+    warnings = [
+        warning for name in job.fallbacks if (warning := _type_warning(name, job.kind, catalogue, region))
+    ]
     if spot and wanted.max_price is not None:
-        notes.append("resources.max_price is not held against spot prices, which AWS tells only afterwards")
-    return Choice((*first, *others), tuple(notes))
+        warnings.append(
+            "resources.max_price does not apply to spot prices, which AWS reports only afterwards"
+        )
+    return InstanceChoice((*first, *others), tuple(warnings))
 
 
 def _candidate(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> Candidate:
     return Candidate(name, catalogue.instance(name), catalogue.price(name, region, kind))
 
 
-def _note_on(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str | None:
-    """What to know of a type by its name.
+def _type_warning(name: str, kind: JobKind, catalogue: Catalogue, region: str) -> str | None:
+    """A warning about a type that the job names; None if there is nothing to warn about.
 
     Raises:
-        InvalidJob: it cannot be meant.
+        InvalidJob: SageMaker does not accept the type.
     """
     if not name.startswith("ml."):
         on_sagemaker = f"ml.{name}"
         raise InvalidJob(
-            f"{name} is EC2's name for an instance type, and SageMaker's begin with ml.",
+            f"{name} is an EC2 instance type; SageMaker's types start with ml.",
             remedy=f"--instance-type {on_sagemaker}",
         )
     accepted = catalogue.accepted_for(name)
     if accepted and kind not in accepted:
         raise InvalidJob(
-            f"{name} is no instance type for a {kind} job: SageMaker takes it for {_usable_for(accepted)}.",
-            remedy=instead_of(name, kind, catalogue, region) or "gpuproof gpus --place sagemaker",
+            f"{name} is not an instance type for {kind} jobs: SageMaker accepts it for {_usable_for(accepted)}.",
+            remedy=list_alternatives(name, kind, catalogue, region) or "gpuproof gpus --place sagemaker",
         )
     instance = catalogue.instance(name)
     if instance is None or not accepted:
         return (
-            f"{name} is known neither to the catalogue nor to the installed boto3 as a type for {kind} jobs; "
-            "SageMaker decides"
+            f"neither the catalogue nor the installed boto3 knows {name} as a type for {kind} jobs; "
+            "SageMaker may reject it"
         )
     if instance.status == "retired":
-        return f"{name} can no longer be had, as far as the catalogue knows; SageMaker decides"
+        return f"{name} is no longer available according to the catalogue; SageMaker may reject it"
     if instance.retires_on:
-        return f"{name} ends on {instance.retires_on}"
+        return f"{name} will be retired on {instance.retires_on}"
     return None
 
 
@@ -169,7 +162,7 @@ def _lines(
     return "\n".join(lines)
 
 
-def _asked(job: Job) -> str:
+def _requirements(job: Job) -> str:
     wanted = job.resources
     parts = {
         "gpu": wanted.gpu,

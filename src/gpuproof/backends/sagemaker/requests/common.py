@@ -1,62 +1,35 @@
-"""What the requests for a training job and for a processing job are made of."""
+"""Input and common parts of the requests that create training and processing jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuproof.backends.expected_gpus import ExpectedGpus
-from gpuproof.backends.sagemaker.planning.image import ChosenImage
-from gpuproof.backends.sagemaker.planning.instance_types import Candidate
 from gpuproof.backends.sagemaker.s3_layout import AGENT
+from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue.model import Instance
 from gpuproof.jobs.spec import Job
 from gpuproof.units import Duration
 from gpuproof.version import __version__
 
 DEFAULT_DURATION = Duration(86_400)
-"""SageMaker's own default for training jobs; other jobs have none, and go on until somebody looks."""
+"""SageMaker's default for training jobs; processing jobs have no default limit."""
 
 DEFAULT_VOLUME_GB = 30
 PYTHON = "python3"
 
 
 @dataclass(frozen=True)
-class Target:
-    """One instance type to try, with all that follows from it.
-
-    Args:
-        candidate: the type.
-        image: to run in.
-        expected: the GPUs that must work on each host.
-    """
-
-    candidate: Candidate
-    image: ChosenImage
-    expected: ExpectedGpus
-
-    @property
-    def name(self) -> str:
-        """`ml.g5.xlarge`."""
-        return self.candidate.name
-
-    @property
-    def instance(self) -> Instance | None:
-        """What the catalogue knows of the type."""
-        return self.candidate.instance
-
-
-@dataclass(frozen=True)
 class Addresses:
-    """Where everything of a run lies on S3; each an `s3://` address.
+    """The `s3://` addresses of all files of a run.
 
     Args:
         code: the folder with agent, source and `job.json`.
         inputs: by channel, or by the key of a processing job's input.
-        output: what SageMaker puts a training job's archives below.
+        output: the prefix of a training job's archives.
         outputs: by the key of a processing job's output.
-        verdict: where a processing job's verdict goes.
-        checkpoints: what `/opt/ml/checkpoints` is kept in step with.
+        verdict: the prefix of a processing job's verdict.
+        checkpoints: the prefix that `/opt/ml/checkpoints` is synchronized with.
     """
 
     code: str
@@ -68,17 +41,17 @@ class Addresses:
 
 
 @dataclass(frozen=True)
-class Order:
-    """One job to be created.
+class JobRequest:
+    """Input of a request that creates a job.
 
     Args:
-        job: the description.
-        run_id: SageMaker's name for it.
-        role: ARN.
-        bucket: where the run keeps its files.
-        target: what it runs on.
-        addresses: where its files lie.
-        fresh: whether it was told to begin without earlier checkpoints.
+        job: the job description.
+        run_id: the name of the SageMaker job.
+        role: the role's ARN.
+        bucket: the bucket of the run's files.
+        target: the instance type.
+        addresses: the addresses of its files.
+        fresh: whether it starts without earlier checkpoints.
     """
 
     job: Job
@@ -91,7 +64,7 @@ class Order:
 
 
 def entrypoint(folder: str) -> list[str]:
-    """The container's command: the agent, and the folder where its files lie."""
+    """The container's command: the agent, with the folder of its files."""
     return [PYTHON, f"{folder}/{AGENT}", "--container", folder]
 
 
@@ -101,7 +74,7 @@ def max_runtime(job: Job) -> int:
 
 
 def volume_gb(job: Job, instance: Instance | None) -> int | None:
-    """The size of each host's volume; None for a type with disks of its own, which uses them.
+    """The size of each host's volume; None for a type with local disks, which uses those.
 
     Source: the documentation of VolumeSizeInGB in the API's model.
     """
@@ -111,21 +84,21 @@ def volume_gb(job: Job, instance: Instance | None) -> int | None:
 
 
 def volume_key(job: Job, instance: Instance | None) -> str | None:
-    """The KMS key of the volumes; None for a type with disks of its own, which encrypts them by itself."""
+    """The KMS key of the volumes; None for a type with local disks, which are encrypted by hardware."""
     return None if instance is not None and instance.local_disk else job.sagemaker.volume_kms_key
 
 
 def vpc(job: Job) -> dict[str, list[str]] | None:
-    """Subnets and security groups, where the job runs in a VPC."""
+    """Subnets and security groups; None if the job does not run in a VPC."""
     own = job.sagemaker
     if not own.subnets:
         return None
     return {"Subnets": list(own.subnets), "SecurityGroupIds": list(own.security_groups)}
 
 
-def tags(order: Order) -> dict[str, str]:
-    """The tags by which the run is found and understood from any machine, and the user's own."""
-    job, expected = order.job, order.target.expected
+def tags(request: JobRequest) -> dict[str, str]:
+    """The tags by which GPUproof finds the run from any machine, and the user's tags."""
+    job, expected = request.job, request.target.expected
     count = f"{job.instance_count} x " if job.instance_count > 1 else ""
     expects = f"{expected.count} {expected.name or 'GPU'}" if expected.count else ""
     # Characters that tags may not have become blanks: they are for people.
@@ -133,18 +106,18 @@ def tags(order: Order) -> dict[str, str]:
     required = job.require_gpu if job.require_gpu is not None else bool(expected.count)
     return {
         **job.tags,
-        "gpuproof:run": order.run_id,
+        "gpuproof:run": request.run_id,
         "gpuproof:job": job.name,
         "gpuproof:kind": job.kind,
         "gpuproof:version": __version__,
-        "gpuproof:bucket": order.bucket,
-        "gpuproof:instance": f"{count}{order.target.name}",
+        "gpuproof:bucket": request.bucket,
+        "gpuproof:instance": f"{count}{request.target.name}",
         "gpuproof:expects": expects,
         "gpuproof:require-gpu": "true" if required else "false",
-        **({"gpuproof:fresh": "true"} if order.fresh else {}),
+        **({"gpuproof:fresh": "true"} if request.fresh else {}),
     }
 
 
 def tag_list(given: Mapping[str, str]) -> list[dict[str, str]]:
-    """Tags as the API takes them."""
+    """Tags in the form of the API."""
     return [{"Key": key, "Value": value} for key, value in given.items()]

@@ -1,7 +1,7 @@
-"""The limits that SageMaker's API has and boto3 does not check, held against a request before anything is made.
+"""Checks a request against API limits that boto3 does not check, before anything is created.
 
-botocore validates types, required members and minimums; maximums and patterns are in its service model too, and only
-AWS checks them: after the bucket, the code and the data are where they belong.
+botocore validates types, required members and minimums. Maximums and patterns are in its service model too, but only
+AWS checks them, after the bucket, the code and the data have been uploaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuproof.errors import InvalidJob
 
-_OF_JOB = {
+_JOB_KEYS = {
     "Environment": "environment",
     "HyperParameters": "hyperparameters",
     "InputDataConfig": "inputs",
@@ -22,10 +22,10 @@ _OF_JOB = {
     "Tags": "tags",
     "VpcConfig": "sagemaker.subnets and sagemaker.security_groups",
 }
-"""Which key of the job a member of the request comes from."""
+"""The key of the job that a member of the request comes from."""
 
 _SECRET = ("Environment",)
-_WORDS = {"string": "characters", "list": "entries", "map": "entries"}
+_UNITS = {"string": "characters", "list": "entries", "map": "entries"}
 _CLASSES = (
     (r"\p{Alnum}", "a-zA-Z0-9"),
     (r"\p{L}", r"^\W\d_"),
@@ -35,27 +35,27 @@ _CLASSES = (
 
 
 def check_limits(operation: str, request: Mapping[str, Any]) -> None:
-    """Hold a request of SageMaker's against its limits.
+    """Check a request against SageMaker's limits.
 
     Args:
-        operation: `CreateTrainingJob`.
-        request: complete.
+        operation: such as `CreateTrainingJob`.
+        request: the complete request.
 
     Raises:
-        InvalidJob: one message with everything that is too long, too much or of the wrong form.
+        InvalidJob: values are too long, too many or of the wrong form; the message lists all of them.
     """
     shape = _model().operation_model(operation).input_shape
     problems = list(_problems(shape, request, ()))
     if problems:
         raise InvalidJob(
             "\n".join(f"{problem} ({operation})." for problem in problems),
-            remedy="Nothing was made. Change the job and run it again.",
+            remedy="Nothing was created. Change the job and run it again.",
         )
 
 
 @cache
 def _model() -> Any:
-    from botocore.session import get_session  # with boto3: only where AWS is asked
+    from botocore.session import get_session  # slow to import: only for runs on AWS
 
     return get_session().get_service_model("sagemaker")
 
@@ -63,10 +63,10 @@ def _model() -> Any:
 def _problems(shape: Any, value: Any, path: tuple[str, ...]) -> Iterator[str]:
     most = shape.metadata.get("max")
     kind = shape.type_name
-    if kind in _WORDS and most is not None and len(value) > most:
-        yield f"{_name(path)} has {len(value)} {_WORDS[kind]}, and SageMaker takes {most} at most"
+    if kind in _UNITS and most is not None and len(value) > most:
+        yield f"{_name(path)} has {len(value)} {_UNITS[kind]}, but SageMaker allows at most {most}"
     if kind in ("integer", "long") and most is not None and value > most:
-        yield f"{_name(path)} is {value}, and SageMaker takes {most} at most"
+        yield f"{_name(path)} is {value}, but SageMaker allows at most {most}"
     if kind == "structure":
         for name, item in value.items():
             yield from _problems(shape.members[name], item, (*path, name))
@@ -80,7 +80,7 @@ def _problems(shape: Any, value: Any, path: tuple[str, ...]) -> Iterator[str]:
             yield from _problems(shape.member, item, (*path, str(label or number)))
     elif kind == "string" and not _fits(shape.metadata.get("pattern"), value):
         shown = "" if path[0] in _SECRET else f" {value!r}"
-        yield f"{_name(path)}:{shown} has characters, or a form, that SageMaker does not take"
+        yield f"{_name(path)}:{shown} has characters or a form that SageMaker does not allow"
 
 
 def _fits(pattern: str | None, text: str) -> bool:
@@ -92,7 +92,7 @@ def _fits(pattern: str | None, text: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """The model's pattern, which is Java's, for Python; None where Python has no words for it."""
+    """The model's Java pattern as a Python pattern; None if Python cannot express it."""
     letters = r"\p{L}" in pattern
     for java, python in _CLASSES:
         pattern = pattern.replace(java, "" if java == r"\p{L}" else python)
@@ -102,10 +102,10 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
         return None
     if not letters:
         return compiled
-    # Python's classes cannot hold "any letter" beside single characters: the letter becomes an alternative.
+    # Python cannot combine "any letter" with single characters in one class: it becomes an alternative.
     return re.compile(re.sub(r"\[([^\]]*)\]", r"(?:[\1]|[^\\W\\d_])", pattern))
 
 
 def _name(path: tuple[str, ...]) -> str:
-    own = _OF_JOB.get(path[0])
+    own = _JOB_KEYS.get(path[0])
     return ".".join(path) if own is None else " ".join((own, *path[1:]))

@@ -1,4 +1,4 @@
-"""The request that creates a processing job. Pure."""
+"""Builds the request that creates a processing job."""
 
 from __future__ import annotations
 
@@ -6,76 +6,76 @@ import re
 from typing import Any
 
 from gpuproof.backends.sagemaker.requests import common
-from gpuproof.backends.sagemaker.requests.common import Order
+from gpuproof.backends.sagemaker.requests.common import JobRequest
 from gpuproof.jobs.spec import ProcessingJob
 
 CODE = "/opt/ml/processing/gpuproof"
-"""Where the container finds the agent and the source."""
+"""The container's folder for the agent and the source."""
 
 VERDICT = "/opt/ml/processing/gpuproof-out"
-"""Where the agent leaves the verdict."""
+"""The container's folder for the verdict."""
 
 _NAME = "gpuproof"
 
 
-def processing_request(order: Order, job: ProcessingJob) -> dict[str, Any]:
-    """What CreateProcessingJob is asked."""
-    own, places, instance = job.sagemaker, order.addresses, order.target.instance
+def processing_request(request: JobRequest, job: ProcessingJob) -> dict[str, Any]:
+    """The request of CreateProcessingJob."""
+    own, addresses, instance = job.sagemaker, request.addresses, request.target.instance
     cluster: dict[str, Any] = {
-        "InstanceType": order.target.name,
+        "InstanceType": request.target.name,
         "InstanceCount": job.instance_count,
-        "VolumeSizeInGB": _volume_gb(order),
+        "VolumeSizeInGB": _volume_gb(request),
     }
     if (key := common.volume_key(job, instance)) is not None:
         cluster["VolumeKmsKeyId"] = key
     outputs = [
-        _output(output_name(key, number), outlet.path, places.outputs[key], "EndOfJob")
-        for number, (key, outlet) in enumerate(job.outputs.items(), 1)
+        _output(output_name(key, number), output.path, addresses.outputs[key], "EndOfJob")
+        for number, (key, output) in enumerate(job.outputs.items(), 1)
     ]
-    request: dict[str, Any] = {
-        "ProcessingJobName": order.run_id,
+    body: dict[str, Any] = {
+        "ProcessingJobName": request.run_id,
         "ProcessingInputs": [
             *(
-                _input(_named(key, "input", number), mount.path, places.inputs[key])
+                _input(_named(key, "input", number), mount.path, addresses.inputs[key])
                 for number, (key, mount) in enumerate(job.inputs.items(), 1)
             ),
-            _input(_NAME, CODE, places.code),
+            _input(_NAME, CODE, addresses.code),
         ],
         "ProcessingOutputConfig": {
-            # While it goes on: SageMaker uploads nothing else of a job that fails.
-            "Outputs": [*outputs, _output(_NAME, VERDICT, places.verdict, "Continuous")]
+            # Continuous: SageMaker does not upload other outputs of a job that fails.
+            "Outputs": [*outputs, _output(_NAME, VERDICT, addresses.verdict, "Continuous")]
         },
         "ProcessingResources": {"ClusterConfig": cluster},
         "StoppingCondition": {"MaxRuntimeInSeconds": common.max_runtime(job)},
         "AppSpecification": {
-            "ImageUri": order.target.image.uri,
+            "ImageUri": request.target.image.uri,
             "ContainerEntrypoint": common.entrypoint(CODE),
         },
-        "RoleArn": order.role,
+        "RoleArn": request.role,
         "NetworkConfig": {
             "EnableNetworkIsolation": own.network_isolation,
             "EnableInterContainerTrafficEncryption": own.encrypt_traffic,
         },
-        "Tags": common.tag_list(common.tags(order)),
+        "Tags": common.tag_list(common.tags(request)),
     }
     if own.output_kms_key:
-        request["ProcessingOutputConfig"]["KmsKeyId"] = own.output_kms_key
+        body["ProcessingOutputConfig"]["KmsKeyId"] = own.output_kms_key
     if job.environment:
-        request["Environment"] = dict(job.environment)
+        body["Environment"] = dict(job.environment)
     if (network := common.vpc(job)) is not None:
-        request["NetworkConfig"]["VpcConfig"] = network
-    return request
+        body["NetworkConfig"]["VpcConfig"] = network
+    return body
 
 
 def output_name(key: str, number: int) -> str:
-    """What an output is called: the job's own word for it, or its number where that is a path."""
+    """The name of an output: its key in the job, or a name with its number if the key is not a valid name."""
     return _named(key, "output", number)
 
 
-def _volume_gb(order: Order) -> int:
-    """Here the API wants a size of every type, and one with disks of its own takes no more than they hold."""
-    wanted = order.job.sagemaker.volume_size or common.DEFAULT_VOLUME_GB
-    instance = order.target.instance
+def _volume_gb(request: JobRequest) -> int:
+    """The volume size. Processing jobs require one, and for a type with local disks it must not exceed their size."""
+    wanted = request.job.sagemaker.volume_size or common.DEFAULT_VOLUME_GB
+    instance = request.target.instance
     if instance is None or not instance.local_disk:
         return wanted
     return max(1, min(wanted, instance.local_disk // 10**9))

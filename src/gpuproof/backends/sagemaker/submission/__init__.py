@@ -1,1 +1,1 @@
-"""Executes a plan call by call, rolls back on failure, and falls back to the next instance type."""
+"""Executes a plan: API calls with roll-back, and the instance types that AWS refused."""

@@ -1,4 +1,4 @@
-"""What a SageMaker job costs: billed seconds times instances times the catalogue's price. Pure."""
+"""Cost of a SageMaker job: billed seconds times instances times the catalogue's price."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuproof.catalogue import Catalogue
 
 @dataclass(frozen=True)
 class Fleet:
-    """So many instances of one type.
+    """Instances of one type.
 
     Args:
         instance_type: such as `ml.g5.xlarge`.
-        count: how many.
+        count: the number of instances.
     """
 
     instance_type: str
@@ -25,13 +25,13 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Bill:
-    """What is billed for a job.
+    """The bill of a job.
 
     Args:
-        seconds: of each instance.
-        usd: at the list price; `None` where the catalogue knows no price.
-        spot_saving: the share of the time that managed spot did not bill, from 0 to 1; `None` without spot.
-        final: whether the job has ended, so that no more is added.
+        seconds: billed seconds of each instance.
+        usd: the cost at the list price; `None` if the catalogue has no price.
+        spot_saving: the share of the time that was not billed because of spot capacity, from 0 to 1; `None` without spot.
+        final: whether the job has ended, so that the bill no longer grows.
     """
 
     seconds: float
@@ -41,12 +41,12 @@ class Bill:
 
 
 def fleets_of(kind: SageMakerKind, description: Mapping[str, Any]) -> tuple[Fleet, ...]:
-    """What a job runs on, by its description."""
+    """The instances of a job, from its description."""
     if kind == "processing":
         resources = description.get("ProcessingResources", {}).get("ClusterConfig", {})
     else:
         resources = description.get("ResourceConfig", {})
-    # With a list of preferences SageMaker says here which of them it got.
+    # If the job has a list of preferences, this is the chosen one.
     chosen = resources.get("SelectedInstanceType") or resources.get("InstanceType")
     if chosen is not None:
         return (Fleet(chosen, resources.get("SelectedInstanceCount") or resources.get("InstanceCount") or 1),)
@@ -57,7 +57,7 @@ def fleets_of(kind: SageMakerKind, description: Mapping[str, Any]) -> tuple[Flee
 def hourly_price(
     fleets: Sequence[Fleet], catalogue: Catalogue, region: str, kind: SageMakerKind
 ) -> float | None:
-    """USD per hour of all instances together, at the list price; `None` where one of them has no known price."""
+    """The list price of all instances together in USD per hour; `None` if the price of one of them is unknown."""
     total = 0.0
     for fleet in fleets:
         price = catalogue.price(fleet.instance_type, region, kind)
@@ -70,15 +70,15 @@ def hourly_price(
 def bill_of(
     kind: SageMakerKind, description: Mapping[str, Any], usd_per_hour: float | None, now: float
 ) -> Bill | None:
-    """What is billed for a job so far; `None` before its instances run.
+    """The bill of a job so far; `None` before its instances run.
 
-    SageMaker tells billed seconds of training jobs that have ended; with managed spot they hold the saving already:
-    1 - billable / training time. Until then, and for processing jobs, the time since the start counts.
+    SageMaker reports the billed seconds of training jobs that have ended; with managed spot training they already include
+    the saving: 1 - billable / training time. Before that, and for processing jobs, the time since the start counts.
 
     Args:
-        description: DescribeTrainingJob's or DescribeProcessingJob's answer.
-        usd_per_hour: of all instances together.
-        now: AWS's time, in seconds since the epoch.
+        description: the response of DescribeTrainingJob or DescribeProcessingJob.
+        usd_per_hour: the price of all instances together.
+        now: the time in AWS's response, in seconds since the epoch.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html
     """

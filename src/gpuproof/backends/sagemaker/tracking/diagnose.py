@@ -15,7 +15,7 @@ from gpuproof.explain.report import Report
 from gpuproof.explain.sources import explain_job
 
 
-def explain(
+def explain_run_end(
     kind: SageMakerKind,
     record: RunRecord,
     tails: Mapping[str, Tail],

@@ -1,4 +1,4 @@
-"""The output of a job's hosts as one: read from CloudWatch Logs page by page, in the order in which it was printed."""
+"""Reads the output of a job's hosts from CloudWatch Logs, merged in order of time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _LONGEST_VERDICT = 4 << 20
 
 @dataclass(frozen=True)
 class _Stream:
-    """How far one stream was read.
+    """The position in one stream.
 
     Args:
         host: such as `algo-1`.
-        token: where the next page begins; `None` at the beginning.
-        pending: lines that were fetched and not given yet.
-        piece: the beginning of a verdict whose end has not come yet.
+        token: of the next page; `None` at the beginning.
+        pending: lines that were fetched but not yielded yet.
+        piece: the beginning of an incomplete verdict.
     """
 
     host: str
@@ -37,25 +37,25 @@ class _Stream:
 
 @dataclass(frozen=True)
 class _State:
-    """How far all was read. One assignment replaces it: an interrupt finds the old state or the new one, whole."""
+    """The position in all streams. It is replaced by one assignment, so that an interrupt leaves it consistent."""
 
     streams: Mapping[str, _Stream] = field(default_factory=dict)
     verdicts: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    given: int = 0
+    messages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bytes_read: int = 0
 
 
 class LogReader:
-    """Reads what a job's hosts printed, and goes on where it was whatever interrupts it.
+    """Reads the output of a job's hosts; after an interrupt or error, the next call continues at the same position.
 
-    What the agent says, its verdict above all, is no line of the script's: it is taken out and kept.
+    The agent's own lines, such as its verdict, are not part of the output: they are kept apart.
 
     Args:
         aws: the client.
         kind: the job's kind.
         name: the job's name.
-        several: whether each line is to begin with its host's name.
-        host: read that host alone.
+        several: prefix each line with its host's name.
+        host: read only this host.
     """
 
     def __init__(
@@ -69,38 +69,38 @@ class LogReader:
         self._state = _State()
 
     @property
-    def given(self) -> int:
-        """Bytes that were given so far."""
-        return self._state.given
+    def bytes_read(self) -> int:
+        """Bytes of output that were yielded so far."""
+        return self._state.bytes_read
 
     @property
     def verdicts(self) -> Mapping[str, dict[str, Any]]:
-        """The verdicts that were met so far, by host."""
+        """The verdicts read so far, by host."""
         return self._state.verdicts
 
     @property
-    def words(self) -> Mapping[str, tuple[str, ...]]:
-        """What the agents said to people so far, line by line, by host."""
-        return self._state.words
+    def agent_messages(self) -> Mapping[str, tuple[str, ...]]:
+        """The agents' messages for the user so far, by host."""
+        return self._state.messages
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that have a log, in their order."""
+        """The hosts that have a log, in order."""
         found = {stream.host for stream in self._state.streams.values()}
         return tuple(sorted(found, key=lambda host: (len(host), host)))
 
     def find_hosts(self) -> tuple[str, ...]:
-        """The hosts that have a log by now."""
+        """Look for new streams and return the hosts that have a log."""
         self._find_streams()
         return self.hosts
 
-    def read(self, *, look: bool = True) -> Iterator[bytes]:
-        """All that is new, in the order of time, to the present end of every stream.
+    def read(self, *, find_streams: bool = True) -> Iterator[bytes]:
+        """Yield all new output in order of time, up to the current end of every stream.
 
         Args:
-            look: look for new streams: a host that came later, or one that began anew.
+            find_streams: look for new streams first: of hosts that started late, or were restarted.
         """
-        if look or not self._state.streams:
+        if find_streams or not self._state.streams:
             self._find_streams()
         drained: set[str] = set()
         while True:
@@ -111,9 +111,9 @@ class LogReader:
             waiting = [stream for stream in self._state.streams.values() if stream.pending]
             if not waiting:
                 return
-            # A stream may go on beyond what was fetched of it: what is later waits for that.
+            # A stream may continue beyond the fetched page: later lines of other streams have to wait.
             until = math.inf if len(waiting) == 1 else min(one.pending[-1].timestamp for one in waiting)
-            if content := self._give(until):
+            if content := self._take(until):
                 yield content
 
     def _find_streams(self) -> None:
@@ -123,17 +123,17 @@ class LogReader:
         wanted = {name: one for name, one in new.items() if self._host in (None, one.host)}
         if not wanted:
             return
-        # A host that began anew, after its spot instance was taken away, will have another verdict.
-        anew = {one.host for one in wanted.values()}
-        verdicts = {host: one for host, one in self._state.verdicts.items() if host not in anew}
-        words = {host: said for host, said in self._state.words.items() if host not in anew}
-        self._state = replace(self._state, streams={**known, **wanted}, verdicts=verdicts, words=words)
+        # A host that restarted, after its spot instance was reclaimed, will have another verdict.
+        restarted = {one.host for one in wanted.values()}
+        verdicts = {host: one for host, one in self._state.verdicts.items() if host not in restarted}
+        messages = {host: texts for host, texts in self._state.messages.items() if host not in restarted}
+        self._state = replace(self._state, streams={**known, **wanted}, verdicts=verdicts, messages=messages)
 
     def _fetch(self, name: str) -> bool:
-        """Fetch a stream's next page; `False` at its present end."""
+        """Fetch a stream's next page; returns `False` at its current end."""
         stream = self._state.streams[name]
         events, token = self._aws.log_events(self._group, name, stream.token)
-        # Empty pages may come before full ones, the first page among them: the token alone tells the end.
+        # Empty pages may precede full ones: only an unchanged token marks the end.
         if not events and (token is None or token == stream.token):
             return False
         self._replace(name, replace(stream, token=token, pending=tuple(events)))
@@ -142,26 +142,26 @@ class LogReader:
     def _replace(self, name: str, stream: _Stream) -> None:
         self._state = replace(self._state, streams={**self._state.streams, name: stream})
 
-    def _give(self, until: float) -> bytes:
-        """Take what was printed until then out of what is pending."""
+    def _take(self, until: float) -> bytes:
+        """Remove and return pending output up to a time."""
         streams, verdicts = dict(self._state.streams), dict(self._state.verdicts)
-        words = dict(self._state.words)
+        messages = dict(self._state.messages)
         parts: list[list[tuple[float, str]]] = []
         for name, stream in streams.items():
             if not stream.pending:
                 continue
             count = _count_until(stream.pending, until)
-            said = _apart(stream.pending[:count], stream.piece)
-            if said.verdict is not None:
-                verdicts[stream.host] = said.verdict
-            if said.words:
-                words[stream.host] = (*words.get(stream.host, ()), *said.words)
+            split = _split(stream.pending[:count], stream.piece)
+            if split.verdict is not None:
+                verdicts[stream.host] = split.verdict
+            if split.messages:
+                messages[stream.host] = (*messages.get(stream.host, ()), *split.messages)
             prefix = f"{stream.host} | " if self.several else ""
-            parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in said.lines])
-            streams[name] = replace(stream, pending=stream.pending[count:], piece=said.piece)
+            parts.append([(event.timestamp, f"{prefix}{event.message}\n") for event in split.lines])
+            streams[name] = replace(stream, pending=stream.pending[count:], piece=split.piece)
         merged = heapq.merge(*parts, key=lambda line: line[0]) if len(parts) > 1 else parts[0]
         content = "".join(text for _, text in merged).encode("utf-8", "replace")
-        self._state = _State(streams, verdicts, words, self._state.given + len(content))
+        self._state = _State(streams, verdicts, messages, self._state.bytes_read + len(content))
         return content
 
 
@@ -179,7 +179,7 @@ class Tail:
     lines: tuple[str, ...]
     whole: bool
     verdict: dict[str, Any] | None
-    words: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
 def read_tails(aws: Aws, kind: SageMakerKind, name: str, *, pages: int = 1) -> dict[str, Tail]:
@@ -202,8 +202,8 @@ def _tail(aws: Aws, group: str, stream: str, pages: int) -> Tail:
         if whole:
             break
         token = before
-    said = _apart(tuple(events), "")
-    return Tail(tuple(event.message for event in said.lines), whole, said.verdict, said.words)
+    split = _split(tuple(events), "")
+    return Tail(tuple(event.message for event in split.lines), whole, split.verdict, split.messages)
 
 
 def _host_of(stream: str) -> str:
@@ -214,38 +214,38 @@ def _host_of(stream: str) -> str:
 def _count_until(events: tuple[LogEvent, ...], until: float) -> int:
     if events[-1].timestamp <= until:
         return len(events)
-    # Times within a stream may run back a little; its own order goes before.
+    # Times within a stream may decrease slightly; its own order takes precedence.
     return next(index for index, event in enumerate(events) if event.timestamp > until)
 
 
 @dataclass(frozen=True)
-class _Said:
-    """Some lines of a log, the script's and the agent's apart.
+class _SplitLines:
+    """Lines of a log, split into the script's and the agent's.
 
     Args:
-        lines: the script's own.
-        piece: the beginning of a verdict that is not whole yet.
-        verdict: the verdict, if it was among them.
-        words: what else the agent said.
+        lines: the script's lines.
+        piece: the beginning of an incomplete verdict.
+        verdict: the verdict, if there was one.
+        messages: the agent's messages.
     """
 
     lines: list[LogEvent]
     piece: str
     verdict: dict[str, Any] | None
-    words: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
-def _apart(events: tuple[LogEvent, ...], piece: str) -> _Said:
-    """The script's lines and the agent's.
+def _split(events: tuple[LogEvent, ...], piece: str) -> _SplitLines:
+    """Split lines into the script's and the agent's.
 
-    A long line may come in several events (Docker cuts after 16 KiB): its pieces are joined until they are JSON.
+    A long line may be split into several events (Docker splits after 16 KiB): the pieces are joined until they are JSON.
     """
     lines: list[LogEvent] = []
-    words: list[str] = []
+    messages: list[str] = []
     verdict: dict[str, Any] | None = None
     for event in events:
         if not piece and event.message.startswith(WORDS_MARK):
-            words.append(event.message.removeprefix(WORDS_MARK))
+            messages.append(event.message.removeprefix(WORDS_MARK))
             continue
         begins = event.message.startswith(VERDICT_MARK)
         if not piece and not begins:
@@ -256,18 +256,18 @@ def _apart(events: tuple[LogEvent, ...], piece: str) -> _Said:
         verdict = found or verdict
         piece = text if unfinished else ""
         if found is None and not unfinished:
-            # The script's own words after all.
+            # A line of the script that only looks like a verdict.
             lines.append(LogEvent(event.timestamp, text))
-    return _Said(lines, piece, verdict, tuple(words))
+    return _SplitLines(lines, piece, verdict, tuple(messages))
 
 
 def _verdict_in(text: str) -> tuple[dict[str, Any] | None, bool]:
-    """The verdict in a line, and whether the line wants more."""
+    """The verdict in a line, and whether the line is incomplete."""
     written = text.removeprefix(VERDICT_MARK).strip()
     try:
         document = json.loads(written)
     except json.JSONDecodeError as error:
-        # What is merely cut off fails at its end, or within the text that was cut.
+        # Truncated JSON fails at its end, or within a truncated string.
         cut = error.pos >= len(written) or error.msg.startswith(
             ("Unterminated", "Expecting value", "Invalid \\u")
         )

@@ -1,7 +1,4 @@
-"""From what SageMaker says of a job to a `RunRecord`. Pure.
-
-The job's description and its tags are all there is: a run can be looked at from any machine.
-"""
+"""Builds a `RunRecord` from a job's description and tags, which are the same on every machine."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuproof.agent.state import VERSION
+from gpuproof.agent.state import FAILED, VERSION
 from gpuproof.backends.aws import SageMakerKind
-from gpuproof.backends.base import SAGEMAKER
+from gpuproof.backends.aws.errors import CAPACITIES
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.sagemaker.tracking.cost import bill_of, fleets_of, hourly_price
 from gpuproof.catalogue import Catalogue
@@ -29,7 +26,7 @@ _DAY = 86_400.0
 _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
 _OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
-"""Reasons that quote what the container left, up to a kilobyte of traceback."""
+"""Failure reasons that quote the container's failure file, up to a kilobyte of traceback."""
 _UNUSED = re.compile(r"no GPU did any work in the first")  # the agent's words, in its failure file
 
 
@@ -44,13 +41,13 @@ def record_of(
     verdict: Mapping[str, Any] | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> RunRecord:
-    """What is known of a job.
+    """The record of a job.
 
     Args:
-        description: DescribeTrainingJob's or DescribeProcessingJob's answer.
-        now: AWS's time, in seconds since the epoch.
-        verdict: the job's `verdict.json`, where it has one.
-        state: what the agents left in their `run.json`, as one.
+        description: the response of DescribeTrainingJob or DescribeProcessingJob.
+        now: the time in AWS's response, in seconds since the epoch.
+        verdict: the job's `verdict.json`, if it has one.
+        state: the merged `run.json` of its agents.
     """
     word = "Training" if kind == "training" else "Processing"
     reason = _reason(description)
@@ -58,7 +55,7 @@ def record_of(
     bill = bill_of(kind, description, hourly_price(fleets, catalogue, region, kind), now)
     transition = last_transition(description)
     document: dict[str, Any] = {
-        **_told_everywhere(kind, description, tags, region),
+        **_common_fields(kind, description, tags, region),
         "status_message": transition.get("StatusMessage"),
         "status_since": _seconds(transition.get("StartTime") or description.get("LastModifiedTime")),
         "script_started": _script_started(kind, description),
@@ -80,48 +77,55 @@ def record_of(
             "gpu_requirement_met": verdict.get("gpu_requirement_met", True),
         }
     elif tags.get("gpuproof:require-gpu") == "true":
-        # A GPU was required and nobody can say whether one worked.
+        # A GPU was required, and it is unknown whether one did any work.
         document["gpu_requirement_met"] = None
     if reason is not None and _UNUSED.search(reason):
         document["stopped_for_unused_gpu"] = True
-    return RunRecord.of(document | _told_on_board(state or {}, document))
+    return RunRecord.of(document | _agent_fields(state or {}, document))
 
 
 def listed_record(
     kind: SageMakerKind, summary: Mapping[str, Any], tags: Mapping[str, str], region: str
 ) -> RunRecord:
-    """What a list and the tags say of a job: no start, no bill.
+    """The record of a job from a listing and its tags, without start time and cost.
 
     Args:
-        summary: one of ListTrainingJobs' or ListProcessingJobs' summaries.
+        summary: an entry of ListTrainingJobs or ListProcessingJobs.
     """
     instance, count = read_instance_tag(tags.get(TAG_INSTANCE, ""))
-    told = _told_everywhere(kind, summary, tags, region)
-    return RunRecord.of({**told, "instance_type": instance, "instance_count": count})
+    common = _common_fields(kind, summary, tags, region)
+    return RunRecord.of({**common, "instance_type": instance, "instance_count": count})
 
 
 def read_instance_tag(value: str) -> tuple[str | None, int]:
-    """`ml.g5.xlarge` or `2 x ml.g5.xlarge` as the type and how many."""
+    """Parse `ml.g5.xlarge` or `2 x ml.g5.xlarge` into the type and the count."""
     count, separator, instance = value.partition(" x ")
     if separator and count.isdigit():
         return instance, int(count)
     return value or None, 1
 
 
+def capacity_error_code(record: RunRecord) -> str | None:
+    """The error code of a run that never started because AWS had no capacity; None for any other run."""
+    if record.status != FAILED or record.started is not None or not record.failure_reason:
+        return None
+    return next((code for code in CAPACITIES if code in record.failure_reason), None)
+
+
 def last_transition(description: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The newest of a training job's secondary status transitions: `Status`, `StartTime`, `StatusMessage`."""
+    """A training job's newest secondary status transition: `Status`, `StartTime`, `StatusMessage`."""
     transitions: Sequence[Mapping[str, Any]] = description.get("SecondaryStatusTransitions") or ()
     return transitions[-1] if transitions else {}
 
 
 def interruptions(description: Mapping[str, Any]) -> int:
-    """How often a spot instance was taken away."""
+    """How often a spot instance was reclaimed."""
     transitions: Sequence[Mapping[str, Any]] = description.get("SecondaryStatusTransitions") or ()
     return sum(one.get("Status") == "Interrupted" for one in transitions)
 
 
 def exit_code_in(status: str, reason: str | None) -> int | None:
-    """The script's exit code, as the failure reason tells it: `AlgorithmError: , exit code: 137`."""
+    """The script's exit code in a failure reason such as `AlgorithmError: , exit code: 137`."""
     if status == "Completed":
         return 0
     found = _EXIT_CODE.search(reason or "")
@@ -129,7 +133,7 @@ def exit_code_in(status: str, reason: str | None) -> int | None:
 
 
 def job_name_in(run_id: str) -> str:
-    """The job's name within a run's id, or the whole id where it has another form."""
+    """The job's name in a run's id; the whole id if it has another form."""
     found = _RUN_ID.fullmatch(run_id)
     return found["job"] if found else run_id
 
@@ -140,22 +144,22 @@ def is_run_id(name: str) -> bool:
 
 
 def stamp_in(run_id: str) -> str:
-    """The time within a run's id, by which ids can be sorted; empty where it has another form."""
+    """The time in a run's id, for sorting; empty if the id has another form."""
     found = _RUN_ID.fullmatch(run_id)
     return found["stamp"] if found else ""
 
 
-def earliest_of(run_ids: Iterable[str]) -> float | None:
-    """When the first of these runs may have been made, by their ids; `None` where one does not tell."""
+def created_after(run_ids: Iterable[str]) -> float | None:
+    """A time before the first of these runs was created, by their ids; `None` if an id has another form."""
     stamps = [stamp_in(run_id) for run_id in run_ids]
     if not all(stamps):
         return None
-    # The stamp is the time of whoever made the run, in any zone.
+    # The time in an id is local time in an unknown time zone.
     return datetime.strptime(min(stamps), "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() - 2 * _DAY
 
 
 def name_in(arn: str) -> tuple[SageMakerKind, str] | None:
-    """A job's kind and name by its ARN; `None` for the ARN of anything else."""
+    """A job's kind and name from its ARN; `None` for other ARNs."""
     resource = arn.rpartition(":")[2]
     what, _, name = resource.partition("/")
     if what == "training-job":
@@ -163,10 +167,10 @@ def name_in(arn: str) -> tuple[SageMakerKind, str] | None:
     return ("processing", name) if what == "processing-job" else None
 
 
-def _told_everywhere(
+def _common_fields(
     kind: SageMakerKind, described: Mapping[str, Any], tags: Mapping[str, str], region: str
 ) -> dict[str, Any]:
-    """What descriptions and lists have in common."""
+    """The fields that descriptions and listings have in common."""
     word = "Training" if kind == "training" else "Processing"
     name, status, reason = described[f"{word}JobName"], described[f"{word}JobStatus"], _reason(described)
     return {
@@ -174,7 +178,7 @@ def _told_everywhere(
         "id": name,
         "job_name": tags.get(TAG_JOB) or job_name_in(name),
         "kind": kind,
-        "place": SAGEMAKER,
+        "place": "sagemaker",
         "region": region,
         "arn": described[f"{word}JobArn"],
         "status": status,
@@ -191,22 +195,22 @@ def _reason(described: Mapping[str, Any]) -> str | None:
     return described.get("FailureReason") or described.get("ExitMessage") or None
 
 
-def _told_on_board(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agent knows better than SageMaker."""
-    told = {
+def _agent_fields(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that the agent knows more precisely than SageMaker."""
+    fields = {
         name: state[name] for name in ("command", "frameworks", "stopped_for_unused_gpu") if name in state
     }
     if isinstance(state.get("exit_code"), int):
-        told["exit_code"] = state["exit_code"]
-    said = state.get("failure_reason")
-    if said and _OF_CONTAINER.match(document["failure_reason"] or ""):
-        told["reason"] = said
-    told["notes"] = [*document["notes"], *state.get("notes", ())]
-    return told
+        fields["exit_code"] = state["exit_code"]
+    reason = state.get("failure_reason")
+    if reason and _OF_CONTAINER.match(document["failure_reason"] or ""):
+        fields["reason"] = reason
+    fields["notes"] = [*document["notes"], *state.get("notes", ())]
+    return fields
 
 
 def _script_started(kind: SageMakerKind, description: Mapping[str, Any]) -> float | None:
-    """When the container began: of a training job its first `Training` state, of a processing job its start."""
+    """When the container started: a training job's first `Training` state, or a processing job's start time."""
     if kind == "processing":
         return _seconds(description.get("ProcessingStartTime"))
     for one in description.get("SecondaryStatusTransitions") or ():
@@ -225,18 +229,16 @@ def _notes(description: Mapping[str, Any]) -> list[str]:
     notes: list[str] = []
     if count := interruptions(description):
         times = "once" if count == 1 else f"{count} times"
-        notes.append(f"its spot instance was taken away {times}")
+        notes.append(f"its spot instance was reclaimed {times}")
     secondary = description.get("SecondaryStatus")
     if secondary == "Interrupted" and description.get("TrainingJobStatus") == "Stopped":
-        notes.append(
-            "SageMaker does not begin it again; the same `gpuproof run` goes on from its checkpoints"
-        )
+        notes.append("SageMaker does not restart it; the same `gpuproof run` continues from its checkpoints")
     if secondary == "MaxRuntimeExceeded":
         limit = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
-        notes.append(f"stopped by its time limit ({limit} s): --max-duration sets another")
+        notes.append(f"stopped by its time limit ({limit} s); set --max-duration to change it")
     if secondary == "MaxWaitTimeExceeded":
         limit = description.get("StoppingCondition", {}).get("MaxWaitTimeInSeconds")
-        notes.append(f"no spot instance was to be had for long enough ({limit} s): --max-wait, or --no-spot")
+        notes.append(f"no spot capacity within {limit} s; set --max-wait to wait longer, or use --no-spot")
     return notes
 
 

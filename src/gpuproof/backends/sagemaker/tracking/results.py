@@ -1,4 +1,4 @@
-"""What a job leaves on S3, and bringing it to this machine: whole files or none."""
+"""The results of a job on S3, and their download; no partial file is ever visible."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
-from gpuproof.backends.aws import Aws, S3Object, SageMakerKind
-from gpuproof.backends.base import Artifact, Progress
-from gpuproof.backends.local.s3_inputs.mapping import S3Prefix, lay_out
+from gpuproof.backends.aws import Aws, AwsRefused, S3Object, SageMakerKind
+from gpuproof.backends.base import Artifact, TransferProgress
+from gpuproof.backends.s3_inputs.mapping import S3Prefix, lay_out
+from gpuproof.backends.sagemaker.s3_layout import CHECKPOINTS, uri
 from gpuproof.errors import GPUproofError, InvalidJob
 from gpuproof.util.atomic import replacing
 
@@ -26,12 +27,12 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Results:
-    """Where a job's results lie.
+    """Where a job's results are.
 
     Args:
-        archives: below it lie a training job's `model.tar.gz` and `output.tar.gz`.
+        archives: the prefix of a training job's `model.tar.gz` and `output.tar.gz`.
         outputs: a processing job's outputs by name.
-        verdict: below it lie a processing job's verdicts.
+        verdict: the prefix of a processing job's verdicts.
     """
 
     archives: S3Prefix | None = None
@@ -40,7 +41,7 @@ class Results:
 
 
 def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
-    """Where a job's results lie, by its description.
+    """Where a job's results are, according to its description.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_OutputDataConfig.html
     """
@@ -59,10 +60,10 @@ def results_of(kind: SageMakerKind, description: Mapping[str, Any]) -> Results:
 
 
 def find_artifacts(aws: Aws, results: Results) -> list[Artifact]:
-    """What a job left so far, with sizes."""
+    """The results of a job so far, with sizes."""
     found: list[Artifact] = []
     if results.archives is not None:
-        for name, objects in grouped(results.archives, _listed(aws, results.archives)).items():
+        for name, objects in group_by_top_name(results.archives, _listed(aws, results.archives)).items():
             location = f"{results.archives}{name}"
             files = None if name.endswith(_ARCHIVE) else len(objects)
             found.append(Artifact(name, location, files, sum(item.size for item in objects)))
@@ -72,8 +73,8 @@ def find_artifacts(aws: Aws, results: Results) -> list[Artifact]:
     return found
 
 
-def grouped(prefix: S3Prefix, objects: Iterable[S3Object]) -> dict[str, list[S3Object]]:
-    """Objects by the first part of their names below a prefix; the model first."""
+def group_by_top_name(prefix: S3Prefix, objects: Iterable[S3Object]) -> dict[str, list[S3Object]]:
+    """Objects by the first part of their path below a prefix; the model first."""
     groups: dict[str, list[S3Object]] = {}
     for item in objects:
         top = item.key.removeprefix(prefix.prefix).partition("/")[0]
@@ -82,62 +83,79 @@ def grouped(prefix: S3Prefix, objects: Iterable[S3Object]) -> dict[str, list[S3O
     return dict(sorted(groups.items(), key=lambda group: (not group[0].startswith("model"), group[0])))
 
 
+def find_checkpoints(aws: Aws, description: Mapping[str, Any], bucket: str) -> str | None:
+    """The `s3://` prefix of the checkpoints that a job left below GPUproof's prefix; None if there are none.
+
+    Args:
+        description: the response of DescribeTrainingJob.
+        bucket: the run's bucket.
+    """
+    address: str = description.get("CheckpointConfig", {}).get("S3Uri", "")
+    if not address.startswith(uri(bucket, CHECKPOINTS)):
+        return None
+    key = address.removeprefix(uri(bucket, ""))
+    try:
+        return address if next(aws.list_objects(bucket, key), None) is not None else None
+    except AwsRefused:
+        return None
+
+
 class Downloads:
-    """Brings results into a folder.
+    """Downloads results into a folder.
 
     Args:
         aws: the client.
-        progress: told how it goes.
+        progress: called during downloads.
     """
 
-    def __init__(self, aws: Aws, progress: Progress | None = None) -> None:
+    def __init__(self, aws: Aws, progress: TransferProgress | None = None) -> None:
         self._aws = aws
         self._progress = progress
 
     def archives(self, prefix: S3Prefix, destination: Path, *, extract: bool = False) -> Iterator[Path]:
-        """Bring a training job's archives; or what is in them, each into a folder of its name.
+        """Download a training job's archives, or unpack each into a folder of its name.
 
         Raises:
-            ArtifactError: an archive has members that would land outside its folder; nothing of it was unpacked.
-            OSError: the disk is full, or the folder cannot be written; no half file is left.
+            ArtifactError: an archive has members outside its folder; nothing of it was unpacked.
+            OSError: the disk is full, or the folder is not writable; no partial file is left.
         """
-        for name, objects in grouped(prefix, _listed(self._aws, prefix)).items():
+        for name, objects in group_by_top_name(prefix, _listed(self._aws, prefix)).items():
             if not name.endswith(_ARCHIVE):
-                # Without compression SageMaker leaves a folder.
+                # Without compression SageMaker writes a folder.
                 below = S3Prefix(prefix.bucket, f"{prefix.prefix}{name}/")
                 yield self._tree(below, objects, destination / name, name)
             elif extract:
                 target = destination / name.removesuffix(_ARCHIVE)
-                with self._fetched(objects[0], destination / name) as archive:
+                with self._downloaded(objects[0], destination / name) as archive:
                     unpack(archive, target)
                 yield target
             else:
-                with self._fetched(objects[0], destination / name) as archive:
+                with self._downloaded(objects[0], destination / name) as archive:
                     archive.replace(destination / name)
                 yield destination / name
 
     def tree(self, prefix: S3Prefix, destination: Path, name: str) -> Path | None:
-        """Bring everything below a prefix into a folder; `None` where there is nothing."""
+        """Download everything below a prefix into a folder; `None` if there is nothing."""
         objects = _listed(self._aws, prefix)
         return self._tree(prefix, objects, destination, name) if objects else None
 
     def _tree(self, prefix: S3Prefix, objects: list[S3Object], destination: Path, name: str) -> Path:
         files = lay_out(prefix, objects).files
         total, done = sum(item.size for item in files.values()), 0
-        refuse_full_disk(destination, total)
+        check_free_space(destination, total)
         for path, item in files.items():
-            _refuse_links(destination, path)
-            with self._fetched(item, destination / path, name, done, total) as file:
+            _check_links(destination, path)
+            with self._downloaded(item, destination / path, name, done, total) as file:
                 file.replace(destination / path)
             done += item.size
         return destination
 
     @contextmanager
-    def _fetched(
+    def _downloaded(
         self, item: S3Object, destination: Path, name: str = "", before: int = 0, total: int = 0
     ) -> Generator[Path]:
-        """An object's content in a file beside its destination, which is gone afterwards unless it was renamed."""
-        refuse_full_disk(destination.parent, item.size)
+        """Download an object to a temporary file next to its destination, for the caller to rename."""
+        check_free_space(destination.parent, item.size)
         destination.parent.mkdir(parents=True, exist_ok=True)
         part = destination.with_name(f".{destination.name[:200]}.{os.getpid()}.part")
         done = before
@@ -153,39 +171,39 @@ class Downloads:
             part.unlink(missing_ok=True)
 
 
-def refuse_full_disk(folder: Path, needed: int) -> None:
-    """Say that there is no room before bytes are paid for.
+def check_free_space(folder: Path, needed: int) -> None:
+    """Check the free disk space before a download, which is billed.
 
     Raises:
         OSError: ENOSPC.
     """
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if needed > shutil.disk_usage(there).free:
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if needed > shutil.disk_usage(existing).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 @contextmanager
-def said_as_gpuproof_error(destination: Path, location: str) -> Generator[None]:
-    """What can go wrong with files here, as errors that say what to do.
+def translated_file_errors(destination: Path, location: str) -> Generator[None]:
+    """Translate file errors into errors with a remedy.
 
     Args:
-        destination: where things were to be written.
-        location: where they still lie.
+        destination: the local folder.
+        location: where the results are on S3.
     """
     try:
         yield
     except ArtifactError as error:
-        raise GPUproofError(str(error), remedy=f"It lies at {location} as it is.") from error
+        raise GPUproofError(str(error), remedy=f"The archive is at {location}.") from error
     except OSError as error:
         where = error.filename or destination
         raise GPUproofError(
             f"{where} could not be written: {error.strerror or error}.",
-            remedy=f"Make room, or name another folder with --to; the results stay at {location}.",
+            remedy=f"Free some space, or choose another folder with --to; the results are kept at {location}.",
         ) from error
 
 
-def write_whole(path: Path, pieces: Iterable[bytes]) -> Path:
-    """Write a file that is there whole or not at all."""
+def write_atomically(path: Path, pieces: Iterable[bytes]) -> Path:
+    """Write a file that appears completely or not at all."""
     with replacing(path) as partial, partial.open("wb") as file:
         file.writelines(pieces)
     return path
@@ -195,11 +213,11 @@ def _listed(aws: Aws, prefix: S3Prefix) -> list[S3Object]:
     return list(aws.list_objects(prefix.bucket, prefix.prefix))
 
 
-def _refuse_links(destination: Path, path: str) -> None:
-    """A link on the way would have the file land elsewhere."""
+def _check_links(destination: Path, path: str) -> None:
+    """Reject a symbolic link in the path, which would write the file elsewhere."""
     for parent in Path(path).parents:
         if parent != Path() and (destination / parent).is_symlink():
             raise InvalidJob(
-                f"{destination / parent} is a link to elsewhere: {path} was not written.",
-                remedy="Remove the link, or name another folder.",
+                f"{destination / parent} is a symbolic link: {path} was not written.",
+                remedy="Remove the link, or choose another folder.",
             )

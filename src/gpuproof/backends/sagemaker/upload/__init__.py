@@ -1,1 +1,1 @@
-"""Code and inputs on their way to S3, each stored once by the hash of its content."""
+"""Uploads code and inputs to S3; every file is stored once under the hash of its content."""

@@ -1,4 +1,4 @@
-"""What goes to S3 by the digest of its content: single files, and the source tree as an archive."""
+"""Hashes files and packs the source tree, for uploads that are addressed by content."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _EXECUTABLE = 0o111
 
 
 @dataclass(frozen=True)
-class Parcel:
-    """A file as it was when it was read.
+class HashedFile:
+    """A file and the hash of its content.
 
     Args:
         path: the file.
-        digest: SHA-256 of its content, in hexadecimal digits.
+        digest: SHA-256 of its content, in hexadecimal.
         size: in bytes.
-        stamp: tells whether it was written since.
+        stamp: its size and modification time when it was hashed.
     """
 
     path: Path
@@ -34,49 +34,49 @@ class Parcel:
     size: int
     stamp: tuple[int, int]
 
-    def refuse_change(self) -> None:
-        """Raises GPUproofError if the file was written since it was read."""
-        if stamp_of(self.path) != self.stamp:
-            raise changed(self.path)
+    def check_unchanged(self) -> None:
+        """Raise GPUproofError if the file has changed since it was hashed."""
+        if _stamp(self.path) != self.stamp:
+            raise changed_error(self.path)
 
 
-def parcel_of(path: Path) -> Parcel:
-    """A file, read once for its digest.
+def hash_file(path: Path) -> HashedFile:
+    """Hash a file.
 
     Raises:
         UsageError: it cannot be read.
-        GPUproofError: it was written meanwhile.
+        GPUproofError: it changed in the meantime.
     """
     try:
-        before = stamp_of(path)
+        before = _stamp(path)
         digest = hashlib.sha256()
         size = 0
         with path.open("rb") as file:
             while block := file.read(_CHUNK):
                 digest.update(block)
                 size += len(block)
-        parcel = Parcel(path, digest.hexdigest(), size, before)
-        parcel.refuse_change()
+        hashed = HashedFile(path, digest.hexdigest(), size, before)
+        hashed.check_unchanged()
     except OSError as error:
-        raise unreadable(path, error) from error
-    return parcel
+        raise unreadable_error(path, error) from error
+    return hashed
 
 
-def pack_source(tree: SourceTree, folder: Path) -> Parcel:
-    """The source tree as `source.tar.gz`; the same files give the same bytes, whenever and by whomever it is packed.
+def pack_source(tree: SourceTree, folder: Path) -> HashedFile:
+    """Pack the source tree as `source.tar.gz`; the same files always result in the same bytes.
 
-    Links inside the tree stay links; of the permissions only whether a file can be executed goes along, as in git.
+    Links inside the tree are kept as links. Of the permissions only the executable bit is kept, as in git.
 
     Args:
-        folder: where to write the archive; made if need be.
+        folder: where to write the archive; created if needed.
 
     Raises:
         UsageError: a file cannot be read.
-        GPUproofError: a file was written meanwhile.
+        GPUproofError: a file changed in the meantime.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "source.tar.gz"
-    # A date or a name in gzip's header would make every archive another.
+    # No date and no name in gzip's header, which would make every archive different.
     with (
         path.open("wb") as out,
         gzip.GzipFile("", "wb", 6, out, mtime=0) as packed,
@@ -84,32 +84,32 @@ def pack_source(tree: SourceTree, folder: Path) -> Parcel:
     ):
         for entry in _entries(tree):
             _add(archive, tree.root, entry)
-    return parcel_of(path)
+    return hash_file(path)
 
 
-def stamp_of(path: Path) -> tuple[int, int]:
-    """A file's size and time, which change when it is written."""
+def _stamp(path: Path) -> tuple[int, int]:
+    """A file's size and modification time."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
 
 
-def changed(path: Path) -> GPUproofError:
-    """The error for a file that does not hold still."""
+def changed_error(path: Path) -> GPUproofError:
+    """The error for a file that changes while it is uploaded."""
     return GPUproofError(
-        f"{path} was written while it was sent.",
-        remedy="Wait until nobody writes it any more, then run it again.",
+        f"{path} changed while it was uploaded.",
+        remedy="Wait until no process writes to it, then run the command again.",
     )
 
 
-def unreadable(path: Path, error: OSError) -> UsageError:
+def unreadable_error(path: Path, error: OSError) -> UsageError:
     """The error for a file that cannot be read."""
     return UsageError(
-        f"{path} cannot be sent: {(error.strerror or str(error)).lower()}.", remedy="Make it readable."
+        f"{path} cannot be uploaded: {(error.strerror or str(error)).lower()}.", remedy="Make it readable."
     )
 
 
 def _entries(tree: SourceTree) -> Iterator[SourceFile | str]:
-    """Files and empty folders, in the order of their names' bytes."""
+    """Files and empty folders, sorted by the bytes of their names."""
     named: dict[str, SourceFile | str] = {folder: folder for folder in tree.empty_folders}
     named.update({file.relative: file for file in tree.files})
     return (named[name] for name in sorted(named, key=os.fsencode))
@@ -129,7 +129,7 @@ def _add(archive: tarfile.TarFile, root: Path, entry: SourceFile | str) -> None:
         with path.open("rb") as file:
             _add_content(archive, path, entry, file)
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
 
 
 def _add_content(archive: tarfile.TarFile, path: Path, entry: SourceFile, file: IO[bytes]) -> None:
@@ -139,12 +139,12 @@ def _add_content(archive: tarfile.TarFile, path: Path, entry: SourceFile, file: 
     try:
         archive.addfile(member, file)
     except OSError as error:
-        # tarfile raises this without an errno where the file has become shorter.
+        # tarfile raises this without an errno if the file has become shorter.
         if error.errno is None:
-            raise changed(path) from error
+            raise changed_error(path) from error
         raise
     if file.read(1):
-        raise changed(path)
+        raise changed_error(path)
 
 
 def _member(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:

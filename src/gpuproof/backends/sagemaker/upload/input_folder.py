@@ -1,4 +1,4 @@
-"""A local folder as an input: which files it holds, and the digest of all of it."""
+"""Hashes a local input folder: its files, and a digest of all of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.backends.aws import CONNECTIONS
-from gpuproof.backends.aws.parallel import Tally, work_off
-from gpuproof.backends.sagemaker.upload.content_hash import Parcel, parcel_of, unreadable
+from gpuproof.backends.aws.s3_transfer import ByteCounter, run_in_threads
+from gpuproof.backends.sagemaker.upload.content_hash import HashedFile, hash_file, unreadable_error
 from gpuproof.errors import UsageError
 
 _LONGEST_NAME = 900
-"""Bytes of a file's name below the folder: keys have 1,024, and the prefix takes some.
+"""Bytes of a file's path below the folder: keys are limited to 1,024, including the prefix.
 
 Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 """
@@ -23,52 +23,54 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Folder:
-    """A folder's files as they were when they were read.
+class InputFolder:
+    """A folder and the hashes of its files.
 
     Args:
         root: the folder.
-        files: each file by its name below the folder, with slashes, in the order of the names.
-        digest: SHA-256 over names and contents, in hexadecimal digits.
+        files: each file by its path below the folder, sorted.
+        digest: SHA-256 over paths and contents, in hexadecimal.
     """
 
     root: Path
-    files: dict[str, Parcel]
+    files: dict[str, HashedFile]
     digest: str
 
     @property
     def total_bytes(self) -> int:
-        """Their sizes, all together."""
+        """The sum of their sizes."""
         return sum(file.size for file in self.files.values())
 
     def manifest(self) -> bytes:
-        """What the folder holds, as JSON."""
+        """The list of the folder's files, as JSON."""
         files = {name: {"size": file.size, "sha256": file.digest} for name, file in self.files.items()}
         return json.dumps({"version": _VERSION, "digest": self.digest, "files": files}, indent=1).encode()
 
 
-def read_folder(root: Path) -> Folder:
-    """Read a folder: every file below it, links followed.
+def hash_folder(root: Path) -> InputFolder:
+    """Hash every file below a folder; links are followed.
 
     Raises:
-        UsageError: it is not there, holds no files, or holds one that cannot be read or whose name S3 does not take.
-        GPUproofError: a file was written meanwhile.
+        UsageError: it does not exist or is empty, or a file cannot be read or has a name that S3 does not allow.
+        GPUproofError: a file changed in the meantime.
     """
     names = sorted(_names(root))
     if not names:
-        raise UsageError(f"{root} holds no files.", remedy="SageMaker takes no empty input: leave it out.")
-    read: dict[str, Parcel] = {}
+        raise UsageError(
+            f"{root} contains no files.", remedy="Remove this input: SageMaker does not allow empty inputs."
+        )
+    hashed: dict[str, HashedFile] = {}
 
-    def read_one(name: str) -> None:
-        read[name] = parcel_of(root / name)
+    def hash_one(name: str) -> None:
+        hashed[name] = hash_file(root / name)
 
-    # The digest is computed without holding the interpreter: several files at once use several cores.
-    work_off(names, read_one, Tally(0, None), min(CONNECTIONS, os.cpu_count() or 1))
-    files = {name: read[name] for name in names}
-    return Folder(root, files, _tree_digest(files))
+    # hashlib releases the interpreter lock: several threads use several cores.
+    run_in_threads(names, hash_one, ByteCounter(0, None), min(CONNECTIONS, os.cpu_count() or 1))
+    files = {name: hashed[name] for name in names}
+    return InputFolder(root, files, _tree_digest(files))
 
 
-def _tree_digest(files: dict[str, Parcel]) -> str:
+def _tree_digest(files: dict[str, HashedFile]) -> str:
     digest = hashlib.sha256()
     for name, file in files.items():
         digest.update(f"{file.digest} {file.size} {name}\0".encode())
@@ -77,13 +79,13 @@ def _tree_digest(files: dict[str, Parcel]) -> str:
 
 def _names(root: Path) -> Iterator[str]:
     def fail(error: OSError) -> None:
-        raise unreadable(Path(error.filename or root), error) from error
+        raise unreadable_error(Path(error.filename or root), error) from error
 
     seen: set[tuple[int, int]] = set()
     for current, folders, files in os.walk(root, onerror=fail, followlinks=True):
         status = os.stat(current)  # noqa: PTH116 - os.walk gives strings
         if (status.st_dev, status.st_ino) in seen:
-            folders.clear()  # a link that leads back, or to a folder that is here already
+            folders.clear()  # a link to a parent, or to a folder that was listed already
             continue
         seen.add((status.st_dev, status.st_ino))
         folders.sort()
@@ -92,7 +94,7 @@ def _names(root: Path) -> Iterator[str]:
             if path.is_file():
                 yield _checked(path.relative_to(root).as_posix(), root)
             elif path.is_symlink() and not path.exists():
-                raise UsageError(f"{path} is a link to what is not there.", remedy="Remove it, or mend it.")
+                raise UsageError(f"{path} is a broken link.", remedy="Remove it, or repair it.")
 
 
 def _checked(name: str, root: Path) -> str:
@@ -100,12 +102,12 @@ def _checked(name: str, root: Path) -> str:
         length = len(name.encode())
     except UnicodeEncodeError:
         raise UsageError(
-            f"{str(root / name)!r} has a name that is not UTF-8, which S3 does not take.",
-            remedy="Give it another name.",
+            f"{str(root / name)!r} has a name that is not UTF-8, which S3 does not allow.",
+            remedy="Rename it.",
         ) from None
     if length > _LONGEST_NAME:
         raise UsageError(
-            f"{root / name} has a name of {length} bytes; S3 takes {_LONGEST_NAME} here.",
+            f"{root / name} has a path of {length} bytes; S3 allows {_LONGEST_NAME} here.",
             remedy="Shorten it.",
         )
     return name

@@ -1,4 +1,4 @@
-"""What a run sends to its bucket: the agent, the source, and inputs that lie on this machine."""
+"""Plans the uploads of a run: the agent, the source and local inputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.backends.agent_archive import agent_file
+from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws.s3 import encryption
 from gpuproof.backends.sagemaker.s3_layout import input_prefix, manifest_key, object_key, uri
-from gpuproof.backends.sagemaker.submission.aws_call import Call
-from gpuproof.backends.sagemaker.upload.upload import Folder, Parcel, pack_source, parcel_of, read_folder
+from gpuproof.backends.sagemaker.upload.content_hash import HashedFile, hash_file, pack_source
+from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
 from gpuproof.jobs.source_tree import SourceTree
 
 _PACKED = "sources"
@@ -22,89 +23,96 @@ _OLD_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
-class Cargo:
-    """What is sent; each under a name that follows from its content, so that nothing goes twice.
+class UploadPlan:
+    """The files to upload, each to a key derived from its content, so that nothing is uploaded twice.
 
     Args:
         agent: `gpuproof-agent.pyz`.
         source: the packed source tree.
-        folders: inputs on this machine, by channel or by the key of a processing job's input.
-        remote: the other inputs' `s3://` addresses.
+        folders: local inputs, by channel or by the key of a processing job's input.
+        remote: `s3://` addresses of the other inputs.
     """
 
-    agent: Parcel
-    source: Parcel
-    folders: Mapping[str, Folder]
+    agent: HashedFile
+    source: HashedFile
+    folders: Mapping[str, InputFolder]
     remote: Mapping[str, str]
 
     def address(self, bucket: str, name: str) -> str:
-        """Where an input lies once everything is sent."""
+        """The address of an input after the uploads."""
         if name in self.remote:
             return self.remote[name]
         return uri(bucket, input_prefix(self.folders[name].digest))
 
-    def calls(self, bucket: str, kms_key: str | None) -> tuple[Call, ...]:
-        """The uploads, as data; what is there already is passed over."""
-        made = [
-            _upload(bucket, object_key(self.agent.digest), self.agent.path, "send the agent", kms_key),
-            _upload(bucket, object_key(self.source.digest), self.source.path, "send the source", kms_key),
+    def calls(self, bucket: str, kms_key: str | None) -> tuple[ApiCall, ...]:
+        """The uploads as API calls; those of files that are there already are skipped."""
+        calls = [
+            _upload(bucket, object_key(self.agent.digest), self.agent.path, "upload the agent", kms_key),
+            _upload(bucket, object_key(self.source.digest), self.source.path, "upload the source", kms_key),
         ]
         for name, folder in self.folders.items():
-            prefix, what = input_prefix(folder.digest), f"send the input {name}"
-            made += [
-                _upload(bucket, f"{prefix}{file}", parcel.path, what, kms_key)
-                for file, parcel in folder.files.items()
+            prefix, what = input_prefix(folder.digest), f"upload the input {name}"
+            calls += [
+                _upload(bucket, f"{prefix}{name_below}", file.path, what, kms_key)
+                for name_below, file in folder.files.items()
             ]
             request = {"Bucket": bucket, "Key": manifest_key(folder.digest), "Body": folder.manifest()}
-            made.append(
-                Call("s3", "put_object", {**request, **encryption(kms_key)}, f"list what {name} holds")
+            calls.append(
+                ApiCall(
+                    "s3",
+                    "put_object",
+                    {**request, **encryption(kms_key)},
+                    f"write the list of files of {name}",
+                )
             )
-        return tuple(made)
+        return tuple(calls)
 
 
-def load(tree: SourceTree, local: Mapping[str, Path], remote: Mapping[str, str], cache: Path) -> Cargo:
-    """Read everything that is to be sent, for its digests.
+def plan_uploads(
+    tree: SourceTree, local: Mapping[str, Path], remote: Mapping[str, str], cache: Path
+) -> UploadPlan:
+    """Pack and hash everything to upload.
 
     Args:
-        local: the file or folder behind each input on this machine.
-        remote: the other inputs' `s3://` addresses.
-        cache: the user's cache folder; the packed source lies there until it is old.
+        local: the file or folder of each local input.
+        remote: `s3://` addresses of the other inputs.
+        cache: the user's cache folder; the packed source is kept there for a day.
 
     Raises:
-        GPUproofError: something cannot be read, or was written meanwhile.
+        GPUproofError: a file cannot be read, or changed in the meantime.
     """
-    return Cargo(
-        agent=parcel_of(agent_file(cache)),
+    return UploadPlan(
+        agent=hash_file(agent_file(cache)),
         source=_packed(tree, cache / _PACKED),
-        folders={name: _folder(path) for name, path in local.items()},
+        folders={name: _hash_input(path) for name, path in local.items()},
         remote=dict(remote),
     )
 
 
-def _folder(path: Path) -> Folder:
+def _hash_input(path: Path) -> InputFolder:
     if path.is_dir():
-        return read_folder(path)
-    # As SageMaker does with one object: the channel is a folder that holds it.
-    file = parcel_of(path)
+        return hash_folder(path)
+    # As SageMaker does with a single object: the channel is a folder that contains it.
+    file = hash_file(path)
     digest = hashlib.sha256(f"{file.digest} {file.size} {path.name}\0".encode()).hexdigest()
-    return Folder(path.parent, {path.name: file}, digest)
+    return InputFolder(path.parent, {path.name: file}, digest)
 
 
-def _packed(tree: SourceTree, folder: Path) -> Parcel:
-    """The archive, kept under its digest until it is sent, for a dry run or a failure may come in between."""
+def _packed(tree: SourceTree, folder: Path) -> HashedFile:
+    """Pack the source into a file named after its digest, which is kept for a later submission of the same source."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.tar.gz"):
         if time.time() - old.stat().st_mtime > _OLD_SECONDS:
             old.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        parcel = pack_source(tree, Path(scratch))
-        kept = folder / f"{parcel.digest}.tar.gz"
-        parcel.path.replace(kept)
-    return Parcel(kept, parcel.digest, parcel.size, parcel.stamp)
+        packed = pack_source(tree, Path(scratch))
+        kept = folder / f"{packed.digest}.tar.gz"
+        packed.path.replace(kept)
+    return HashedFile(kept, packed.digest, packed.size, packed.stamp)
 
 
-def _upload(bucket: str, key: str, path: Path, what: str, kms_key: str | None) -> Call:
+def _upload(bucket: str, key: str, path: Path, what: str, kms_key: str | None) -> ApiCall:
     request: dict[str, Any] = {"Filename": str(path), "Bucket": bucket, "Key": key}
     if kms_key:
         request["ExtraArgs"] = encryption(kms_key)
-    return Call("s3", "upload_file", request, f"{what}, unless it is there")
+    return ApiCall("s3", "upload_file", request, f"{what}, unless it exists")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuproof.backends.aws import S3Object
-from gpuproof.backends.local.s3_inputs.mapping import Layout, S3Prefix, lay_out
+from gpuproof.backends.s3_inputs.mapping import Layout, S3Prefix, lay_out
 from gpuproof.errors import ExitCode, InvalidJob
 
 
@@ -63,7 +63,7 @@ def test_a_folder_that_only_begins_alike_comes_along_and_it_is_said() -> None:
     assert list(layout.files) == ["a.csv", "train2/b.csv", "train3/c.csv"]
     (note,) = layout.notes
     assert "also matches s3://rows/data/train2/b.csv and 1 more" in note
-    assert "s3://rows/data/train/ is the folder alone" in note
+    assert "s3://rows/data/train/ matches only the folder" in note
 
 
 def test_a_file_that_only_begins_alike_comes_along_and_it_is_said() -> None:
@@ -84,16 +84,16 @@ def test_content_under_a_name_that_ends_in_a_slash_is_left_out_and_named() -> No
     layout = laid_out("data/", "data/a", "data/odd/", size=7)
     assert list(layout.files) == ["a"]
     assert layout.notes == (
-        "s3://rows/data/odd/ ends in a slash, so no file can have its name: its 7 bytes were left out",
+        "s3://rows/data/odd/ ends in a slash and cannot become a file: its 7 bytes were skipped",
     )
 
 
 @pytest.mark.parametrize("keys", [(), ("other",), ("data/", "data/sub/")])
 def test_a_prefix_without_a_file_is_an_error(keys: tuple[str, ...]) -> None:
-    with pytest.raises(InvalidJob, match="s3://rows/data/ holds no object") as caught:
+    with pytest.raises(InvalidJob, match="No object matches s3://rows/data/") as caught:
         laid_out("data/", *keys)
     assert caught.value.exit_code == ExitCode.USAGE
-    assert caught.value.remedy == "See what there is: aws s3 ls s3://rows/data/"
+    assert caught.value.remedy == "List the bucket: aws s3 ls s3://rows/data/"
 
 
 @pytest.mark.parametrize("key", ["data/../../etc/passwd", "data/a/../b", "data/..", "data/./a"])
@@ -112,18 +112,18 @@ def test_empty_parts_of_a_key_vanish() -> None:
 
 
 def test_two_keys_that_would_be_one_file_are_refused() -> None:
-    with pytest.raises(InvalidJob, match="would be the same file, a/b"):
+    with pytest.raises(InvalidJob, match="map to the same file, a/b"):
         laid_out("data/", "data/a/b", "data/a//b")
 
 
 def test_a_key_that_is_file_and_folder_is_refused() -> None:
-    with pytest.raises(InvalidJob, match="s3://rows/data/a is a file, and a folder too, of data/a/b/c"):
+    with pytest.raises(InvalidJob, match="s3://rows/data/a is a file and also a folder of data/a/b/c"):
         laid_out("data/", "data/a", "data/a/b/c")
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "ü" * 128, "nul\0"])
 def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
-    with pytest.raises(InvalidJob, match="no name that a file can have"):
+    with pytest.raises(InvalidJob, match="is not a valid file name"):
         laid_out("data/", f"data/{name}")
 
 

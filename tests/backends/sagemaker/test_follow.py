@@ -11,11 +11,11 @@ from gpuproof.agent.log_markers import VERDICT_MARK
 from gpuproof.backends.aws import AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.backends.base import Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
-from gpuproof.backends.sagemaker.tracking.follow import (
+from gpuproof.backends.sagemaker.follow import (
     LATE_SECONDS,
     LATEST_SECONDS,
     PATIENCE_SECONDS,
-    Look,
+    Snapshot,
     follow,
     pause,
 )
@@ -31,10 +31,10 @@ class World:
 
     def __init__(self) -> None:
         self.id = "job"
-        self.typed = "job --region eu-west-1"
+        self.cli_name = "job --region eu-west-1"
         self.now = 0.0
         self.streams = Streams()
-        self.looks: list[float] = []
+        self.descriptions: list[float] = []
         self.states: list[tuple[float, str, str]] = [(0.0, "InProgress", "Training")]
         self.events: list[tuple[float, Callable[[], None]]] = []
         self.hosts = 1
@@ -50,9 +50,9 @@ class World:
             self.events.remove(event)
             event[1]()
 
-    def look(self) -> Look:
-        self.looks.append(self.now)
-        if (fault := self.faults.pop(len(self.looks), None)) is not None:
+    def describe(self) -> Snapshot:
+        self.descriptions.append(self.now)
+        if (fault := self.faults.pop(len(self.descriptions), None)) is not None:
             raise fault
         _, status, secondary = [state for state in self.states if state[0] <= self.now][-1]
         ended = self.now if status in ("Completed", "Failed", "Stopped") else None
@@ -71,7 +71,7 @@ class World:
             "status_since": [state[0] for state in self.states if state[0] <= self.now][-1],
         }
         live = {"seconds": self.now, "cost": self.now / 100, "message": "Training in progress."}
-        return Look(RunRecord.of(document), self.now, began, live, 0.01)
+        return Snapshot(RunRecord.of(document), self.now, began, live, 0.01)
 
     def at(self, seconds: float, host: str, *lines: str) -> None:
         """The host prints at that time."""
@@ -112,8 +112,8 @@ def test_states_lines_and_the_end_come_in_their_order(world: World) -> None:
 def test_a_job_that_stays_as_it_is_is_looked_at_less_and_less(world: World) -> None:
     world.states.append((3600, "Completed", "Completed"))
     list(world.follow(logs=False))
-    assert len([one for one in world.looks if one < 10]) <= 10
-    assert len(world.looks) < 3600 / 10 + 40
+    assert len([one for one in world.descriptions if one < 10]) <= 10
+    assert len(world.descriptions) < 3600 / 10 + 40
     assert world.now < 3600 + 11
 
 
@@ -125,7 +125,7 @@ def test_the_pause_grows_with_the_age_of_the_state(seconds: float, wait: float) 
 def test_following_from_the_middle_begins_with_long_pauses(world: World) -> None:
     world.states = [(-5000, "InProgress", "Training"), (30, "Completed", "Completed")]
     list(world.follow(logs=False))
-    assert len(world.looks) <= 5
+    assert len(world.descriptions) <= 5
 
 
 def test_lines_come_soon_though_the_state_is_looked_at_rarely(world: World) -> None:
@@ -201,8 +201,8 @@ class TestTrouble:
         world.streams.faults.extend([None] * 12 + [AwsUnreachable("reset")] * 3)  # type: ignore[list-item]
         events = list(world.follow())
         notices = [event.text for event in events if isinstance(event, Notice)]
-        assert len([text for text in notices if "goes on meanwhile" in text]) == 2
-        assert len([text for text in notices if "again" in text.lower()]) >= 2
+        assert len([text for text in notices if "keeps running" in text]) == 2
+        assert len([text for text in notices if "restored" in text]) >= 2
         assert output(events).split("\n")[:-1] == [f"line {second}" for second in range(5, 200, 5)]
 
     def test_throttling_is_waited_out(self, world: World) -> None:
@@ -217,7 +217,7 @@ class TestTrouble:
         with pytest.raises(AwsUnreachable) as caught:
             list(world.follow())
         assert PATIENCE_SECONDS < world.now < 2 * PATIENCE_SECONDS
-        assert "job goes on at AWS" in caught.value.message
+        assert "job is still running on AWS" in caught.value.message
         assert "gpuproof logs -f job" in str(caught.value.remedy)
 
     @pytest.mark.parametrize(
@@ -236,11 +236,11 @@ class TestTrouble:
             list(world.follow())
         assert "Sign in again" in str(caught.value.remedy)
         assert str(caught.value.remedy).endswith("gpuproof logs -f job --region eu-west-1")
-        assert len(world.looks) == 3
+        assert len(world.descriptions) == 3
 
     def test_what_is_not_allowed_ends_it_at_once(self, world: World) -> None:
         world.faults = {1: AwsRefused("no", remedy="Ask for it.", code="AccessDeniedException", status=400)}
-        with pytest.raises(AwsRefused, match="goes on at AWS"):
+        with pytest.raises(AwsRefused, match="is still running on AWS"):
             list(world.follow())
 
     def test_a_job_that_somebody_deleted_ends_it(self, world: World) -> None:

@@ -1,8 +1,8 @@
-"""What was downloaded from S3, kept so that nothing is downloaded twice.
+"""Cache of objects downloaded from S3.
 
-`objects/` holds each object under a name made of its bucket, key and ETag. `channels/` holds, for each listing that
-was ever asked for, a folder of hard links to them: it never changes, so a run that goes on keeps what it began with.
-`partial/` holds what is on its way; what lies there counts for nothing.
+`objects/` holds each object under a name derived from its bucket, key and ETag. `channels/` holds a folder of hard links
+to them for each listing that a run has used: such a folder never changes, so running jobs keep their inputs. `partial/`
+holds downloads in progress, which are ignored.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpuproof.backends.aws import S3Object
-from gpuproof.backends.local.s3_inputs.mapping import Layout
+from gpuproof.backends.s3_inputs.mapping import Layout
 
-_ABANDONED_SECONDS = 86400.0
+_OLD_SECONDS = 86400.0
 
 
 class S3Cache:
     """The folders of the cache.
 
     Args:
-        root: where they are; made by `make`.
+        root: where they are; `make` creates them.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,34 +34,34 @@ class S3Cache:
         self._partial = root / "partial"
 
     def make(self) -> None:
-        """Make the folders, and remove what a download that was killed has left."""
+        """Create the folders, and remove old partial files of downloads that were killed."""
         for folder in (self._partial, self.root / "objects", self.root / "channels"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for left in self._partial.iterdir():
             with contextlib.suppress(OSError):
-                if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                if time.time() - left.stat().st_mtime > _OLD_SECONDS:
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     def channel(self, layout: Layout) -> Path:
-        """Where the files of a listing lie, there or not."""
+        """The folder of a listing's files, which may not exist yet."""
         name = _digest(f"{path}\0{item}\0{item.etag}" for path, item in sorted(layout.files.items()))
         return self.root / "channels" / name
 
     def missing(self, layout: Layout) -> list[S3Object]:
-        """The objects of a listing that must be downloaded before `link` can lay them out."""
-        return [item for item in layout.files.values() if not _is_whole(self._object(item), item)]
+        """The objects of a listing that must be downloaded before `link`."""
+        return [item for item in layout.files.values() if not _is_unchanged(self._object(item), item)]
 
     def is_complete(self, layout: Layout) -> bool:
-        """Whether every file of a listing lies in its place."""
+        """Whether every file of a listing exists."""
         folder = self.channel(layout)
-        return all(_is_whole(folder / path, item) for path, item in layout.files.items())
+        return all(_is_unchanged(folder / path, item) for path, item in layout.files.items())
 
-    def spare(self) -> Path:
-        """A path that nobody else has, on the same file system."""
+    def new_partial(self) -> Path:
+        """A new unique path on the same file system."""
         return self._partial / secrets.token_hex(8)
 
-    def keep(self, partial: Path, item: S3Object) -> None:
-        """Make a file that has arrived in full the object's."""
+    def add(self, partial: Path, item: S3Object) -> None:
+        """Add an object whose download is complete."""
         partial.chmod(0o444)
         stamp = int(item.modified)
         os.utime(partial, (stamp, stamp))
@@ -70,18 +70,18 @@ class S3Cache:
         partial.replace(final)
 
     def link(self, layout: Layout) -> None:
-        """Make a listing's folder of its objects, or mend the one that is there."""
+        """Create the folder of a listing's files, or repair the existing one."""
         folder = self.channel(layout)
         if folder.is_dir():
             self._fill(layout, folder)
             return
-        building = self.spare()
+        building = self.new_partial()
         try:
             self._fill(layout, building)
             building.rename(folder)
         except OSError:
             shutil.rmtree(building, ignore_errors=True)
-            # Another run may have made the same folder meanwhile.
+            # Another process may have created the same folder in the meantime.
             if not self.is_complete(layout):
                 raise
 
@@ -96,14 +96,14 @@ class S3Cache:
             if target.parent not in made:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 made.add(target.parent)
-            if not _is_whole(target, item):
-                beside = self.spare()
-                _link_or_copy(self._object(item), beside)
-                beside.replace(target)
+            if not _is_unchanged(target, item):
+                temporary = self.new_partial()
+                _link_or_copy(self._object(item), temporary)
+                temporary.replace(target)
 
 
-def _is_whole(path: Path, item: S3Object) -> bool:
-    """Whether a file is the object as it was downloaded: a script that wrote to it has changed its time."""
+def _is_unchanged(path: Path, item: S3Object) -> bool:
+    """Whether a file is the unchanged object: writing to it would have changed its modification time."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which object of S3 becomes which file of a channel, as SageMaker lays it out."""
+"""Maps S3 objects to the files of a channel, as SageMaker does."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Layout:
     """The files of a channel.
 
     Args:
-        files: the object behind each file, by the file's path below the channel.
-        notes: what a person should know.
+        files: the object of each file, by the file's path below the channel.
+        notes: messages for the user.
     """
 
     files: dict[str, S3Object]
@@ -49,76 +49,77 @@ class Layout:
 
 
 def lay_out(source: S3Prefix, objects: Iterable[S3Object]) -> Layout:
-    """Give every object its place below the channel.
+    """Map every object to a path below the channel.
 
-    What lies below the prefix as below a folder lies at the channel's top. A prefix that names no folder also meets
-    keys in the middle of a name: those keep their whole names, as SageMaker keeps them (seen in
-    https://github.com/aws/sagemaker-python-sdk/issues/3612). So one object alone becomes a file of its own name.
+    Objects below the prefix as a folder are mapped to the top of the channel. A prefix that is not a folder also matches
+    in the middle of a name: such objects keep their whole names, as on SageMaker (seen in
+    https://github.com/aws/sagemaker-python-sdk/issues/3612). So a single object becomes a file of its own name.
 
     Raises:
-        InvalidJob: nothing is there, or a key cannot become a file below the channel.
+        InvalidJob: no object matches, or a key cannot become a file below the channel.
     """
     files: dict[str, S3Object] = {}
     markers: list[S3Object] = []
-    beside: list[str] = []
+    partial_names: list[str] = []
     below = source.prefix if source.prefix.endswith("/") or not source.prefix else f"{source.prefix}/"
     above = source.prefix[: source.prefix.rfind("/") + 1]
     for item in objects:
         if item.key.endswith("/"):
-            # What the S3 console makes for an empty folder; a file of that name cannot be.
+            # The S3 console creates these for empty folders; a file cannot have such a name.
             markers.append(item)
             continue
         if not item.key.startswith(below):
-            beside.append(item.key)
+            partial_names.append(item.key)
         top = below if item.key.startswith(below) else above
         path = _path(item, item.key.removeprefix(top))
         if path in files:
-            raise _refused(item, f"and {files[path].key} would be the same file, {path}")
+            raise _unmappable(item, f"and {files[path].key} map to the same file, {path}")
         files[path] = item
     if not files:
-        raise InvalidJob(f"{source} holds no object.", remedy=f"See what there is: aws s3 ls {source}")
-    _refuse_file_and_folder(files)
-    return Layout(files, (*_marker_notes(markers), *_beside_notes(source, files, beside)))
+        raise InvalidJob(f"No object matches {source}.", remedy=f"List the bucket: aws s3 ls {source}")
+    _check_file_and_folder(files)
+    return Layout(files, (*_marker_notes(markers), *_partial_name_notes(source, files, partial_names)))
 
 
 def _path(item: S3Object, relative: str) -> str:
     parts = [part for part in relative.split("/") if part]
     if ".." in parts or "." in parts:
-        raise _refused(item, "has . or .. in its path, which leads out of the channel")
+        raise _unmappable(item, "has . or .. in its path, which is outside of the channel")
     if any("\0" in part or len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
-        raise _refused(item, "is no name that a file can have")
+        raise _unmappable(item, "is not a valid file name")
     return "/".join(parts)
 
 
-def _refuse_file_and_folder(files: dict[str, S3Object]) -> None:
+def _check_file_and_folder(files: dict[str, S3Object]) -> None:
     for path, item in files.items():
         parts = path.split("/")
         for count in range(1, len(parts)):
             parent = files.get("/".join(parts[:count]))
             if parent is not None:
-                raise _refused(parent, f"is a file, and a folder too, of {item.key}")
+                raise _unmappable(parent, f"is a file and also a folder of {item.key}")
 
 
-def _refused(item: S3Object, why: str) -> InvalidJob:
+def _unmappable(item: S3Object, why: str) -> InvalidJob:
     return InvalidJob(
-        f"{item} {why}. Nothing was downloaded.", remedy="Rename it, or name a prefix that leaves it out."
+        f"{item} {why}. Nothing was downloaded.",
+        remedy="Rename the object, or use a prefix that does not match it.",
     )
 
 
 def _marker_notes(markers: list[S3Object]) -> list[str]:
     return [
-        f"{item} ends in a slash, so no file can have its name: its {item.size} bytes were left out"
+        f"{item} ends in a slash and cannot become a file: its {item.size} bytes were skipped"
         for item in markers
         if item.size
     ]
 
 
-def _beside_notes(source: S3Prefix, files: dict[str, S3Object], beside: list[str]) -> list[str]:
-    others = [key for key in beside if key != source.prefix]
+def _partial_name_notes(source: S3Prefix, files: dict[str, S3Object], keys: list[str]) -> list[str]:
+    others = [key for key in keys if key != source.prefix]
     if not others or len(others) == len(files):
-        # All keys are of one kind: the prefix means what it says.
+        # All keys match in the same way: the prefix is meant like that.
         return []
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-    # Where an object has exactly that name, a slash at the end would leave it out.
-    narrow = "" if source.prefix in beside else f"; {source}/ is the folder alone"
+    # If an object has exactly that name, a slash at the end would exclude it.
+    narrow = "" if source.prefix in keys else f"; {source}/ matches only the folder"
     return [f"{source} also matches s3://{source.bucket}/{others[0]}{more}, as on SageMaker{narrow}"]

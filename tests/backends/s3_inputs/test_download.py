@@ -11,28 +11,29 @@ from pathlib import Path
 import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused
-from gpuproof.backends.local.s3_inputs import cache as s3_cache
-from gpuproof.backends.local.s3_inputs import download
-from gpuproof.backends.local.s3_inputs.download import Brought, Watch, bring, bring_all
-from gpuproof.backends.local.s3_inputs.mapping import S3Prefix
+from gpuproof.backends.progress import SilentProgress, SubmitProgress
+from gpuproof.backends.s3_inputs import cache as s3_cache
+from gpuproof.backends.s3_inputs import download as downloading
+from gpuproof.backends.s3_inputs.download import DownloadedInput, download, download_all
+from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import GPUproofError, InvalidJob
 from support.s3_server import Answer, Bucket, Reply, listing, refusal
 
 pytestmark = pytest.mark.slow
 
 
-class Told(Watch):
-    """Remembers what it was told."""
+class RecordingProgress(SilentProgress):
+    """Records transfers and reports."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []
-        self.results: list[Brought] = []
+        self.reports: list[tuple[str, str]] = []
 
-    def progress(self, source: S3Prefix, done: int, total: int) -> None:
+    def transfer(self, text: str, done: int, total: int) -> None:
         self.steps.append((done, total))
 
-    def brought(self, source: S3Prefix, result: Brought) -> None:
-        self.results.append(result)
+    def report(self, label: str, text: str) -> None:
+        self.reports.append((label, text))
 
 
 @pytest.fixture
@@ -40,8 +41,10 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def brought(bucket: Bucket, prefix: str, cache: Path, watch: Watch | None = None) -> Brought:
-    return bring(S3Prefix(bucket.name, prefix), Aws(), cache, watch or Watch())
+def downloaded(
+    bucket: Bucket, prefix: str, cache: Path, progress: SubmitProgress | None = None
+) -> DownloadedInput:
+    return download(S3Prefix(bucket.name, prefix), Aws(), cache, progress or SilentProgress())
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -54,7 +57,7 @@ def leftovers(cache: Path) -> list[Path]:
 
 def test_a_prefix_becomes_a_folder(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a.csv": b"1,2", "data/deep/b.csv": b"3", "data/empty": b"", "other": b"x"})
-    result = brought(bucket, "data/", cache)
+    result = downloaded(bucket, "data/", cache)
     assert content(result.folder) == {"a.csv": b"1,2", "deep/b.csv": b"3", "empty": b""}
     assert (result.files, result.total_bytes, result.downloaded_bytes) == (3, 4, 4)
     assert leftovers(cache) == []
@@ -62,9 +65,9 @@ def test_a_prefix_becomes_a_folder(bucket: Bucket, cache: Path) -> None:
 
 def test_a_second_time_downloads_nothing(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
-    first = brought(bucket, "data/", cache)
+    first = downloaded(bucket, "data/", cache)
     assert bucket.downloads() == ["data/a", "data/b"]
-    second = brought(bucket, "data/", cache)
+    second = downloaded(bucket, "data/", cache)
     assert bucket.downloads() == []
     assert second.folder == first.folder
     assert second.downloaded_bytes == 0
@@ -74,10 +77,10 @@ def test_only_what_changed_is_downloaded_and_a_run_keeps_what_it_began_with(
     bucket: Bucket, cache: Path
 ) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
-    first = brought(bucket, "data/", cache)
+    first = downloaded(bucket, "data/", cache)
     bucket.downloads()
     bucket.put(**{"data/b": b"changed", "data/c": b"new"})
-    second = brought(bucket, "data/", cache)
+    second = downloaded(bucket, "data/", cache)
     assert bucket.downloads() == ["data/b", "data/c"]
     assert content(second.folder) == {"a": b"1", "b": b"changed", "c": b"new"}
     assert content(first.folder) == {"a": b"1", "b": b"2"}
@@ -85,20 +88,20 @@ def test_only_what_changed_is_downloaded_and_a_run_keeps_what_it_began_with(
 
 def test_an_object_that_was_removed_is_in_the_folder_no_more(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
-    brought(bucket, "data/", cache)
+    downloaded(bucket, "data/", cache)
     bucket.client.delete_object(Bucket=bucket.name, Key="data/b")
-    assert content(brought(bucket, "data/", cache).folder) == {"a": b"1"}
+    assert content(downloaded(bucket, "data/", cache).folder) == {"a": b"1"}
 
 
 def test_one_object_becomes_a_folder_with_that_file(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/rows.csv": b"1"})
-    assert content(brought(bucket, "data/rows.csv", cache).folder) == {"rows.csv": b"1"}
+    assert content(downloaded(bucket, "data/rows.csv", cache).folder) == {"rows.csv": b"1"}
 
 
 def test_channels_that_share_objects_share_downloads(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
     channels = {name: S3Prefix(bucket.name, prefix) for name, prefix in [("all", "data/"), ("one", "data/a")]}
-    results = bring_all(channels, Aws(), cache)
+    results = download_all(channels, Aws(), cache, SilentProgress())
     assert bucket.downloads() == ["data/a", "data/b"]
     assert {name: sorted(content(one.folder)) for name, one in results.items()} == {
         "all": ["a", "b"],
@@ -109,44 +112,47 @@ def test_channels_that_share_objects_share_downloads(bucket: Bucket, cache: Path
 def test_a_large_object_comes_in_parts_and_is_whole(
     bucket: Bucket, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "_PART", 1000)
+    monkeypatch.setattr(downloading, "_PART", 1000)
     body = os.urandom(10_500)
     bucket.put(big=body)
-    assert content(brought(bucket, "big", cache).folder) == {"big": body}
+    assert content(downloaded(bucket, "big", cache).folder) == {"big": body}
     assert bucket.downloads() == ["big"] * 11
 
 
 def test_hundreds_of_objects_all_arrive(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{f"data/{number % 7}/{number}": str(number).encode() for number in range(300)})
-    result = brought(bucket, "data/", cache)
+    result = downloaded(bucket, "data/", cache)
     assert content(result.folder) == {f"{n % 7}/{n}": str(n).encode() for n in range(300)}
 
 
 def test_progress_ends_at_the_bytes_that_were_missing(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a": b"x" * 1000})
-    brought(bucket, "data/", cache)
+    downloaded(bucket, "data/", cache)
     bucket.put(**{"data/b": b"x" * 500})
-    told = Told()
-    result = brought(bucket, "data/", cache, told)
+    told = RecordingProgress()
+    result = downloaded(bucket, "data/", cache, told)
     assert told.steps[0] == (0, 500)
     assert told.steps[-1] == (500, 500)
-    assert told.results == [result]
+    assert result.downloaded_bytes == 500
+    ((label, text),) = told.reports
+    assert label == "download"
+    assert text.endswith("500 B downloaded")
 
 
 def test_files_keep_the_time_of_their_objects(bucket: Bucket, cache: Path) -> None:
     bucket.put(rows=b"1")
     (item,) = Aws().list_objects(bucket.name, "")
-    assert (brought(bucket, "rows", cache).folder / "rows").stat().st_mtime == int(item.modified)
+    assert (downloaded(bucket, "rows", cache).folder / "rows").stat().st_mtime == int(item.modified)
 
 
 def test_a_file_that_a_script_wrote_to_is_downloaded_again(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
-    first = brought(bucket, "data/", cache)
+    first = downloaded(bucket, "data/", cache)
     bucket.downloads()
     spoilt = first.folder / "a"
     spoilt.chmod(0o644)
     spoilt.write_bytes(b"9")
-    assert content(brought(bucket, "data/", cache).folder) == {"a": b"1", "b": b"2"}
+    assert content(downloaded(bucket, "data/", cache).folder) == {"a": b"1", "b": b"2"}
     assert bucket.downloads() == ["data/a"]
 
 
@@ -154,17 +160,17 @@ def test_a_file_that_was_deleted_from_the_folder_comes_back_without_a_download(
     bucket: Bucket, cache: Path
 ) -> None:
     bucket.put(**{"data/a": b"1", "data/b": b"2"})
-    (brought(bucket, "data/", cache).folder / "a").unlink()
+    (downloaded(bucket, "data/", cache).folder / "a").unlink()
     bucket.downloads()
-    assert content(brought(bucket, "data/", cache).folder) == {"a": b"1", "b": b"2"}
+    assert content(downloaded(bucket, "data/", cache).folder) == {"a": b"1", "b": b"2"}
     assert bucket.downloads() == []
 
 
 def test_two_runs_that_begin_at_once_get_the_same(bucket: Bucket, cache: Path) -> None:
     bucket.put(**{f"data/{number}": b"x" * number for number in range(40)})
-    results: list[Brought] = []
+    results: list[DownloadedInput] = []
     threads = [
-        threading.Thread(target=lambda: results.append(brought(bucket, "data/", cache))) for _ in range(3)
+        threading.Thread(target=lambda: results.append(downloaded(bucket, "data/", cache))) for _ in range(3)
     ]
     for thread in threads:
         thread.start()
@@ -183,9 +189,9 @@ def test_without_hard_links_files_are_copied(
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     bucket.put(rows=b"1")
-    assert content(brought(bucket, "rows", cache).folder) == {"rows": b"1"}
+    assert content(downloaded(bucket, "rows", cache).folder) == {"rows": b"1"}
     bucket.downloads()
-    brought(bucket, "rows", cache)
+    downloaded(bucket, "rows", cache)
     assert bucket.downloads() == []
 
 
@@ -193,7 +199,7 @@ def test_keys_that_lead_out_leave_the_machine_untouched(bucket: Bucket, cache: P
     bucket.put(**{"data/a": b"1"})
     bucket.put_weird("data/../../../../escaped", b"bad")
     with pytest.raises(InvalidJob, match="escaped"):
-        brought(bucket, "data/", cache)
+        downloaded(bucket, "data/", cache)
     assert bucket.downloads() == []
     assert list(tmp_path.rglob("*")) == []
 
@@ -214,12 +220,15 @@ def test_after_a_refusal_midway_nothing_half_is_left_and_the_next_time_works(
     answering(answer)
     source = S3Prefix("rows", "data/")
     with pytest.raises(AwsRefused, match=r"s3://rows/data/b: AccessDenied"):
-        bring(source, Aws(), cache, Watch())
+        download(source, Aws(), cache, SilentProgress())
     assert leftovers(cache) == []
     assert list((cache / "s3" / "channels").iterdir()) == []
     forbidden.clear()
     asked.clear()
-    assert content(bring(source, Aws(), cache, Watch()).folder) == {"a": b"x" * 10, "b": b"y" * 20}
+    assert content(download(source, Aws(), cache, SilentProgress()).folder) == {
+        "a": b"x" * 10,
+        "b": b"y" * 20,
+    }
     assert "data/b" in asked
 
 
@@ -229,8 +238,8 @@ def test_what_came_twice_after_a_break_is_counted_once(
     body = b"x" * 400_000
     sends = iter([300_000, None])
     answering(lambda key, *_: Reply(200, body, sends=next(sends)) if key else listing({"data/a": body}))
-    told = Told()
-    bring(S3Prefix("rows", "data/"), Aws(sleep=lambda _: None), cache, told)
+    told = RecordingProgress()
+    download(S3Prefix("rows", "data/"), Aws(sleep=lambda _: None), cache, told)
     assert told.steps[-1] == (400_000, 400_000)
     assert max(done for done, _ in told.steps) <= 400_000
 
@@ -245,15 +254,15 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs(
             hang.wait(600)
         return Reply(200, b"x") if key else listing({"data/a": b"x"})
 
-    class Interrupting(Watch):
-        def progress(self, *_: object) -> None:
+    class Interrupting(SilentProgress):
+        def transfer(self, *_: object) -> None:
             raise KeyboardInterrupt
 
     answering(answer)
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            bring(S3Prefix("rows", "data/"), Aws(), cache, Interrupting())
+            download(S3Prefix("rows", "data/"), Aws(), cache, Interrupting())
         assert time.monotonic() - began < 300
     finally:
         hang.set()
@@ -272,8 +281,8 @@ def test_a_disk_without_room_is_found_before_the_download(
         return reply
 
     answering(answer)
-    with pytest.raises(GPUproofError, match=r"needs 1073741824\.00 GiB more") as caught:
-        bring(S3Prefix("rows", "data/"), Aws(), cache, Watch())
+    with pytest.raises(GPUproofError, match=r"needs another 1048576\.0 TiB") as caught:
+        download(S3Prefix("rows", "data/"), Aws(), cache, SilentProgress())
     assert asked == [""]
     assert "GPUPROOF_CACHE_DIR" in str(caught.value.remedy)
 
@@ -292,9 +301,9 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half(
         bucket.put(**{"data/a": b"x" * 100_000, "data/b": b"y" * 3_000_000})
         # As if somebody else took the room between the look and the write.
         roomy = shutil.disk_usage("/")._replace(free=2**40)
-        monkeypatch.setattr(download.shutil, "disk_usage", lambda _: roomy)
-        with pytest.raises(GPUproofError, match="The disk became full"):
-            brought(bucket, "data/", disk)
+        monkeypatch.setattr(downloading.shutil, "disk_usage", lambda _: roomy)
+        with pytest.raises(GPUproofError, match="The disk is full"):
+            downloaded(bucket, "data/", disk)
         assert leftovers(disk) == []
         assert list((disk / "s3" / "channels").iterdir()) == []
     finally:
@@ -310,9 +319,9 @@ def test_what_a_killed_download_left_is_swept_away_and_what_others_do_is_not(
     old.write_bytes(b"x")
     young.write_bytes(b"x")
     folder.mkdir()
-    long_ago = young.stat().st_mtime - 2 * s3_cache._ABANDONED_SECONDS
+    long_ago = young.stat().st_mtime - 2 * s3_cache._OLD_SECONDS
     for path in (old, folder):
         os.utime(path, (long_ago, long_ago))
     bucket.put(rows=b"1")
-    brought(bucket, "rows", cache)
+    downloaded(bucket, "rows", cache)
     assert leftovers(cache) == [young]

@@ -1,0 +1,53 @@
+"""Exceptions that every backend raises the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuproof.errors import ExitCode, GPUproofError, RunNotFound
+
+
+class AmbiguousRun(RunNotFound):
+    """A name matches several runs; the message lists them."""
+
+
+@dataclass(frozen=True)
+class UnavailableType:
+    """An instance type that could not be provisioned.
+
+    Args:
+        name: the instance type.
+        code: the provider's error code, such as `ResourceLimitExceeded`.
+        reason: the provider's message.
+        quota_hint: the quota that is too small, with its code and the command that raises it; empty if no quota is.
+    """
+
+    name: str
+    code: str
+    reason: str
+    quota_hint: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The type, the error code and the first sentence of the provider's message."""
+        reason = self.reason.removeprefix(f"{self.code}:").strip().partition(". ")[0].rstrip(".")
+        return f"{self.name}: {self.code}" + (f": {reason}" if reason else "")
+
+    def to_json(self) -> dict[str, str]:
+        """The JSON form, as in the document of a failed run."""
+        return {"name": self.name, "code": self.code, "said": self.reason, "needs": self.quota_hint}
+
+
+class NoCapacity(GPUproofError):
+    """No instance type of a job could be provisioned; the message lists each type and the quota that it needs.
+
+    Args:
+        tried: the instance types, in the order in which they were tried.
+    """
+
+    exit_code = ExitCode.AWS_REFUSED
+
+    def __init__(self, message: str, remedy: str, tried: Sequence[UnavailableType]) -> None:
+        super().__init__(message, remedy)
+        self.tried = tuple(tried)

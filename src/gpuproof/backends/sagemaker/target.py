@@ -1,0 +1,65 @@
+"""An instance type to try, with its image and the GPUs that are expected to work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuproof.backends.expected_gpus import ExpectedGpus
+from gpuproof.catalogue.model import ImageRow, Instance, Price
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An instance type.
+
+    Args:
+        name: such as `ml.g5.xlarge`.
+        instance: the catalogue's facts; None for an unknown type.
+        price: the on-demand price; None if unknown.
+    """
+
+    name: str
+    instance: Instance | None
+    price: Price | None
+
+
+@dataclass(frozen=True)
+class ChosenImage:
+    """A container image.
+
+    Args:
+        uri: as the API takes it.
+        row: the catalogue's facts; None for the user's own image.
+        because: the reason for the choice, for the user.
+        note: a warning about the image.
+    """
+
+    uri: str
+    row: ImageRow | None
+    because: str
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """An instance type to try, with everything that depends on it.
+
+    Args:
+        candidate: the type.
+        image: the container image.
+        expected: the GPUs that must work on each host.
+    """
+
+    candidate: Candidate
+    image: ChosenImage
+    expected: ExpectedGpus
+
+    @property
+    def name(self) -> str:
+        """The instance type, such as `ml.g5.xlarge`."""
+        return self.candidate.name
+
+    @property
+    def instance(self) -> Instance | None:
+        """The catalogue's facts about the type."""
+        return self.candidate.instance
