@@ -1,35 +1,36 @@
-"""When the agent must act on its own: limits on time and on waiting, apart from anything that happens."""
+"""Deadlines at which the agent acts: time limits and grace periods."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
-MAX_DURATION = "max_duration"
-GPU_GRACE = "gpu_grace"
-STOP_GRACE = "stop_grace"
+
+class Deadline(enum.Enum):
+    """What becomes due."""
+
+    MAX_DURATION = "max_duration"
+    GPU_GRACE = "gpu_grace"
+    STOP_GRACE = "stop_grace"
 
 
 @dataclass
 class Deadlines:
-    """Named points in time, in seconds of a monotonic clock; each is due once."""
+    """Points in time, in seconds of a monotonic clock; each becomes due once."""
 
-    _at: dict[str, float] = field(default_factory=dict)
+    _at: dict[Deadline, float] = field(default_factory=dict)
 
-    def set(self, name: str, at: float) -> None:
-        """Be due at that time; a name that is set keeps the earlier one."""
-        self._at[name] = min(at, self._at.get(name, at))
-
-    def drop(self, name: str) -> None:
-        """Forget one."""
-        self._at.pop(name, None)
+    def set(self, deadline: Deadline, at: float) -> None:
+        """Set a deadline; one that is set already keeps the earlier time."""
+        self._at[deadline] = min(at, self._at.get(deadline, at))
 
     def wait(self, now: float) -> float | None:
-        """Seconds until the next one; `None` when there is none."""
+        """Seconds until the next deadline; `None` without one."""
         return max(0.0, min(self._at.values()) - now) if self._at else None
 
-    def due(self, now: float) -> list[str]:
-        """Those that have come, earliest first; they are forgotten."""
-        names = sorted((name for name, at in self._at.items() if at <= now), key=lambda name: self._at[name])
-        for name in names:
-            self.drop(name)
-        return names
+    def due(self, now: float) -> list[Deadline]:
+        """Remove and return the deadlines that have passed, earliest first."""
+        passed = sorted((one for one, at in self._at.items() if at <= now), key=lambda one: self._at[one])
+        for deadline in passed:
+            del self._at[deadline]
+        return passed

@@ -1,21 +1,49 @@
-"""Why a script failed: in SageMaker's form for `/opt/ml/output/failure`, and in one line for a person."""
+"""Why a run failed: the text for SageMaker's failure file, and one line for people."""
 
 from __future__ import annotations
 
+import enum
 import re
 import shlex
 import signal
 from collections.abc import Sequence
 
 LIMIT = 1024
-"""SageMaker keeps that many characters of the failure file as `FailureReason`."""
+"""Characters of the failure file that SageMaker keeps as `FailureReason`."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning|Iteration)?(?:: .*)?$")
+_CODE = re.compile(r"^(?P<prefix>(?:\w+: )?)\[(?P<code>[a-z-]+)\] ")
+
+
+class StopReason(str, enum.Enum):
+    """Why the agent itself ended a run, as a code at the start of the failure file: `[gpu-unused] …`.
+
+    SageMaker passes nothing but that file's text on, so the client recognises the reason by the code.
+    """
+
+    GPU_UNUSED = "gpu-unused"
+
+
+def with_code(code: StopReason, text: str) -> str:
+    """Put a code in front of the text for the failure file."""
+    return f"[{code.value}] {text}"
+
+
+def split_code(reason: str) -> tuple[StopReason | None, str]:
+    """Split a `FailureReason` into the agent's code, if there is one, and the text without it.
+
+    Args:
+        reason: such as `AlgorithmError: [gpu-unused] no GPU …`; the first word is SageMaker's.
+    """
+    found = _CODE.match(reason)
+    if found is None or found["code"] not in {code.value for code in StopReason}:
+        return None, reason
+    return StopReason(found["code"]), found["prefix"] + reason[found.end() :]
 
 
 def error_line(output: str) -> str | None:
-    """The line that names the exception of the last traceback in the output, such as `ValueError: no data`."""
+    """The line with the exception of the last traceback in the output, such as `ValueError: no data`."""
     start = output.rfind(_TRACEBACK)
     if start < 0:
         return None
@@ -26,7 +54,7 @@ def error_line(output: str) -> str | None:
 
 
 def describe_exit(code: int) -> str:
-    """An exit in words. A negative code is minus the number of the signal that killed the script."""
+    """Describe an exit code in words; a negative code is minus the number of the signal that killed the script."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -38,22 +66,22 @@ def describe_exit(code: int) -> str:
 
 
 def exit_code(code: int) -> int:
-    """The code with which a shell, and a container, would report it: 128 + n for signal n."""
+    """The exit code that a shell or a container would report: 128 + n for signal n."""
     return code if code >= 0 else 128 - code
 
 
 def reason(entry_point: str, code: int, output: str) -> str:
     """Why the run failed, in one line."""
-    said = error_line(output)
-    return f"{entry_point} {describe_exit(code)}" + (f": {said}" if said else "")
+    error = error_line(output)
+    return f"{entry_point} {describe_exit(code)}" + (f": {error}" if error else "")
 
 
 def failure_text(command: Sequence[str], code: int, output: str) -> str:
-    """What the training toolkit would leave in the failure file."""
+    """The failure file's text in the form of SageMaker's training toolkit."""
     start = output.rfind(_TRACEBACK)
-    said = output[start:].strip() if start >= 0 else output.strip()[-LIMIT // 2 :]
+    message = output[start:].strip() if start >= 0 else output.strip()[-LIMIT // 2 :]
     head = f"ExecuteUserScriptError:\nExitCode {exit_code(code)}\n"
     line = error_line(output)
-    if line is not None and len(said) > LIMIT // 2:
-        said = line
-    return f'{head}ErrorMessage "{said}"\nCommand "{shlex.join(command)}"'
+    if line is not None and len(message) > LIMIT // 2:
+        message = line
+    return f'{head}ErrorMessage "{message}"\nCommand "{shlex.join(command)}"'

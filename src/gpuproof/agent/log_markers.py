@@ -1,9 +1,9 @@
-"""What the agent's own lines begin with in a container's log; the ground half takes them out of the script's."""
+"""Prefixes of the agent's own lines in a container's log; the client separates them from the script's output."""
 
 from __future__ import annotations
 
-VERDICT_MARK = "gpuproof-verdict: "
-"""Begins the last line on standard output; the verdict follows as JSON."""
+VERDICT_MARKER = "gpuproof-verdict: "
+"""Begins the last line on standard output, followed by the verdict as JSON."""
 
-WORDS_MARK = "gpuproof-agent: "
-"""Begins each line that the agent says to people: why the job failed, and what is worth a note."""
+MESSAGE_MARKER = "gpuproof-agent: "
+"""Begins each line with a message of the agent: why the job failed, and notes."""

@@ -1,6 +1,6 @@
-"""`python gpuproof-agent.pyz RUN_FOLDER [--lock-fd N]`: carry the run in that folder out.
+"""`python gpuproof-agent.pyz RUN_FOLDER [--lock-fd N]`: run the job in a run folder.
 
-`--container FOLDER` and `--toolkit FOLDER` carry a job out as the entry point of a container.
+`--container FOLDER` and `--toolkit FOLDER` run a job as the entry point of a container.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from gpuproof.agent import state as states
-from gpuproof.agent.environments.environment import RunFolder
+from gpuproof.agent.environments.environment import LocalEnvironment, RunEnvironment
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import ContainerPaths, RunPaths
-from gpuproof.agent.runner import Run
+from gpuproof.agent.runner import Runner
 from gpuproof.agent.state import RunState
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
@@ -23,27 +23,27 @@ _USAGE = "usage: gpuproof-agent RUN_FOLDER [--lock-fd N] | --container FOLDER | 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The agent's entry point; gives the script's exit code."""
+    """The agent's entry point; returns the script's exit code."""
     words = sys.argv[1:] if argv is None else argv
     if len(words) == 2 and words[0] in ("--container", "--toolkit"):
-        return _in_container(*words)
+        return _run_in_container(*words)
     try:
-        folder, lock_fd = _read(words)
+        folder, lock_fd = _parse(words)
     except ValueError:
         print(_USAGE, file=sys.stderr)
         return 2
     paths = RunPaths(Path(folder).absolute())
     lock = _hold_lock(paths, lock_fd)
     if lock is None:
-        print(f"gpuproof-agent: {paths.root} is being carried out already", file=sys.stderr)
+        print(f"gpuproof-agent: {paths.root} is being run by another agent", file=sys.stderr)
         return 1
     adopt_orphans()
     state = RunState(paths.run)
     try:
         job = AgentJob.read(paths.job)
-        return Run(RunFolder(paths, job, state), job, state).carry_out()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not seem to go on
-        import traceback  # costs the agent's start 2 ms, for what should never be needed
+        return _run(LocalEnvironment(paths, job, state), job, state)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the run must not stay in progress
+        import traceback  # costs the agent's start 2 ms and is hardly ever needed
 
         traceback.print_exc()
         state.update(
@@ -57,17 +57,23 @@ def main(argv: list[str] | None = None) -> int:
         end_descendants()
 
 
-def _in_container(way: str, folder: str) -> int:
-    here = ContainerPaths(Path(folder).absolute())
-    # Imported here: a run in a folder needs neither.
-    if way == "--container":
-        from gpuproof.agent.environments.sagemaker_container import carry_out
-    else:
-        from gpuproof.agent.environments.training_toolkit import carry_out
-    return carry_out(here)
+def _run(environment: RunEnvironment, job: AgentJob, state: RunState) -> int:
+    return Runner(environment, job, state).run()
 
 
-def _read(words: list[str]) -> tuple[str, int | None]:
+def _run_in_container(option: str, folder: str) -> int:
+    paths = ContainerPaths(Path(folder).absolute())
+    # Imported here: a local run needs neither.
+    if option == "--container":
+        from gpuproof.agent.environments.sagemaker_container import run_container_job
+
+        return run_container_job(paths, _run)
+    from gpuproof.agent.environments.training_toolkit import run_toolkit_job
+
+    return run_toolkit_job(paths, _run)
+
+
+def _parse(words: list[str]) -> tuple[str, int | None]:
     # By hand: argparse costs the agent's start as much as all of this module.
     if len(words) == 3 and words[1] == "--lock-fd":
         return words[0], int(words[2])
@@ -77,9 +83,9 @@ def _read(words: list[str]) -> tuple[str, int | None]:
 
 
 def _hold_lock(paths: RunPaths, inherited: int | None) -> int | None:
-    """Hold the run's lock for as long as this process, or one that it forks, lives."""
+    """Hold the run's lock while this process, or one that it forks, is alive."""
     if inherited is not None:
-        # It came through exec; from here on only a fork may take it along, never the script.
+        # It came through exec; from here on only forks inherit it, never the script.
         os.set_inheritable(inherited, False)
         return inherited
     lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

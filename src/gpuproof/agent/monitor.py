@@ -1,4 +1,4 @@
-"""What the agent measures while the script runs, and what it makes of it in the end."""
+"""Monitors GPUs and processes while the script runs and judges the result."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, Callable
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.verdict import Expectation, Verdict, judge, used_so_far
 from gpuproof.gpu.sampler import Sampler
-from gpuproof.gpu.telemetry import Evidence, Sample
+from gpuproof.gpu.telemetry import Sample, Telemetry
 
 
-class Watcher:
-    """Samples GPUs and processes beside the script and gives the verdict at the end.
+class Monitor:
+    """Samples GPUs and processes while the script runs, and computes the verdict afterwards.
 
     Args:
-        job: says what is expected.
+        job: states what is expected.
         reaper: process id whose descendants are the script's processes.
         visible_devices: the script's `CUDA_VISIBLE_DEVICES`.
-        show: gets the newest sample in short, once a second.
+        show: receives a summary of the newest sample, once a second.
     """
 
     def __init__(
@@ -31,29 +31,29 @@ class Watcher:
             gpus=job.expected_gpus,
             gpu_name=job.expected_gpu_name,
             because=job.expected_because,
-            # A job that asks for a GPU means it, unless it says otherwise.
+            # A job that asks for a GPU requires it, unless the job states otherwise.
             required=bool(job.expected_gpus) if job.require_gpu is None else job.require_gpu,
         )
         self._show = show
-        self._sampler = Sampler(reaper, on_sample=self._sampled, visible_devices=visible_devices)
+        self._sampler = Sampler(reaper, on_sample=self._on_sample, visible_devices=visible_devices)
 
     def start(self) -> None:
-        """Begin; the first sample is taken at once, in a thread of its own."""
+        """Start sampling in a thread; the first sample is taken immediately."""
         self._sampler.start()
 
     def gpu_used(self) -> bool | None:
-        """Whether a GPU has done work for the job so far; `None` where that cannot be told."""
-        return used_so_far(self._sampler.evidence())
+        """Whether a GPU has done work for the job so far; `None` if unknown."""
+        return used_so_far(self._sampler.telemetry())
 
-    def stop(self) -> Evidence:
-        """Take a last sample; all that was seen."""
+    def stop(self) -> Telemetry:
+        """Take a last sample and return the telemetry of the whole run."""
         return self._sampler.stop()
 
-    def verdict(self, evidence: Evidence) -> Verdict:
-        """What is to be made of it."""
-        return judge(self._expectation, evidence)
+    def verdict(self, telemetry: Telemetry) -> Verdict:
+        """Judge the telemetry against what the job expects."""
+        return judge(self._expectation, telemetry)
 
-    def _sampled(self, sample: Sample) -> None:
+    def _on_sample(self, sample: Sample) -> None:
         tree = sample.tree
         self._show(
             {

@@ -1,4 +1,4 @@
-"""What differs between a run in a folder of this machine and one in SageMaker's container; `run.Run` is the same."""
+"""Environment-specific behaviour of a run: a local run folder or SageMaker's container."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from gpuproof.util.atomic import write_json
 
 
 class NotStarted(Exception):
-    """The script could not be started; the message says why."""
+    """The script could not be started; the message is the reason."""
 
 
-class Venue(Protocol):
-    """Where a run takes place: what lies there at its start, and where its words and results go."""
+class RunEnvironment(Protocol):
+    """Where a run takes place: what exists when it starts, and where its output and results go."""
 
     paths: RunPaths
-    """Where the run keeps its files."""
+    """The files of the run."""
     packs: bool
-    """Whether the agent packs what a training job leaves."""
+    """Whether the agent packs the artifacts of a training job."""
     sink: Sink
-    """Gets pip's output and the script's."""
+    """Receives the output of pip and of the script."""
 
     def prepare(self) -> None:
-        """Bring `/opt/ml` into the state in which the script shall find it.
+        """Create the folders and files that the script expects in `/opt/ml`.
 
         Raises:
-            NotStarted: that cannot be done.
-            OSError: likewise.
+            NotStarted: the environment lacks something that the job needs.
+            OSError: a file or folder could not be written.
         """
         ...
 
     def machine(self) -> Machine:
-        """What the contract says about the host."""
+        """Return what the contract states about the host."""
         ...
 
-    def inherited(self) -> dict[str, str]:
-        """The environment that the script gets beside the contract's and the job's own variables."""
+    def inherited_variables(self) -> dict[str, str]:
+        """Return the environment variables that the script inherits, without the contract's and the job's own."""
         ...
 
     def show_sample(self, sample: Mapping[str, Any]) -> None:
-        """The newest sample in short, for whoever looks on; from the sampler's thread."""
+        """Publish the newest sample for a progress display; called from the sampler's thread."""
         ...
 
-    def keep_verdict(self, verdict: Mapping[str, Any]) -> None:
-        """The verdict is there; the run has not ended yet."""
+    def store_verdict(self, verdict: Mapping[str, Any]) -> None:
+        """Store the verdict; the run has not finished yet."""
         ...
 
-    def ended(self) -> None:
-        """The run has ended, and its state says how."""
+    def finish(self) -> None:
+        """Clean up after the run; its state is final."""
         ...
 
 
-class RunFolder:
-    """A run in a folder of this machine, which the ground half has filled and looks into.
+class LocalEnvironment:
+    """A run in a folder of this machine, which the client has prepared and reads from.
 
     Args:
         paths: the run's folder, with the source tree in place.
-        job: what to do.
-        state: what becomes of it.
+        job: the job.
+        state: the run's state.
     """
 
     packs = True
@@ -82,8 +82,8 @@ class RunFolder:
     def machine(self) -> Machine:
         return Machine(cpus=os.cpu_count() or 1, gpus=count_gpus())
 
-    def inherited(self) -> dict[str, str]:
-        # What is left of another job, should this be started by one.
+    def inherited_variables(self) -> dict[str, str]:
+        # Without the variables of another job that may have started this one.
         return {
             name: value for name, value in os.environ.items() if not name.startswith(("SM_", "GPUPROOF_"))
         }
@@ -92,11 +92,11 @@ class RunFolder:
         try:
             write_json(self.paths.live, sample)
         except OSError:
-            # A full disk: the progress line stands still, the run goes on.
+            # A full disk: the progress line stops, the run continues.
             return
 
-    def keep_verdict(self, verdict: Mapping[str, Any]) -> None:
-        self._state.write_beside(self.paths.verdict, verdict)
+    def store_verdict(self, verdict: Mapping[str, Any]) -> None:
+        self._state.write_with_reserve(self.paths.verdict, verdict)
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         self._state.release_reserve()

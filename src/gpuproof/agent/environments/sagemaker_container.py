@@ -1,6 +1,7 @@
-"""`python3 gpuproof-agent.pyz --container FOLDER`: carry a job out as the entry point of SageMaker's container.
+"""`python3 gpuproof-agent.pyz --container FOLDER`: run a job as the entry point of SageMaker's container.
 
-It may be process 1, in an image with nothing but Python, whose file system is read-only but for `/tmp` and `/opt/ml`.
+The agent may be process 1, in an image with nothing but Python and a file system that is read-only except `/tmp` and
+`/opt/ml`.
 """
 
 from __future__ import annotations
@@ -18,32 +19,39 @@ from typing import Any, Callable
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.contract import Machine, code_folder, make_folders
-from gpuproof.agent.environments.environment import NotStarted
-from gpuproof.agent.environments.sagemaker_job import ContainerConfig, NotUnderstood, job_here, read_config
+from gpuproof.agent.environments.environment import NotStarted, RunEnvironment
+from gpuproof.agent.environments.sagemaker_job import (
+    ContainerConfig,
+    InvalidContainerJob,
+    adapt_job,
+    read_config,
+)
 from gpuproof.agent.job import AgentJob
-from gpuproof.agent.log_markers import VERDICT_MARK, WORDS_MARK
+from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.agent.output import Sink
 from gpuproof.agent.paths import ContainerPaths, RunPaths
-from gpuproof.agent.runner import Run
 from gpuproof.agent.state import RunState
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.util.atomic import write_json
 from gpuproof.util.process_tree import adopt_orphans, end_descendants
 
 LONGEST_LINE = 200_000
-"""Characters of a verdict in that line; a longer one leaves its series out. CloudWatch takes events of 256 KiB:
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html"""
+"""Characters of the verdict on one log line; a longer verdict is written without its series. CloudWatch accepts events
+of 256 KiB: https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html"""
+
+RunJob = Callable[[RunEnvironment, AgentJob, RunState], int]
+"""Runs a job in an environment and returns the exit code."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What to do in a container.
+class ContainerJob:
+    """A job in a container, with what SageMaker states about it.
 
     Args:
         job: the job.
-        config: what SageMaker says about this host.
-        source: the packed source tree; `None` where it is in the container already.
-        reports: whether verdict and state are left for the ground half.
+        config: what SageMaker states about this host.
+        source: the packed source tree; `None` if it is unpacked in the container already.
+        reports: whether verdict and state are written for the client.
     """
 
     job: AgentJob
@@ -52,32 +60,33 @@ class Order:
     reports: bool
 
 
-def carry_out(here: ContainerPaths) -> int:
-    """Carry out the job that the ground half has sent into this container; gives the exit code for SageMaker."""
+def run_container_job(container: ContainerPaths, run: RunJob) -> int:
+    """Run the job that the client has sent into this container; returns the exit code for SageMaker."""
+    return run_in_container(container, _read, run)
 
-    return carry_out_order(here, _read)
 
-
-def carry_out_order(here: ContainerPaths, read: Callable[[ContainerPaths], Order]) -> int:
-    """Carry out what `read` finds in this container; whatever goes wrong is said where SageMaker looks."""
-    _hold_standard_files()
+def run_in_container(
+    container: ContainerPaths, read: Callable[[ContainerPaths], ContainerJob], run: RunJob
+) -> int:
+    """Run the job that `read` finds in this container; any error is reported where SageMaker looks for it."""
+    _open_standard_files()
     adopt_orphans()
     work: Path | None = None
     try:
-        order = read(here)
-        work = _working_folder(here.base)
-        state = _first_state(order.job)
-        venue = Container(here, RunPaths(work, here.base), order, state)
-        return Run(venue, order.job, state).carry_out()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, SageMaker must be told
+        found = read(container)
+        work = _working_folder(container.base)
+        state = _first_state(found.job)
+        environment = ContainerEnvironment(container, RunPaths(work, container.base), found, state)
+        return run(environment, found.job, state)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it must reach SageMaker
         why = str(error)
-        if not isinstance(error, (NotUnderstood, OSError)):
-            import traceback  # for what should never be needed
+        if not isinstance(error, (InvalidContainerJob, OSError)):
+            import traceback  # hardly ever needed
 
-            say(traceback.format_exc(), mark="")
+            log_message(traceback.format_exc(), marker="")
             why = f"the agent itself failed: {type(error).__name__}: {error}"
-        say(why)
-        _leave_word(here, why)
+        log_message(why)
+        _write_failure(container, why)
         return 1
     finally:
         end_descendants()
@@ -85,103 +94,105 @@ def carry_out_order(here: ContainerPaths, read: Callable[[ContainerPaths], Order
             shutil.rmtree(work, ignore_errors=True)
 
 
-class Container:
-    """A run in SageMaker's container: its `/opt/ml` is there, its logs are standard output, and it ends with it.
+class ContainerEnvironment:
+    """A run in SageMaker's container: `/opt/ml` exists, standard output is the log, and the container ends with the run.
 
     Args:
-        here: what lies where.
-        paths: a working folder that nobody looks into, and `/opt/ml`.
-        order: what to do, and with what.
-        state: what becomes of it.
+        container: the paths of the container.
+        paths: a private working folder, and `/opt/ml`.
+        container_job: the job.
+        state: the run's state.
     """
 
     packs = False
 
-    def __init__(self, here: ContainerPaths, paths: RunPaths, order: Order, state: RunState) -> None:
+    def __init__(
+        self, container: ContainerPaths, paths: RunPaths, container_job: ContainerJob, state: RunState
+    ) -> None:
         self.paths = paths
         self.sink = Sink(lambda: os.dup(1))
-        self._here = here
-        self._job = order.job
-        self._order = order
+        self._container = container
+        self._job = container_job.job
+        self._container_job = container_job
         self._state = state
         self._verdict: Mapping[str, Any] | None = None
 
     def prepare(self) -> None:
         make_folders(self._job, self.paths.ml)
         code = self.paths.ml / code_folder(self._job)
-        if self._order.source is not None:
+        source = self._container_job.source
+        if source is not None:
             try:
-                unpack(self._order.source, code)
+                unpack(source, code)
             except ArtifactError as error:
                 raise NotStarted(str(error)) from error
         if not (code / self._job.entry_point).is_file():
-            raise NotStarted(f"{self._job.entry_point} is not in {self._order.source or code}")
+            raise NotStarted(f"{self._job.entry_point} is not in {source or code}")
 
     def machine(self) -> Machine:
-        return Machine(
-            os.cpu_count() or 1, count_gpus(), self._order.config.resources, self._order.config.channels
-        )
+        config = self._container_job.config
+        return Machine(os.cpu_count() or 1, count_gpus(), config.resources, config.channels)
 
-    def inherited(self) -> dict[str, str]:
+    def inherited_variables(self) -> dict[str, str]:
         return dict(os.environ)
 
     def show_sample(self, sample: Mapping[str, Any]) -> None:
-        """Nobody looks on."""
+        """Discard the sample: a container has no progress display."""
 
-    def keep_verdict(self, verdict: Mapping[str, Any]) -> None:
+    def store_verdict(self, verdict: Mapping[str, Any]) -> None:
         self._verdict = verdict
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         if not self.sink.ends_line:
             self.sink.write(b"\n")
         if self._state["failure_reason"]:
-            say(self._state["failure_reason"])
-        if not self._order.reports:
+            log_message(self._state["failure_reason"])
+        if not self._container_job.reports:
             return
         for note in self._state["notes"]:
-            say(note)
-        results = self._here.results(self._job.kind, self._job.current_host)
+            log_message(note)
+        results = self._container.results(self._job.kind, self._job.current_host)
         try:
             results.mkdir(parents=True, exist_ok=True)
             if self._verdict is not None:
                 write_json(results / self.paths.verdict.name, self._verdict)
             write_json(results / self.paths.run.name, self._state.values)
         except OSError as error:
-            say(f"{results} cannot be written: {error.strerror}")
+            log_message(f"{results} could not be written: {error.strerror}")
         if self._verdict is not None:
             self.sink.write(f"{verdict_line(self._verdict)}\n".encode())
 
 
 def verdict_line(verdict: Mapping[str, Any]) -> str:
-    """The verdict in one line, without its series where that makes it too long."""
+    """The verdict on one line, without its series if it would be too long."""
     line = json.dumps(verdict, separators=(",", ":"))
     if len(line) > LONGEST_LINE:
         gpus = [{name: value for name, value in gpu.items() if name != "series"} for gpu in verdict["gpus"]]
         line = json.dumps({**verdict, "gpus": gpus}, separators=(",", ":"))
-    return VERDICT_MARK + line
+    return VERDICT_MARKER + line
 
 
-def say(words: str, mark: str = WORDS_MARK) -> None:
-    """The agent's own words, to standard error: SageMaker keeps them beside the script's output.
+def log_message(text: str, marker: str = MESSAGE_MARKER) -> None:
+    """Write the agent's own message to standard error, which SageMaker logs together with the script's output.
 
     Args:
-        mark: begins each line; `gpuproof` shows what has the usual one at the run's end, not in its log.
+        marker: begins each line; `gpuproof` shows lines with the usual marker when the run ends, not in its log.
     """
     sink = Sink(lambda: os.dup(2))
-    lines = "".join(f"{mark}{line}\n" for line in words.splitlines())
+    lines = "".join(f"{marker}{line}\n" for line in text.splitlines())
     sink.write(lines.encode(errors="backslashreplace"))
     sink.close()
 
 
-def _read(here: ContainerPaths) -> Order:
+def _read(container: ContainerPaths) -> ContainerJob:
     try:
-        job = AgentJob.read(here.job)
+        job = AgentJob.read(container.job)
     except OSError as error:
-        raise NotUnderstood(f"{here.job} cannot be read: {error.strerror}") from error
+        raise InvalidContainerJob(f"{container.job} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise NotUnderstood(f"{here.job} is not a job that this agent understands: {error}") from error
-    config = read_config(here, job.kind)
-    return Order(job_here(job, config, here), config, here.source, reports=True)
+        raise InvalidContainerJob(f"{container.job} is not a job that this agent understands: {error}") from error
+    config = read_config(container, job.kind)
+    return ContainerJob(adapt_job(job, config, container), config, container.source, reports=True)
 
 
 def _first_state(job: AgentJob) -> RunState:
@@ -199,8 +210,8 @@ def _first_state(job: AgentJob) -> RunState:
     return state
 
 
-def _hold_standard_files() -> None:
-    """Have something behind 0, 1 and 2: whatever were opened in their place would get what is meant for them."""
+def _open_standard_files() -> None:
+    """Open descriptors 0, 1 and 2 if they are closed: a file opened in their place would receive their output."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -212,16 +223,16 @@ def _working_folder(base: Path) -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix="gpuproof-"))
     except OSError:
-        # No room for temporary files, or no place: SageMaker's own folder is the next best.
+        # No folder for temporary files, or no room in it: SageMaker's own folder is the next best.
         return Path(tempfile.mkdtemp(prefix=".gpuproof-", dir=base))
 
 
-def _leave_word(here: ContainerPaths, why: str) -> None:
-    """Tell SageMaker why; of a job that cannot be read the kind is told by the configuration that lies there."""
-    kind = "processing" if here.resource_config("processing").parent.is_dir() else "training"
-    failure = RunPaths(here.base, here.base).failure(kind)
+def _write_failure(container: ContainerPaths, why: str) -> None:
+    """Write the failure file; the kind of an unreadable job follows from the configuration that SageMaker has written."""
+    kind = "processing" if container.resource_config("processing").parent.is_dir() else "training"
+    failure = RunPaths(container.base, container.base).failure(kind)
     try:
         failure.parent.mkdir(parents=True, exist_ok=True)
         failure.write_text(why, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        say(f"{failure} cannot be written: {error.strerror}")
+        log_message(f"{failure} could not be written: {error.strerror}")
