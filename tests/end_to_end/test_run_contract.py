@@ -161,7 +161,7 @@ def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_s
     )
     done = sandbox.gpuproof("run", "train.py", "--isolation", "environment", "--input", "training=data")
     assert done.stdout == "7\nTrue\n", done.stderr
-    assert "train.py:5 spells /opt/ml out" in done.stderr
+    assert "hard-coded /opt/ml in train.py:5 will not work" in done.stderr
     assert (sandbox.newest() / "artifacts" / "model.tar.gz").exists()
 
 

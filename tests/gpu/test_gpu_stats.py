@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gpuproof.gpu.gpu_stats import BUCKETS, Ledger, SeriesBuilder
+from gpuproof.gpu.gpu_stats import BUCKETS, GpuStats, SeriesBuilder
 
 
 def test_a_series_has_one_mean_a_step():
@@ -42,42 +42,42 @@ def test_a_series_stays_short_and_keeps_its_mean(seconds: int):
     assert sum(known) / whole == pytest.approx(sum(covered) / len(covered))
 
 
-def _ledger(*utilizations: int | None, held: bool = True) -> Ledger:
-    ledger = Ledger(1.0)
+def _stats(*utilizations: int | None, held: bool = True) -> GpuStats:
+    stats = GpuStats(1.0)
     for t, utilization in enumerate(utilizations):
-        ledger.add(t, 1.0, held=held, utilization=utilization)
-    return ledger
+        stats.add(t, 1.0, held=held, utilization=utilization)
+    return stats
 
 
 def test_idle_time_before_the_first_and_after_the_last_use_is_outside_the_window():
-    work = _ledger(0, 0, 80, 0, 40, 0, 0, 0).work()
+    work = _stats(0, 0, 80, 0, 40, 0, 0, 0).work()
     assert work.mean_utilization == pytest.approx((80 + 0 + 40) / 3)
     assert (work.first_use_s, work.last_use_s) == (2, 4)
 
 
 def test_the_ninetieth_percentile_is_over_time_not_over_samples():
-    ledger = Ledger(1.0)
-    ledger.add(0, 9.0, held=True, utilization=10)
-    ledger.add(9, 0.5, held=True, utilization=100)
-    ledger.add(9.5, 0.5, held=True, utilization=100)
-    assert ledger.work().p90_utilization == 10
+    stats = GpuStats(1.0)
+    stats.add(0, 9.0, held=True, utilization=10)
+    stats.add(9, 0.5, held=True, utilization=100)
+    stats.add(9.5, 0.5, held=True, utilization=100)
+    assert stats.work().p90_utilization == 10
 
 
 def test_work_of_nobody_knows_whom_is_kept_apart():
-    work = _ledger(None, None, 50).work()
+    work = _stats(None, None, 50).work()
     assert (work.unclear_s, work.busy_s) == (2, 0.5)
 
 
 def test_throttling_is_a_share_of_the_working_time():
-    ledger = Ledger(1.0)
-    ledger.add(0, 1.0, held=True, utilization=0, throttle=("power brake",))
-    ledger.add(1, 1.0, held=True, utilization=90, throttle=("power brake",))
-    ledger.add(2, 3.0, held=True, utilization=90, throttle=())
-    assert ledger.work().throttle == (("power brake", 0.25),)
+    stats = GpuStats(1.0)
+    stats.add(0, 1.0, held=True, utilization=0, throttle=("power brake",))
+    stats.add(1, 1.0, held=True, utilization=90, throttle=("power brake",))
+    stats.add(2, 3.0, held=True, utilization=90, throttle=())
+    assert stats.work().throttle == (("power brake", 0.25),)
 
 
 def test_a_ledger_without_work_has_no_means():
-    work = _ledger(0, 0).work()
+    work = _stats(0, 0).work()
     assert (work.mean_utilization, work.p90_utilization, work.first_use_s, work.throttle) == (
         None,
         None,

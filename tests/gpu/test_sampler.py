@@ -9,8 +9,8 @@ import pytest
 
 from gpuproof.agent.verdict import CPU_ONLY, IDLE, UNKNOWN, USED, Expectation, judge
 from gpuproof.gpu import nvml, sampler
-from gpuproof.gpu.sampler import Sampler, next_look
-from gpuproof.gpu.telemetry import NVML_FAILED, NVML_MISSING, NVML_NOT_ASKED, Evidence, Sample
+from gpuproof.gpu.sampler import Sampler, next_sample_time
+from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 from support.nvml_stub import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, Scenario
 
 ME = os.getpid()
@@ -39,7 +39,7 @@ class Time:
             self._over.set()
             self._stopping.wait(60)
 
-    def run(self, watching: Sampler) -> Evidence:
+    def run(self, watching: Sampler) -> Telemetry:
         """Lets the time pass to its end and stops."""
         # At the end the sampler sits in `wait` until it is told to stop.
         self._stopping = watching._stopping
@@ -54,7 +54,7 @@ def watch(
     on_sample: Callable[[Sample], None] | None = None,
     *,
     sees_host_pids: bool = True,
-) -> Evidence:
+) -> Telemetry:
     if scenario is not None:
         scenario.now(0)
     time = Time(seconds, scenario)
@@ -66,12 +66,12 @@ def watch(
 
 def test_a_gpu_that_the_tree_works_on_is_used(scenario: Scenario):
     scenario.gpu(0).at(5, util=90, memory_mib=8000, power_w=250, processes={ME: 7900})
-    evidence = watch(scenario, 20)
-    verdict = judge(ONE, evidence)
+    telemetry = watch(scenario, 20)
+    verdict = judge(ONE, telemetry)
     assert verdict.outcome == USED
     assert verdict.gpus[0].judged_by == "processes"
     assert verdict.gpus[0].first_use_s == 5
-    assert evidence.driver_version == "550.54.15"
+    assert telemetry.driver_version == "550.54.15"
 
 
 def test_a_gpu_of_somebody_else_is_not_the_trees(scenario: Scenario):
@@ -102,9 +102,9 @@ def test_two_of_four(scenario: Scenario):
 
 def test_a_gpu_lost_midway_keeps_what_was_seen_before(scenario: Scenario):
     scenario.gpu(0).at(2, util=90, memory_mib=8000, processes={ME: 7900}).at(10, error=GPU_IS_LOST)
-    evidence = watch(scenario, 20)
-    assert judge(ONE, evidence).outcome == USED
-    assert evidence.gpus[0].lost_at_s == 10
+    telemetry = watch(scenario, 20)
+    assert judge(ONE, telemetry).outcome == USED
+    assert telemetry.gpus[0].lost_at_s == 10
 
 
 def test_a_driver_that_goes_before_the_job_began_to_work_leaves_it_unknown(scenario: Scenario):
@@ -114,27 +114,27 @@ def test_a_driver_that_goes_before_the_job_began_to_work_leaves_it_unknown(scena
 
 def test_a_driver_that_is_not_loaded_leaves_it_unknown(scenario: Scenario):
     scenario.fail("nvmlInit", DRIVER_NOT_LOADED)
-    evidence = watch(scenario, 5)
-    assert evidence.nvml == NVML_FAILED
-    assert judge(ONE, evidence).outcome == UNKNOWN
+    telemetry = watch(scenario, 5)
+    assert telemetry.nvml == NvmlState.FAILED
+    assert judge(ONE, telemetry).outcome == UNKNOWN
 
 
 def test_without_nvml_the_processes_are_still_watched(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampler, "library_present", lambda: False)
-    evidence = watch(None, 5)
-    assert evidence.nvml == NVML_MISSING
-    assert judge(ONE, evidence).outcome == CPU_ONLY
-    assert evidence.gpus == ()
+    telemetry = watch(None, 5)
+    assert telemetry.nvml == NvmlState.MISSING
+    assert judge(ONE, telemetry).outcome == CPU_ONLY
+    assert telemetry.gpus == ()
     if Path("/proc").exists():
-        assert evidence.tree is not None
-        assert evidence.tree.peak_rss > 0
+        assert telemetry.tree is not None
+        assert telemetry.tree.peak_rss > 0
 
 
 def test_a_short_run_leaves_enough_samples(scenario: Scenario):
     scenario.gpu(0).at(0.4, util=70, memory_mib=800, processes={ME: 700}).at(1.1)
-    evidence = watch(scenario, 2)
-    assert evidence.samples >= 8
-    assert judge(ONE, evidence).outcome == USED
+    telemetry = watch(scenario, 2)
+    assert telemetry.samples >= 8
+    assert judge(ONE, telemetry).outcome == USED
 
 
 def test_a_function_that_nvml_lacks_costs_only_its_own_number(scenario: Scenario):
@@ -148,8 +148,8 @@ def test_a_function_that_nvml_lacks_costs_only_its_own_number(scenario: Scenario
 def test_each_sample_is_handed_on(scenario: Scenario):
     scenario.gpu(0)
     seen: list[Sample] = []
-    evidence = watch(scenario, 10, seen.append)
-    assert len(seen) == evidence.samples
+    telemetry = watch(scenario, 10, seen.append)
+    assert len(seen) == telemetry.samples
     assert (seen[0].t, seen[0].dt) == (0, 0)
     assert [sample.t for sample in seen] == sorted(sample.t for sample in seen)
     assert all(len(sample.gpus) == 1 for sample in seen)
@@ -159,16 +159,16 @@ def test_what_the_handing_on_raises_does_not_end_the_watch(scenario: Scenario):
     def fail(sample: Sample) -> None:
         raise OSError("disk full")
 
-    evidence = watch(scenario.gpu(0), 10, fail)
-    assert evidence.samples > 10
-    assert evidence.troubles == ("what follows a sample failed: OSError: disk full",)
+    telemetry = watch(scenario.gpu(0), 10, fail)
+    assert telemetry.samples > 10
+    assert telemetry.troubles == ("handling a sample failed: OSError: disk full",)
 
 
 def test_evidence_so_far_can_be_had_from_the_sampler_s_own_thread(scenario: Scenario):
     seen: list[int] = []
     time = Time(5, scenario.gpu(0).now(0))
     watching = Sampler(
-        ME, lambda _: seen.append(watching.evidence().samples), clock=time.clock, wait=time.wait
+        ME, lambda _: seen.append(watching.telemetry().samples), clock=time.clock, wait=time.wait
     )
     time.run(watching)
     assert seen[:3] == [1, 2, 3]
@@ -176,7 +176,7 @@ def test_evidence_so_far_can_be_had_from_the_sampler_s_own_thread(scenario: Scen
 
 def test_stopping_before_the_start_and_twice_is_no_mistake(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampler, "library_present", lambda: False)
-    assert Sampler(ME).stop().nvml == NVML_NOT_ASKED
+    assert Sampler(ME).stop().nvml == NvmlState.NOT_QUERIED
     watching = Sampler(ME)
     watching.start()
     assert watching.stop() == watching.stop()
@@ -194,10 +194,10 @@ def test_looks_come_on_a_fixed_grid_and_four_times_as_often_at_first():
     times = [0.0]
     while times[-1] < 6:
         # A little late each time: the grid must not move with it.
-        times.append(next_look(times[-1] + 0.03, 1.0))
+        times.append(next_sample_time(times[-1] + 0.03, 1.0))
     assert times == [*(quarter / 4 for quarter in range(12)), 3, 4, 5, 6]
 
 
 def test_a_look_that_took_too_long_skips_what_it_missed():
-    assert next_look(17.4, 1.0) == 18
-    assert next_look(17.9999, 1.0) == 19
+    assert next_sample_time(17.4, 1.0) == 18
+    assert next_sample_time(17.9999, 1.0) == 19

@@ -1,16 +1,16 @@
-"""Evidence of runs that never were: readings of GPUs over time, added up by the real recorder.
+"""Evidence of runs that never were: readings of GPUs over time, added up by the real aggregator.
 
-evidence = watched(60, gpu(util=90, mib=8000, pids={JOB: 7900}, since=5))
+telemetry = watched(60, gpu(util=90, mib=8000, pids={JOB: 7900}, since=5))
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuproof.gpu.aggregate import Recorder
+from gpuproof.gpu.aggregate import Aggregator
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import BusyProcess, CpuUse, ProcessReading, ShmReading, TreeReading
-from gpuproof.gpu.telemetry import NVML_FINE, Evidence, Sample
+from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 
 JOB = 4711
 """A process of the job."""
@@ -82,16 +82,16 @@ def watched(
     cpu: CpuUse | None = None,
     read_rate: float = 0.0,
     shm: ShmReading | None = None,
-    nvml: str = NVML_FINE,
-    **recorder: Any,
-) -> Evidence:
-    """What the recorder makes of a run with these GPUs, looked at every `step` seconds from `begin` on."""
+    nvml: str = NvmlState.AVAILABLE,
+    **aggregator: Any,
+) -> Telemetry:
+    """What the aggregator makes of a run with these GPUs, looked at every `step` seconds from `begin` on."""
     infos = tuple(
         GpuInfo(index, f"GPU-{index:08x}", "NVIDIA A10G", GPU_MIB * MIB, None, (8, 6), 300.0)
         for index in range(len(gpus))
     )
-    options = {"pids_comparable": True, "cpu_count": 8, **recorder}
-    book = Recorder(infos, nvml=nvml, **options)
+    options = {"pids_comparable": True, "cpu_count": 8, **aggregator}
+    book = Aggregator(infos, nvml=nvml, **options)
     tree = TreeReading((ProcessReading(JOB, "python", 0.0),), 0.0, 100 * MIB, 0, 0)
     steps = round(seconds / step)
     for number in range(steps + 1):
@@ -108,4 +108,4 @@ def watched(
                 strangers=frozenset({STRANGER}),
             )
         )
-    return book.evidence()
+    return book.telemetry()

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from gpuproof.agent.verdict import Expectation, judge
-from gpuproof.gpu.telemetry import NVML_MISSING, Evidence
+from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.terminal.verdict import render, sparkline
 from support.gpu_timelines import JOB, STRANGER, cpu, gpu, watched
 
@@ -13,8 +13,8 @@ BUSY = {"mib": 8000, "pids": {JOB: 7900}}
 FOUR = Expectation(4, "A10G", "instance_type: g5.12xlarge", required=True)
 
 
-def text(expectation: Expectation, evidence: Evidence, width: int = 100, **options: bool) -> str:
-    return render(judge(expectation, evidence).to_json(), width, **options)
+def text(expectation: Expectation, telemetry: Telemetry, width: int = 100, **options: bool) -> str:
+    return render(judge(expectation, telemetry).to_json(), width, **options)
 
 
 def test_a_used_gpu_has_a_headline_and_a_row():
@@ -60,8 +60,8 @@ def test_a_gpu_of_somebody_else_says_so():
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_no_line_is_wider_than_the_terminal(width: int):
-    evidence = watched(600, *[gpu(25, **BUSY)] * 4, cpu=cpu(1.0), visible_devices="0,1")
-    page = text(FOUR, evidence, width)
+    telemetry = watched(600, *[gpu(25, **BUSY)] * 4, cpu=cpu(1.0), visible_devices="0,1")
+    page = text(FOUR, telemetry, width)
     table = [line for line in page.splitlines() if "NVIDIA" in line]
     # The numbers alone need 68 columns.
     assert max(map(len, table)) <= max(width, 68)
@@ -75,7 +75,7 @@ def test_what_held_the_gpu_back_is_under_the_table():
 
 
 def test_a_machine_without_a_gpu_gets_a_sentence_and_no_table():
-    page = text(Expectation(), watched(60, nvml=NVML_MISSING))
+    page = text(Expectation(), watched(60, nvml=NvmlState.MISSING))
     assert page.splitlines()[0] == (
         "verdict    no-gpu-expected: No GPU was expected and this machine has none: the job ran on the CPU."
     )
@@ -91,8 +91,8 @@ def test_without_unicode_everything_is_ascii():
 
 
 def test_colours_are_only_there_when_wanted():
-    evidence = watched(60, gpu(90, **BUSY))
-    plain, painted = text(Expectation(1), evidence), text(Expectation(1), evidence, colour=True)
+    telemetry = watched(60, gpu(90, **BUSY))
+    plain, painted = text(Expectation(1), telemetry), text(Expectation(1), telemetry, colour=True)
     assert "\x1b" not in plain
     assert "\x1b[1;32mused:\x1b[0m" in painted
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
@@ -117,7 +117,7 @@ def test_a_sparkline_of_nothing_is_nothing():
 
 
 def test_a_run_that_was_over_before_it_was_looked_at_gets_no_numbers_that_nobody_saw():
-    document = judge(Expectation(), watched(60, nvml=NVML_MISSING, cpu=cpu(1.0))).to_json()
+    document = judge(Expectation(), watched(60, nvml=NvmlState.MISSING, cpu=cpu(1.0))).to_json()
     usual = render(document)
     assert "cores on average, at most" in usual
     document["processes"] |= {"mean_cpu_percent": 610.0, "cpu_seconds": 0.12, "peak_rss": 0}

@@ -1,4 +1,4 @@
-"""What the ground half asks of the agent: `job.json`, read into plain values."""
+"""The client's job description for the agent: `job.json`, read into plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NESTED = ("arguments", "channels", "hosts", "mounts", "outputs", "if_gpu_unused
 
 @dataclass(frozen=True)
 class Mount:
-    """A file or folder of the host that the script shall see below `/opt/ml`.
+    """A file or folder of the host that the script sees below `/opt/ml`.
 
     Args:
         source: absolute path on the host.
@@ -30,11 +30,11 @@ class Mount:
 
 @dataclass(frozen=True)
 class ProcessingOutput:
-    """A folder that a processing job fills.
+    """An output folder of a processing job.
 
     Args:
         target: path below `/opt/ml`, without a leading slash.
-        destination: the host's folder that gets its content at the end; `None` keeps it in the run alone.
+        destination: the host's folder to which its content is copied at the end; `None` keeps it in the run only.
     """
 
     target: str
@@ -43,11 +43,11 @@ class ProcessingOutput:
 
 @dataclass(frozen=True)
 class UnusedGpuRule:
-    """What to do when a GPU that was asked for does no work.
+    """What to do when a required GPU does no work.
 
     Args:
         action: `stop`, `fail` or `warn`.
-        grace: seconds after the script's start before the rule holds.
+        grace: seconds after the script's start before the rule applies.
     """
 
     action: str
@@ -56,33 +56,33 @@ class UnusedGpuRule:
 
 @dataclass(frozen=True)
 class AgentJob:
-    """One run's work, complete: nothing in it needs the catalogue, AWS or the user's files to be understood.
+    """A complete description of one run, independent of the catalogue, AWS and the user's files.
 
     Args:
         run_id: the run's id, unique on this machine; `TRAINING_JOB_NAME` for the script.
         job_name: the job's name.
         kind: `training` or `processing`.
         entry_point: path of the script below the code folder.
-        arguments: what follows the hyperparameters on the script's command line.
-        hyperparameters: values as a person wrote them: text, numbers, booleans, lists, mappings or null.
+        arguments: follow the hyperparameters on the script's command line.
+        hyperparameters: values as in the job description: text, numbers, booleans, lists, mappings or null.
         channels: names of the input channels (training).
-        mounts: inputs, and anything else that is to be seen below `/opt/ml`.
-        outputs: folders that a processing job fills.
+        mounts: inputs, and anything else to show below `/opt/ml`.
+        outputs: output folders of a processing job.
         environment: variables for the script.
-        python: absolute path of the interpreter for the script; in a container a name such as `python3` will do.
+        python: absolute path of the interpreter for the script; in a container, a name such as `python3` suffices.
         framework: `tensorflow`, `pytorch` … or `None`.
-        instance_type: as the job gives it; `None` is this machine.
+        instance_type: as in the job; `None` is this machine.
         hosts: all hosts, in order; `current_host` is one of them.
-        expected_gpus: how many GPUs the job asks for; `None` when it says nothing.
+        expected_gpus: how many GPUs the job requests; `None` if unspecified.
         expected_gpu_name: their model, such as `A10G`.
-        expected_because: what the expectation follows from, in words.
-        require_gpu: whether a GPU must work; `None` leaves it to the expectation.
-        if_gpu_unused: what to do when none does; `None` does nothing.
+        expected_because: what the expectation follows from.
+        require_gpu: whether a GPU must work; `None` derives it from the expectation.
+        if_gpu_unused: what to do if no GPU works; `None` does nothing.
         max_duration: seconds after which the script is stopped; `None` is no limit.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        isolation: `auto`, `namespace`, `proot`, `environment`, or `container` where `/opt/ml` is there already.
+        isolation: `auto`, `namespace`, `proot`, `environment`, or `container` where `/opt/ml` exists already.
         checkpoints: the host's folder behind `/opt/ml/checkpoints`.
-        output: the host's folder that gets the artifacts; `None` keeps them in the run alone.
+        output: the host's folder for the artifacts; `None` keeps them in the run only.
     """
 
     run_id: str
@@ -113,15 +113,15 @@ class AgentJob:
 
     @classmethod
     def read(cls, path: Path) -> AgentJob:
-        """The job in a `job.json`.
+        """Read a `job.json`.
 
         Raises:
-            ValueError: it is of a version that this agent does not know.
+            ValueError: its version is unknown to this agent.
         """
         document = json.loads(path.read_text(encoding="utf-8"))
         version = document.pop("version", None)
         if version != VERSION:
-            raise ValueError(f"{path.name} is of version {version}; this agent knows version {VERSION}")
+            raise ValueError(f"{path.name} has version {version}; this agent supports version {VERSION}")
         plain = {name: value for name, value in document.items() if name not in _NESTED}
         rule = document.get("if_gpu_unused")
         return cls(

@@ -1,4 +1,4 @@
-"""The script's output on its way into the run's log, or to standard output: every byte, in order, whatever it is."""
+"""Copies the script's output into the run's log or to standard output: every byte, in order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GATHER_SECONDS = 0.005
 
 
 class Sink:
-    """Where words go that must never stop the one who says them: what cannot be written is counted, not raised.
+    """A file for output that must never stop its writer: bytes that cannot be written are counted, not raised.
 
     Args:
-        opened: gives the file descriptor to write to; asked again as long as it fails.
+        opened: returns the file descriptor to write to; called again as long as it fails.
     """
 
     def __init__(self, opened: Callable[[], int]) -> None:
@@ -30,9 +30,9 @@ class Sink:
         self.lost_bytes = 0
         """Bytes that could not be written."""
         self.lost_reason = ""
-        """Why they were lost, in the system's words."""
+        """Why they were lost: the system's error message."""
         self.ends_line = True
-        """Whether what comes next begins a line."""
+        """Whether the next write begins a line."""
 
     def open(self) -> None:
         """Open it now rather than with the first write."""
@@ -44,7 +44,7 @@ class Sink:
             self.lost_reason = error.strerror or str(error)
 
     def write(self, data: bytes) -> int:
-        """Write all of it, or as much as can be."""
+        """Write all of it, or as much as possible."""
         self.open()
         self.ends_line = data.endswith(b"\n") if data else self.ends_line
         rest = memoryview(data)
@@ -55,38 +55,38 @@ class Sink:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                # Somebody made it non-blocking, and its reader is slow.
+                # Some process made it non-blocking, and its reader is slow.
                 select.select([], [self._descriptor], [])
             except OSError as error:
-                # Whatever it is: a pipe that nobody reads would stop the script.
+                # Any error: an unread pipe would block the script.
                 self.lost_bytes += len(rest)
                 self.lost_reason = error.strerror or str(error)
                 break
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: writes are not buffered."""
 
     def close(self) -> None:
-        """Let go of the file; a later write opens it again."""
+        """Close the file; a later write opens it again."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def appending_to(path: Path) -> Callable[[], int]:
-    """Opens a file at its end, for `Sink`."""
+    """Return a function that opens a file for appending, for `Sink`."""
     return lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 class OutputLog(threading.Thread):
-    """Copies from a pipe into a sink until the pipe's last writer is gone.
+    """Copies from a pipe into a sink until the pipe's last writer has closed it.
 
-    A full disk cuts the log, never the script: what comes after is read and counted, not kept.
+    A full disk truncates the log but never blocks the script: later output is read and counted, not kept.
 
     Args:
         readable: the pipe's end to read from; closed at the end.
-        sink: what gets the bytes; closed at the end too.
+        sink: receives the bytes; closed at the end too.
     """
 
     def __init__(self, readable: int, sink: Sink) -> None:
@@ -106,14 +106,14 @@ class OutputLog(threading.Thread):
             self._keep(chunk)
             now = time.monotonic()
             if len(chunk) < _SMALL_READ and now - previous < _GATHER_SECONDS:
-                # A script that prints without pause: let some lines gather, or each wakes us.
+                # The script prints continuously: let some lines gather, or each one wakes this thread.
                 time.sleep(_GATHER_SECONDS)
             previous = now
         self._sink.close()
         os.close(self._readable)
 
     def tail(self) -> str:
-        """The end of the output, some 64 KiB of it, undecodable bytes replaced."""
+        """The last 64 KiB of the output, undecodable bytes replaced."""
         return self._tail.decode("utf-8", errors="replace")
 
     def _keep(self, chunk: bytes) -> None:
@@ -127,5 +127,5 @@ def _enlarge(pipe: int) -> None:
     try:
         fcntl.fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
     except OSError:
-        # macOS, or a host that grants less: the usual 64 KiB do.
+        # macOS, or a host with a lower limit: the default of 64 KiB is enough.
         return

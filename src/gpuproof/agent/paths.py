@@ -1,4 +1,4 @@
-"""The names of everything in a run's folder: no other module spells them."""
+"""Names of all files in a run's folder and in SageMaker's contract; no other module contains them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONTRACT_ROOT = "/opt/ml"
-"""Where SageMaker's contract puts a job's files; the run's `ml` folder is mounted here."""
+"""The folder of SageMaker's contract; the run's `ml` folder is mounted here."""
 
 
 @dataclass(frozen=True)
 class RunPaths:
-    """Where one run keeps its files.
+    """Files of one run.
 
     Args:
         root: the run's folder.
-        contract: the folder that is `/opt/ml`, where it lies elsewhere: in a container it is `/opt/ml` itself.
+        contract: the folder that is `/opt/ml`, if it is not in the run's folder; in a container, `/opt/ml` itself.
     """
 
     root: Path
@@ -40,7 +40,7 @@ class RunPaths:
 
     @property
     def agent(self) -> Path:
-        """The agent's own file: it imports from it until the end, so the run keeps it."""
+        """The agent's archive; it imports from it until the end, so the run keeps a copy."""
         return self.root / "gpuproof-agent.pyz"
 
     @property
@@ -64,7 +64,7 @@ class RunPaths:
         return self.contract or self.root / "ml"
 
     def failure(self, kind: str) -> Path:
-        """Where a training job, or a processing job, tells why it failed."""
+        """The file in which a training or processing job reports why it failed."""
         return self.ml / "output" / ("failure" if kind == "training" else "message")
 
     @property
@@ -90,7 +90,7 @@ class RunPaths:
 
 @dataclass(frozen=True)
 class ContractPaths:
-    """SageMaker's folders below one base, which is `/opt/ml` or the folder that stands for it.
+    """SageMaker's folders below `/opt/ml`, or below the folder that replaces it.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
     """
@@ -98,7 +98,7 @@ class ContractPaths:
     base: str = CONTRACT_ROOT
 
     def _at(self, *parts: str) -> str:
-        return os.path.join(self.base, *parts)  # noqa: PTH118 - a path of the script's world, kept as text
+        return os.path.join(self.base, *parts)  # noqa: PTH118 - a path as the script sees it, kept as text
 
     @property
     def code(self) -> str:
@@ -147,13 +147,13 @@ class ContractPaths:
 
 @dataclass(frozen=True)
 class ContainerPaths:
-    """What lies where in a container that SageMaker started.
+    """Files in a container that SageMaker started.
 
     Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
     https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
 
     Args:
-        folder: what the ground half sent along: the agent, the source tree, the job.
+        folder: files that the client sent: the agent, the source tree, the job.
         base: SageMaker's folder.
     """
 
@@ -166,12 +166,12 @@ class ContainerPaths:
 
     @property
     def source(self) -> Path:
-        """The source tree, packed."""
+        """The packed source tree."""
         return self.folder / "source.tar.gz"
 
     @property
     def toolkit_source(self) -> Path:
-        """The source tree as the SageMaker SDK names it."""
+        """The packed source tree, by the SageMaker SDK's name."""
         return self.folder / "sourcedir.tar.gz"
 
     @property
@@ -191,12 +191,12 @@ class ContainerPaths:
         return self.base / "config" / "processingjobconfig.json"
 
     def resource_config(self, kind: str) -> Path:
-        """Which hosts there are, and which of them this is."""
+        """The file that lists the hosts and names the current one."""
         config = "input/config" if kind == "training" else "config"
         return self.base / config / "resourceconfig.json"
 
     def results(self, kind: str, host: str) -> Path:
-        """Where one host's `verdict.json` and `run.json` go, so that SageMaker takes them to S3."""
+        """The folder for one host's `verdict.json` and `run.json`, which SageMaker uploads to S3."""
         return (
             self.base / ("output/data/gpuproof" if kind == "training" else "processing/gpuproof-out") / host
         )

@@ -93,9 +93,7 @@ class Runner:
 
         self._state.update(secondary_status="Downloading")
         try:
-            install_requirements(
-                self._job.python, requirements, self._paths.packages, self._environment.sink
-            )
+            install_requirements(self._job.python, requirements, self._paths.packages, self._environment.sink)
         except (RequirementsConflict, RequirementsFailed) as error:
             raise NotStarted(str(error)) from error
 
@@ -130,9 +128,7 @@ class Runner:
         if self._status != states.COMPLETED:
             text = agents_reason or failure_text(launch.command, code, output.tail())
             self._write_failure(text, by_agent=bool(agents_reason))
-        self._state.update(
-            secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time()
-        )
+        self._state.update(secondary_status="Uploading", exit_code=exit_code(code), script_ended=time.time())
         results = collect_results(
             self._job,
             self._paths,

@@ -1,4 +1,4 @@
-"""`run.json`: what became of a run. Every change replaces the file in one step, even on a full disk."""
+"""`run.json`: the state of a run. Every change replaces the file atomically, even on a full disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOPPING = "Stopping"
 COMPLETED = "Completed"
 FAILED = "Failed"
 STOPPED = "Stopped"
-"""The words of SageMaker's `TrainingJobStatus`; see
+"""The values of SageMaker's `TrainingJobStatus`; see
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html"""
 
 ENDED = frozenset({COMPLETED, FAILED, STOPPED})
@@ -28,53 +28,53 @@ _PIECE_BYTES = 16 * 1024
 
 
 class RunState:
-    """The state of one run, as the agent knows it.
+    """The state of one run.
 
-    A file of some kilobytes is kept beside it as a reserve: when the disk is full, the reserve makes room for the
-    words that say so.
+    A file of some kilobytes next to it is kept as a reserve: when the disk is full, the reserve makes room for the
+    message about it.
 
     Args:
-        path: the `run.json` to keep; read first where it exists. Without one the state is kept in memory alone.
+        path: the `run.json` to write, read first if it exists; `None` keeps the state in memory only.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._reserve = None if path is None else path.with_name(".reserve")
         self._values: dict[str, Any] = (path and read_state(path)) or {"version": VERSION}
-        self._keep_reserve()
+        self._create_reserve()
 
     def __getitem__(self, key: str) -> Any:
         return self._values.get(key)
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """All that is known."""
+        """All values."""
         return self._values
 
     def update(self, **changes: Any) -> None:
-        """Change some values and write them all."""
+        """Change some values and write all of them."""
         self._values.update(changes)
         if self._path is not None:
-            self.write_beside(self._path, self._values)
+            self.write_with_reserve(self._path, self._values)
 
-    def write_beside(self, path: Path, document: Mapping[str, Any]) -> None:
-        """Write another file of the run in one step, giving up the reserve where the disk is full."""
+    def write_with_reserve(self, path: Path, document: Mapping[str, Any]) -> None:
+        """Write a file of the run atomically, using up the reserve if the disk is full."""
         while True:
             try:
                 write_json(path, document)
-            except OSError as error:  # noqa: PERF203 - a full disk is rare, and each round frees some room
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._give_way():
+            except OSError as error:  # noqa: PERF203 - a full disk is rare, and each iteration frees some room
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._shrink_reserve():
                     raise
             else:
                 return
 
     def release_reserve(self) -> None:
-        """Give the reserve back: the run has ended."""
+        """Delete the reserve at the end of the run."""
         if self._reserve is not None:
             self._reserve.unlink(missing_ok=True)
 
-    def _give_way(self) -> bool:
-        """Give back a piece of the reserve, so that something is left for the words after these."""
+    def _shrink_reserve(self) -> bool:
+        """Free a part of the reserve, so that some is left for later messages; return whether there was any."""
         if self._reserve is None:
             return False
         try:
@@ -86,7 +86,7 @@ class RunState:
             self._reserve.unlink(missing_ok=True)
         return left >= 0
 
-    def _keep_reserve(self) -> None:
+    def _create_reserve(self) -> None:
         if self._reserve is None:
             return
         try:
@@ -97,7 +97,7 @@ class RunState:
 
 
 def read_state(path: Path) -> dict[str, Any] | None:
-    """The values in a `run.json`; `None` where there is none or it is no JSON object."""
+    """Read a `run.json`; `None` if it does not exist or is not a JSON object."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,34 +1,27 @@
-"""Turns samples into evidence as they come: whose work was it, and what went on while the GPUs waited."""
+"""Aggregates samples into the telemetry of a run: the job's GPU work, and activity while the GPUs waited."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuproof.gpu.gpu_stats import Ledger
+from gpuproof.gpu.gpu_stats import GpuStats
 from gpuproof.gpu.nvml import MIB, GpuInfo, GpuReading
 from gpuproof.gpu.processes import ONE_CORE, BusyProcess, ShmReading
-from gpuproof.gpu.telemetry import (
-    NVML_NOT_ASKED,
-    Evidence,
-    GpuEvidence,
-    Sample,
-    TreeEvidence,
-    Waiting,
-)
+from gpuproof.gpu.telemetry import GpuTelemetry, NvmlState, ProcessTelemetry, Sample, Telemetry, Waiting
 
 TAKEN_BYTES = 64 * MIB
-"""More memory in use than before the job by this much: somebody took the GPU. A CUDA context alone takes over 100 MiB."""
+"""More memory in use than before the job by this much: some process uses the GPU. A CUDA context takes over 100 MiB by itself."""
 TOO_EARLY_FOR_CUDA_S = 1.0
-"""Until so long after its start no script has a CUDA context: the import of torch alone takes longer. NVML itself may
-take seconds to open where the driver's persistence mode is off."""
+"""Seconds after its start in which a script cannot have a CUDA context yet: importing torch takes longer. Opening NVML may
+take seconds itself if the driver's persistence mode is off."""
 _ONE_CORE_TOO_MANY = 1.5
 _ALL_CORES = 0.85
 _MUCH_READ = 100e6
 """Bytes per second; a default gp3 volume gives 125 MB/s (AWS EBS user guide)."""
 
 
-class Recorder:
-    """Adds up samples; `evidence()` gives the sum so far. Its size does not grow with the length of the run.
+class Aggregator:
+    """Adds up samples; `telemetry()` returns the totals so far. Memory use does not grow with the length of the run.
 
     Args:
         gpus: this machine's GPUs.
@@ -40,7 +33,7 @@ class Recorder:
         self,
         gpus: tuple[GpuInfo, ...] = (),
         *,
-        nvml: str = NVML_NOT_ASKED,
+        nvml: NvmlState = NvmlState.NOT_QUERIED,
         nvml_reason: str | None = None,
         driver_version: str | None = None,
         pids_comparable: bool = False,
@@ -48,23 +41,23 @@ class Recorder:
         cpu_count: int = 1,
         first_step_s: float = 1.0,
     ) -> None:
-        self._start = Evidence(
+        self._start = Telemetry(
             nvml=nvml,
             nvml_reason=nvml_reason,
             driver_version=driver_version,
             pids_comparable=pids_comparable,
             visible_devices=visible_devices,
         )
-        self._gpus = [_GpuRecord(info, first_step_s) for info in gpus]
-        self._waiting = _WaitingRecord(cpu_count)
-        self._tree: TreeEvidence | None = None
+        self._gpus = [_GpuAggregator(info, first_step_s) for info in gpus]
+        self._waiting = _WaitingAggregator(cpu_count)
+        self._tree: ProcessTelemetry | None = None
         self._shm: ShmReading | None = None
         self._seconds = 0.0
         self._samples = 0
         self._troubles: list[str] = []
 
     def add(self, sample: Sample) -> None:
-        """Adds one sample; samples come in the order of their time."""
+        """Add a sample; samples must be added in chronological order."""
         self._samples += 1
         self._seconds = sample.t
         pids = sample.tree.pids if sample.tree else frozenset[int]()
@@ -77,18 +70,18 @@ class Recorder:
         held = [record for record in self._gpus if (record.own_now if own_seen else record.taken_now)]
         self._waiting.add(sample, [record.utilization_now for record in held])
 
-    def add_trouble(self, words: str) -> None:
-        """Notes once that watching itself went wrong."""
-        if words not in self._troubles and len(self._troubles) < 5:
-            self._troubles.append(words)
+    def add_trouble(self, text: str) -> None:
+        """Record a problem with monitoring itself, once."""
+        if text not in self._troubles and len(self._troubles) < 5:
+            self._troubles.append(text)
 
-    def evidence(self) -> Evidence:
-        """The sum so far."""
+    def telemetry(self) -> Telemetry:
+        """Return the totals so far."""
         return replace(
             self._start,
             seconds=self._seconds,
             samples=self._samples,
-            gpus=tuple(record.evidence() for record in self._gpus),
+            gpus=tuple(record.telemetry() for record in self._gpus),
             tree=self._tree,
             waiting=self._waiting.waiting(),
             shm_peak=self._shm,
@@ -99,10 +92,10 @@ class Recorder:
         tree = sample.tree
         if tree is None:
             return
-        before = self._tree or TreeEvidence(0, 0.0, 0.0, None, None, 0)
-        # A process that was not waited for takes its counters with it: what was once seen stays.
+        before = self._tree or ProcessTelemetry(0, 0.0, 0.0, None, None, 0)
+        # The counters of a process that nobody waited for vanish with it: totals never decrease.
         cpu_seconds = max(before.cpu_seconds, tree.cpu_seconds)
-        self._tree = TreeEvidence(
+        self._tree = ProcessTelemetry(
             peak_rss=max(before.peak_rss, tree.rss),
             cpu_seconds=cpu_seconds,
             mean_cores=cpu_seconds / sample.t if sample.t > 0 else 0.0,
@@ -113,7 +106,7 @@ class Recorder:
 
 
 def idle_memory(*, driver_left_out: bool) -> int:
-    """Bytes in use on a GPU that nobody uses, at most; a CUDA context with its first tensors takes more.
+    """Upper limit of the bytes in use on an idle GPU; a CUDA context with its first tensors takes more.
 
     Args:
         driver_left_out: whether the driver's own memory, some 300 to 650 MiB, is not counted.
@@ -121,13 +114,13 @@ def idle_memory(*, driver_left_out: bool) -> int:
     return 256 * MIB if driver_left_out else 1024 * MIB
 
 
-class _GpuRecord:
-    """One GPU's part of the record."""
+class _GpuAggregator:
+    """Totals of one GPU."""
 
     def __init__(self, info: GpuInfo, first_step_s: float) -> None:
-        self._sum = GpuEvidence(info)
-        self._own = Ledger(first_step_s)
-        self._device = Ledger(first_step_s)
+        self._sum = GpuTelemetry(info)
+        self._own = GpuStats(first_step_s)
+        self._device = GpuStats(first_step_s)
         self._own_pids: frozenset[int] = frozenset()
         self._begun = False
         self.own_seen = False
@@ -135,7 +128,7 @@ class _GpuRecord:
         self.taken_now = False
         self.utilization_now: int | None = None
 
-    def evidence(self) -> GpuEvidence:
+    def telemetry(self) -> GpuTelemetry:
         return replace(self._sum, own=self._own.work(), device=self._device.work(), own_seen=self.own_seen)
 
     def add(
@@ -145,7 +138,7 @@ class _GpuRecord:
             self._add_failure(t, dt, reading.error)
             return
         listed = dict(reading.processes or ())
-        # A process that has just ended may still be listed when it is no longer in the tree.
+        # A process that has just ended may still be listed although it has left the tree.
         own = frozenset(pid for pid in listed if pid in tree or pid in self._own_pids)
         others = listed.keys() - own
         just_left = bool(self._own_pids) and not listed
@@ -217,13 +210,13 @@ class _GpuRecord:
             return False
         before = self._sum.baseline_memory or 0
         if self._sum.baseline_s > TOO_EARLY_FOR_CUDA_S:
-            # The job may have had it already.
+            # The job may have been using it already.
             before = min(before, idle_memory(driver_left_out=self._sum.baseline_reserved))
         return reading.memory_used - before >= TAKEN_BYTES
 
 
 def _own_utilization(reading: GpuReading, own: frozenset[int], *, shared: bool) -> int | None:
-    """The job's part of a GPU's utilization; `None` where it is shared and the parts are not known."""
+    """The job's share of a GPU's utilization; `None` if the GPU is shared and the shares are unknown."""
     if not shared or reading.utilization == 0:
         return reading.utilization
     if reading.process_utilization is None:
@@ -238,8 +231,8 @@ def _own_memory(reading: GpuReading, own: list[int | None], *, shared: bool) -> 
     return None if shared else reading.memory_used
 
 
-class _WaitingRecord:
-    """What went on while the job's GPUs waited."""
+class _WaitingAggregator:
+    """Totals of the activity while the job's GPUs waited."""
 
     def __init__(self, cpu_count: int) -> None:
         self._sum = Waiting(cpu_count=cpu_count)
@@ -297,7 +290,7 @@ class _WaitingRecord:
         seconds, cores_seconds = self._core_seconds.get(key, (0.0, 0.0))
         self._core_seconds[key] = (seconds + waited, cores_seconds + waited * busiest.cores)
         if len(self._core_seconds) > 64:
-            # Workers that come and go must not pile up: the one that mattered least is let go.
+            # Short-lived workers must not pile up: drop the one with the least time.
             del self._core_seconds[min(self._core_seconds, key=lambda one: self._core_seconds[one][0])]
 
 

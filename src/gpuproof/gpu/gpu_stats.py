@@ -1,15 +1,15 @@
-"""Adds up one GPU's readings as they come, in memory that does not grow with the length of the run."""
+"""Statistics of one GPU's readings, in memory that does not grow with the length of the run."""
 
 from __future__ import annotations
 
 from gpuproof.gpu.telemetry import Series, Work
 
 BUCKETS = 120
-"""A series has at most this many values; twice the time then goes into each."""
+"""Maximum number of values in a series; once it is reached, each value covers twice the time."""
 
 
-class Ledger:
-    """Adds up the work of one GPU; `work()` gives the sum so far."""
+class GpuStats:
+    """Adds up the work of one GPU; `work()` returns the totals so far."""
 
     def __init__(self, first_step_s: float) -> None:
         self._series = SeriesBuilder(first_step_s)
@@ -40,11 +40,11 @@ class Ledger:
         power_w: float | None = None,
         throttle: tuple[str, ...] | None = None,
     ) -> None:
-        """Adds the last `dt` seconds.
+        """Add the last `dt` seconds.
 
         Args:
-            held: somebody whose ledger this is had the GPU.
-            utilization: percent that the GPU worked for them; `None` where it worked and nobody can say for whom.
+            held: whether the processes in question had the GPU.
+            utilization: percent that the GPU worked for them; `None` if its work cannot be attributed.
         """
         self._series.add(dt, utilization)
         if held:
@@ -59,11 +59,11 @@ class Ledger:
             self._since_use_s += dt
 
     def skip(self, dt: float) -> None:
-        """Passes over `dt` seconds in which nothing could be read."""
+        """Skip `dt` seconds without a reading."""
         self._series.add(dt, None)
 
     def work(self) -> Work:
-        """The sum so far."""
+        """Return the totals so far."""
         window_s = sum(self._seconds_at)
         return Work(
             held_s=self._held_s,
@@ -115,7 +115,7 @@ class SeriesBuilder:
         self._filled = 0.0
 
     def add(self, seconds: float, value: float | None) -> None:
-        """Adds `seconds` with one value, over as many steps as they take."""
+        """Add a value for a number of seconds, spread over as many steps as needed."""
         while seconds > 1e-9:
             part = min(seconds, self._step - self._filled)
             if value is not None:
@@ -127,7 +127,7 @@ class SeriesBuilder:
                 self._begin_step()
 
     def series(self) -> Series:
-        """The means so far; the last step may not be full."""
+        """Return the means so far; the last step may be incomplete."""
         count = len(self._known) if self._filled > 0 else len(self._known) - 1
         values = [total / known if known else None for known, total in zip(self._known, self._sums)]
         return Series(self._step, tuple(values[:count]))
@@ -143,7 +143,7 @@ class SeriesBuilder:
 
 
 def _percentile(seconds_at: list[float], share: float) -> float:
-    """The smallest percentage at or below which the GPU was for `share` of the time."""
+    """The smallest percentage that the GPU did not exceed for `share` of the time."""
     wanted = share * sum(seconds_at) - 1e-9
     passed = 0.0
     for percent, seconds in enumerate(seconds_at):

@@ -1,4 +1,4 @@
-"""A thread that looks at the GPUs and the job's processes once a second."""
+"""A thread that samples the GPUs and the job's processes once a second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from gpuproof.gpu.aggregate import Recorder
+from gpuproof.gpu.aggregate import Aggregator
 from gpuproof.gpu.nvml import LIBRARY, LIBRARY_NOT_FOUND, GpuReading, Nvml, NvmlUnavailable, library_present
 from gpuproof.gpu.processes import (
     ProcessTree,
@@ -17,24 +17,24 @@ from gpuproof.gpu.processes import (
     dev_shm,
     sees_host_pids,
 )
-from gpuproof.gpu.telemetry import NVML_FAILED, NVML_FINE, NVML_MISSING, Evidence, Sample
+from gpuproof.gpu.telemetry import NvmlState, Sample, Telemetry
 
 EARLY_S = 3.0
-"""For so many intervals it looks four times as often, so that a script of two seconds leaves some evidence."""
+"""Intervals at the start with four samples each, so that even a script of two seconds is measured."""
 _STOP_TIMEOUT_S = 10.0
 
 
 class Sampler:
-    """Watches one job. `start()`, then `stop()`, which gives what was seen; `evidence()` gives it so far.
+    """Samples one job between `start()` and `stop()`, which returns the telemetry; `telemetry()` returns it so far.
 
     Args:
         root_pid: the process at the top of the job's tree.
-        on_sample: called in the sampler's thread after each sample; what it raises is noted and forgotten.
+        on_sample: called in the sampler's thread after each sample; its exceptions are recorded as problems.
         interval_s: seconds between two samples.
-        visible_devices: the job's `CUDA_VISIBLE_DEVICES`, for the record.
-        sees_host_pids: whether process ids here are the host's; found out by itself where it is `None`.
-        clock: gives seconds that never go back.
-        wait: waits so many seconds, or until `stop()`; for tests that move time themselves.
+        visible_devices: the job's `CUDA_VISIBLE_DEVICES`, kept in the telemetry.
+        sees_host_pids: whether process ids here are the host's; detected if `None`.
+        clock: monotonic clock, in seconds.
+        wait: waits for a number of seconds, or until `stop()`; replaced in tests.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._wait = wait or self._stopping.wait
         self._lock = threading.Lock()
-        self._recorder = Recorder()
+        self._aggregator = Aggregator()
         self._nvml: Nvml | None = None
         self._gpu_indexes: range = range(0)
         self._began = 0.0
@@ -66,40 +66,40 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="gpuproof-sampler", daemon=True)
 
     def start(self) -> None:
-        """Begins to watch; NVML is opened in the thread, so this returns at once."""
+        """Start sampling. NVML is opened in the thread, so this returns at once."""
         self._began = self._clock()
         self._thread.start()
 
-    def stop(self) -> Evidence:
-        """Takes a last sample, ends the thread and gives all that was seen. May be called again."""
+    def stop(self) -> Telemetry:
+        """Take a last sample, end the thread and return the telemetry. May be called again."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
             self._trouble(
-                f"NVML did not answer within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing"
+                f"NVML did not respond within {_STOP_TIMEOUT_S:.0f} s of the end; the last sample is missing"
             )
-        return self.evidence()
+        return self.telemetry()
 
-    def evidence(self) -> Evidence:
-        """What was seen so far; from any thread."""
+    def telemetry(self) -> Telemetry:
+        """Return the telemetry so far; thread-safe."""
         with self._lock:
-            return self._recorder.evidence()
+            return self._aggregator.telemetry()
 
     def _run(self) -> None:
         try:
             self._open()
-            self._look()
+            self._take_sample()
             while not self._stopping.is_set():
                 now = self._clock() - self._began
-                self._wait(next_look(now, self._interval) - now)
-                self._look()
+                self._wait(next_sample_time(now, self._interval) - now)
+                self._take_sample()
         finally:
             if self._nvml is not None:
                 self._nvml.close()
 
     def _open(self) -> None:
-        state, reason, driver = NVML_FINE, None, None
+        state, reason, driver = NvmlState.AVAILABLE, None, None
         gpus = ()
         try:
             if not library_present():
@@ -108,10 +108,10 @@ class Sampler:
             gpus = self._nvml.gpus()
             driver = self._nvml.driver_version()
         except NvmlUnavailable as error:
-            state, reason = (NVML_MISSING if error.library_missing else NVML_FAILED), error.reason
+            state, reason = (NvmlState.MISSING if error.library_missing else NvmlState.FAILED), error.reason
         comparable = sees_host_pids() if self._sees_host_pids is None else self._sees_host_pids
         self._gpu_indexes = range(len(gpus))
-        recorder = Recorder(
+        aggregator = Aggregator(
             gpus,
             nvml=state,
             nvml_reason=reason,
@@ -122,14 +122,14 @@ class Sampler:
             first_step_s=self._interval / 4,
         )
         with self._lock:
-            self._recorder = recorder
+            self._aggregator = aggregator
 
-    def _look(self) -> None:
+    def _take_sample(self) -> None:
         try:
             sample = self._sample()
             with self._lock:
-                self._recorder.add(sample)
-        except Exception as error:  # noqa: BLE001 - watching may fail, the job it watches may not
+                self._aggregator.add(sample)
+        except Exception as error:  # noqa: BLE001 - monitoring may fail without failing the job
             self._trouble(f"a sample failed: {type(error).__name__}: {error}")
             return
         if self._on_sample is None:
@@ -137,7 +137,7 @@ class Sampler:
         try:
             self._on_sample(sample)
         except Exception as error:  # noqa: BLE001 - as above
-            self._trouble(f"what follows a sample failed: {type(error).__name__}: {error}")
+            self._trouble(f"handling a sample failed: {type(error).__name__}: {error}")
 
     def _sample(self) -> Sample:
         tree = self._tree.read()
@@ -171,15 +171,15 @@ class Sampler:
             return self._nvml.with_process_utilization(reading, since)
         return reading
 
-    def _trouble(self, words: str) -> None:
+    def _trouble(self, text: str) -> None:
         with self._lock:
-            self._recorder.add_trouble(words)
+            self._aggregator.add_trouble(text)
 
 
-def next_look(now: float, interval_s: float) -> float:
-    """When to look next, in seconds since the start: on a fixed grid, so that nothing drifts.
+def next_sample_time(now: float, interval_s: float) -> float:
+    """When to take the next sample, in seconds since the start: on a fixed grid, which avoids drift.
 
-    A look that took too long, or a machine that slept, skips what it missed.
+    Samples that were missed, because one took too long or the machine was suspended, are skipped.
     """
     step = interval_s / 4 if now < (EARLY_S - 0.25) * interval_s else interval_s
     return (int(now / step + 0.01) + 1) * step
@@ -194,7 +194,7 @@ def _read_rate(before: TreeReading | None, after: TreeReading | None, seconds: f
 
 
 def _strangers(readings: tuple[GpuReading, ...], tree: frozenset[int]) -> frozenset[int]:
-    """Processes that hold a GPU, exist here, and are not the job's."""
+    """Processes that use a GPU, are visible here and do not belong to the job."""
     listed = {pid for reading in readings for pid, _ in reading.processes or ()}
     return frozenset(pid for pid in listed - tree if Path(f"/proc/{pid}").exists())
 

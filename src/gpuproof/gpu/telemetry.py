@@ -1,30 +1,36 @@
-"""What was seen of a run: one sample, and the sum of all samples from which a verdict is judged."""
+"""Measurements of a run: single samples, and the totals on which the verdict is based."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from gpuproof.gpu.nvml import GpuInfo, GpuReading
 from gpuproof.gpu.processes import CpuUse, ShmReading, TreeReading
 
-NVML_FINE = "fine"
-NVML_MISSING = "missing"
-NVML_FAILED = "failed"
-NVML_NOT_ASKED = "not asked"
+
+class NvmlState(enum.Enum):
+    """Whether NVML could be read."""
+
+    AVAILABLE = "available"
+    MISSING = "missing"
+    """The NVIDIA driver, which brings NVML, is not installed."""
+    FAILED = "failed"
+    NOT_QUERIED = "not queried"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at everything.
+    """All measurements at one moment.
 
     Args:
-        t: seconds since the watch began.
-        dt: seconds since the sample before; 0 for the first, the baseline.
-        gpus: one reading a GPU, in NVML's order; empty where there is no NVML.
+        t: seconds since monitoring began.
+        dt: seconds since the previous sample; 0 for the first one, the baseline.
+        gpus: one reading per GPU, in NVML's order; empty without NVML.
         tree: the job's processes.
-        cpu: what they took of the CPU since the sample before.
-        read_rate: bytes per second that they fetched from storage since then.
-        strangers: process ids that hold a GPU, exist here, and are not the job's.
+        cpu: CPU time that they used since the previous sample.
+        read_rate: bytes per second that they read from storage since then.
+        strangers: ids of processes that use a GPU, are visible here and do not belong to the job.
     """
 
     t: float
@@ -39,7 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Series:
-    """Values over time in equal steps, for a sparkline; `None` where nothing was known."""
+    """Values over time in equal steps, for a sparkline; `None` for unknown values."""
 
     step_s: float = 1.0
     values: tuple[float | None, ...] = ()
@@ -47,13 +53,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Work:
-    """The work that a GPU did, for the job or for anybody.
+    """The work of a GPU, for the job or for all processes.
 
     Args:
-        held_s: seconds in which somebody had memory or a context on it.
+        held_s: seconds in which a process had memory or a context on the GPU.
         busy_s: utilization summed over time: 10 s at 50 % are 5.
-        unclear_s: seconds of work that nobody can say whose it was.
-        first_use_s: when it first worked, in seconds since the watch began.
+        unclear_s: seconds of work that could not be attributed to a process.
+        first_use_s: first work, in seconds since monitoring began.
         mean_utilization: percent, over the active window from first to last use; `p90_utilization` likewise.
         peak_memory: bytes.
         throttle: (reason, share of the working time from 0 to 1).
@@ -74,21 +80,21 @@ class Work:
 
 
 @dataclass(frozen=True)
-class GpuEvidence:
-    """All that was seen of one GPU.
+class GpuTelemetry:
+    """Totals of one GPU.
 
     Args:
-        own: what it did for the job's own processes, as far as NVML lists them.
-        device: what it did for anybody.
-        own_seen: a process of the job was on it.
-        visible_others_s: seconds in which a process that exists here and is not the job's was on it.
-        hidden_others_s: the same with processes that do not exist here, as a container sees the host's.
-        processes_listed: NVML listed its processes at all, even if there were none.
+        own: its work for the job's own processes, as far as NVML lists them.
+        device: its work for all processes.
+        own_seen: a process of the job used it.
+        visible_others_s: seconds in which a process that is visible here and does not belong to the job used it.
+        hidden_others_s: the same for processes that are not visible here, such as the host's from within a container.
+        processes_listed: NVML supports listing its processes, even if there were none.
         readable_s, unreadable_s: seconds with and without readings.
-        lost_at_s: from when on nothing could be read any more; `None` where it could to the end.
-        error: why it could not be read, the last time that it could not.
-        baseline_memory: bytes in use at the first reading, which was at `baseline_s`; `baseline_reserved` tells
-            whether the driver's own memory is left out of it.
+        lost_at_s: when it became unreadable for the rest of the run; `None` if it stayed readable.
+        error: why the last failed reading failed.
+        baseline_memory: bytes in use at the first reading, at `baseline_s`; `baseline_reserved` is true if it does not
+            include the driver's own memory.
         last_memory: bytes in use at the last reading.
     """
 
@@ -112,8 +118,8 @@ class GpuEvidence:
 
 
 @dataclass(frozen=True)
-class TreeEvidence:
-    """What the job's processes took in all; bytes and seconds, CPU in cores."""
+class ProcessTelemetry:
+    """Totals of the job's processes; bytes and seconds, CPU in cores."""
 
     peak_rss: int
     cpu_seconds: float
@@ -125,11 +131,11 @@ class TreeEvidence:
 
 @dataclass(frozen=True)
 class Waiting:
-    """What went on while the job's GPUs were waiting. Seconds are weighted: 1 s at 30 % utilization is 0.7 s of waiting.
+    """Activity while the job's GPUs were waiting. Seconds are weighted: 1 s at 30 % utilization is 0.7 s of waiting.
 
     Args:
         held_s: seconds in which the job had a GPU.
-        waiting_s: how many of them the GPUs waited.
+        waiting_s: seconds of those in which the GPUs waited.
         one_core_s: waiting while a process of the job kept one core busy and most other cores were free.
         all_cores_s: waiting while the job kept all cores busy.
         disk_s: waiting while a process waited for a disk, or much was read.
@@ -154,28 +160,28 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """All that was seen of a run.
+class Telemetry:
+    """Totals of a run.
 
     Args:
-        seconds: how long the watch went on.
-        samples: how many looks there were.
-        nvml: one of this module's `NVML_...` words; `nvml_reason` says in words what is wrong.
-        pids_comparable: process ids here are the host's, so that a strange one on a GPU is somebody else's.
-        visible_devices: the job's `CUDA_VISIBLE_DEVICES`, where it was set.
-        shm_peak: the fullest that `/dev/shm` was.
-        troubles: what went wrong with watching, in words.
+        seconds: how long the run was monitored.
+        samples: number of samples.
+        nvml: whether NVML could be read; `nvml_reason` explains why not.
+        pids_comparable: process ids here are the host's, so an unknown id on a GPU belongs to another job.
+        visible_devices: the job's `CUDA_VISIBLE_DEVICES`, if set.
+        shm_peak: `/dev/shm` at its fullest.
+        troubles: problems with monitoring itself.
     """
 
     seconds: float = 0.0
     samples: int = 0
-    nvml: str = NVML_NOT_ASKED
+    nvml: NvmlState = NvmlState.NOT_QUERIED
     nvml_reason: str | None = None
     driver_version: str | None = None
-    gpus: tuple[GpuEvidence, ...] = ()
+    gpus: tuple[GpuTelemetry, ...] = ()
     pids_comparable: bool = False
     visible_devices: str | None = None
-    tree: TreeEvidence | None = None
+    tree: ProcessTelemetry | None = None
     waiting: Waiting = field(default_factory=Waiting)
     shm_peak: ShmReading | None = None
     troubles: tuple[str, ...] = ()

@@ -270,7 +270,7 @@ def test_a_broken_configuration_is_named(box: Box) -> None:
     box.send({"train.py": ""})
     (box.ml / "input/config/resourceconfig.json").write_text("[]")
     assert box.carry_out().code == 1
-    assert box.failure == "/opt/ml/input/config/resourceconfig.json holds no JSON object"
+    assert box.failure == "/opt/ml/input/config/resourceconfig.json does not contain a JSON object"
 
 
 def test_without_sagemakers_files_the_job_itself_says_what_it_is(box: Box) -> None:

@@ -97,12 +97,12 @@ def test_a_script_that_ignores_the_stop_is_killed_in_time(box: Box, first: bool)
 
 
 def test_sagemakers_own_patience_bounds_the_jobs(box: Box) -> None:
-    from gpuproof.agent.environments.sagemaker_job import ContainerConfig, job_here
+    from gpuproof.agent.environments.sagemaker_job import ContainerConfig, adapt_job
     from gpuproof.agent.job import AgentJob
     from gpuproof.agent.paths import ContainerPaths
 
     job = AgentJob("a-1", "a", "training", "a.py", "python3", "/c", stop_grace=900)
-    assert job_here(job, ContainerConfig(), ContainerPaths(box.folder, box.ml)).stop_grace < 120
+    assert adapt_job(job, ContainerConfig(), ContainerPaths(box.folder, box.ml)).stop_grace < 120
 
 
 def test_a_stop_while_requirements_are_installed_ends_it(box: Box) -> None:
@@ -370,7 +370,7 @@ def test_an_unused_gpu_ends_the_job_and_says_so(
     )
     done = box.carry_out()
     assert done.code == (code or 1)
-    assert box.failure.startswith("no GPU did any work in the first 4 s")
+    assert box.failure.startswith("[gpu-unused] no GPU did any work in the first 4 s")
     assert box.run["status"] == status
     assert box.run["stopped_for_unused_gpu"] is True
     assert (box.ml / "checkpoints/saved").exists()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuproof.agent.environments.sagemaker_job import NotUnderstood
-from gpuproof.agent.environments.training_toolkit import understand
+from gpuproof.agent.environments.sagemaker_job import InvalidContainerJob
+from gpuproof.agent.environments.training_toolkit import parse_request
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def train(box: Box) -> Ended:
 
 
 def test_what_the_sdk_means_is_understood() -> None:
-    request = understand(SDK, {})
+    request = parse_request(SDK, {})
     assert request.program == "train.py"
     assert request.submit_directory == "s3://bucket/tensorflow-training-1/source/sourcedir.tar.gz"
     assert (request.job_name, request.region) == ("tensorflow-training-1", "eu-west-1")
@@ -63,19 +63,21 @@ def test_what_the_sdk_means_is_understood() -> None:
 
 
 def test_values_that_are_no_json_are_text() -> None:
-    assert understand({"sagemaker_program": "train.py", "rate": "fast"}, {}).hyperparameters["rate"] == "fast"
+    assert (
+        parse_request({"sagemaker_program": "train.py", "rate": "fast"}, {}).hyperparameters["rate"] == "fast"
+    )
 
 
 def test_variables_stand_in_for_hyperparameters_that_are_missing() -> None:
     variables = {"SAGEMAKER_PROGRAM": "own.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/code"}
-    request = understand({}, variables)
+    request = parse_request({}, variables)
     assert (request.program, request.submit_directory) == ("own.py", "/opt/ml/code")
-    assert understand({"sagemaker_program": '"train.py"'}, variables).program == "train.py"
+    assert parse_request({"sagemaker_program": '"train.py"'}, variables).program == "train.py"
 
 
 def test_a_job_that_names_no_script_is_not_understood() -> None:
-    with pytest.raises(NotUnderstood, match="sagemaker_program"):
-        understand({"epochs": "5"}, {})
+    with pytest.raises(InvalidContainerJob, match="sagemaker_program"):
+        parse_request({"epochs": "5"}, {})
 
 
 @pytest.mark.parametrize(
@@ -90,9 +92,9 @@ def test_a_job_that_names_no_script_is_not_understood() -> None:
     ],
 )
 def test_a_distribution_is_refused_by_name_unless_it_is_off(way: str) -> None:
-    with pytest.raises(NotUnderstood, match=way):
-        understand({**SDK, way: "true"}, {})
-    assert understand({**SDK, way: "false"}, {}).program == "train.py"
+    with pytest.raises(InvalidContainerJob, match=way):
+        parse_request({**SDK, way: "true"}, {})
+    assert parse_request({**SDK, way: "false"}, {}).program == "train.py"
 
 
 def test_the_script_runs_as_in_awss_image(box: Box) -> None:

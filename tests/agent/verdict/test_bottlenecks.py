@@ -4,7 +4,7 @@ import pytest
 
 from gpuproof.agent.verdict import Bottleneck, Expectation, judge
 from gpuproof.gpu.processes import ShmReading
-from gpuproof.gpu.telemetry import Evidence
+from gpuproof.gpu.telemetry import Telemetry
 from support.gpu_timelines import JOB, STRANGER, Timeline, cpu, gpu, watched
 
 OURS = {"mib": 8000, "pids": {JOB: 7900}}
@@ -13,12 +13,12 @@ FED: Timeline = gpu(95, **OURS)
 MIB = 1024 * 1024
 
 
-def held_back(evidence: Evidence) -> list[Bottleneck]:
-    return list(judge(Expectation(1), evidence).bottlenecks)
+def held_back(telemetry: Telemetry) -> list[Bottleneck]:
+    return list(judge(Expectation(1), telemetry).bottlenecks)
 
 
-def kinds(evidence: Evidence) -> list[str]:
-    return [one.kind for one in held_back(evidence)]
+def kinds(telemetry: Telemetry) -> list[str]:
+    return [one.kind for one in held_back(telemetry)]
 
 
 def test_a_python_process_at_a_whole_core_while_the_gpu_waits_is_named():

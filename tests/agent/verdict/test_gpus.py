@@ -15,7 +15,7 @@ OUR_MEMORY = {"mib": 8000, "pids": {JOB: 7900}}
 def test_a_gpu_used_by_somebody_else_is_not_the_jobs():
     verdict = judge(ONE, watched(60, gpu(95, mib=20000, pids={STRANGER: 19900})))
     assert verdict.outcome == CPU_ONLY
-    assert "GPU 0 was taken by a process that is not the job's" in verdict.reason
+    assert "GPU 0 was used by a process of another job" in verdict.reason
     assert verdict.gpu_requirement_met is False
     assert verdict.gpus[0].others_present
     assert verdict.gpus[0].mean_utilization is None
@@ -49,7 +49,7 @@ def test_on_a_shared_gpu_the_others_work_is_not_the_jobs():
 def test_on_a_shared_gpu_whose_parts_nobody_knows_it_cannot_be_told():
     verdict = judge(ONE, watched(60, gpu(90, mib=20000, pids={JOB: 8000, STRANGER: 11000})))
     assert verdict.outcome == UNKNOWN
-    assert "does not say who did how much" in verdict.reason
+    assert "does not report each process's share" in verdict.reason
     assert verdict.gpu_requirement_met is None
 
 
@@ -84,7 +84,7 @@ def test_in_a_container_a_gpu_that_stayed_empty_was_not_touched():
 def test_in_a_container_a_gpu_that_was_taken_before_cannot_be_judged():
     verdict = judge(ONE, watched(60, gpu(85, mib=16000, idle_mib=9000, idle_util=50), **CONTAINER))
     assert verdict.outcome == UNKNOWN
-    assert "others had it when the job began" in verdict.reason
+    assert "other processes used it when the job began" in verdict.reason
 
 
 def test_in_a_container_a_gpu_that_was_taken_before_and_stayed_quiet_was_not_touched():
@@ -134,7 +134,7 @@ def test_what_the_driver_keeps_for_itself_is_not_somebody_elses():
 def test_a_gpu_whose_utilization_is_not_given_cannot_be_judged():
     verdict = judge(ONE, watched(60, gpu(None, **OUR_MEMORY, idle_util=None)))  # type: ignore[arg-type]
     assert verdict.outcome == UNKNOWN
-    assert "does not give its utilization" in verdict.reason
+    assert "does not report its utilization" in verdict.reason
 
 
 def test_a_process_that_ends_is_still_the_jobs_in_the_sample_after():

@@ -15,7 +15,7 @@ from gpuproof.agent.verdict import (
     judge,
     used_so_far,
 )
-from gpuproof.gpu.telemetry import NVML_FAILED, NVML_MISSING, Evidence
+from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from support.gpu_timelines import JOB, STRANGER, gpu, watched
 
 ONE = Expectation(1, "A10G", "instance_type: g5.xlarge", required=True)
@@ -52,7 +52,7 @@ def test_a_moment_of_work_when_the_context_opens_is_still_idle():
 def test_a_job_that_never_opened_a_gpu_is_cpu_only():
     verdict = judge(ONE, watched(60, UNTOUCHED))
     assert verdict.outcome == CPU_ONLY
-    assert verdict.reason == "No process of the job ever opened a GPU: the job ran on the CPU alone."
+    assert verdict.reason == "No process of the job opened a GPU. The job ran on the CPU only."
     assert verdict.gpu_requirement_met is False
 
 
@@ -80,28 +80,30 @@ def test_a_gpu_that_nobody_expected_and_that_was_only_held_is_not_complained_abo
 
 
 def test_a_machine_without_nvml_is_cpu_only_where_a_gpu_was_expected():
-    verdict = judge(ONE, watched(60, nvml=NVML_MISSING))
+    verdict = judge(ONE, watched(60, nvml=NvmlState.MISSING))
     assert verdict.outcome == CPU_ONLY
-    assert "no usable GPU" in verdict.reason
+    assert "No usable GPU" in verdict.reason
     assert verdict.gpu_requirement_met is False
 
 
 def test_a_machine_without_nvml_is_fine_where_none_was_expected():
-    verdict = judge(NONE, watched(60, nvml=NVML_MISSING))
+    verdict = judge(NONE, watched(60, nvml=NvmlState.MISSING))
     assert verdict.outcome == NO_GPU_EXPECTED
     assert verdict.reason == "No GPU was expected and this machine has none: the job ran on the CPU."
 
 
 def test_an_nvml_that_does_not_start_leaves_it_unknown():
-    evidence = watched(60, nvml=NVML_FAILED, nvml_reason="the NVIDIA driver is installed but not loaded")
-    verdict = judge(ONE, evidence)
+    telemetry = watched(
+        60, nvml=NvmlState.FAILED, nvml_reason="the NVIDIA driver is installed but not loaded"
+    )
+    verdict = judge(ONE, telemetry)
     assert verdict.outcome == UNKNOWN
     assert "not loaded" in verdict.reason
     assert verdict.gpu_requirement_met is None
 
 
 def test_a_run_without_a_sample_leaves_it_unknown():
-    assert judge(ONE, Evidence()).outcome == UNKNOWN
+    assert judge(ONE, Telemetry()).outcome == UNKNOWN
 
 
 def test_two_of_four_idle_gpus_do_not_meet_the_requirement():
@@ -141,7 +143,7 @@ def test_another_gpu_than_expected_is_noted():
 def test_nvml_failing_midway_does_not_take_back_what_was_seen():
     verdict = judge(ONE, watched(60, gpu(90, **BUSY, since=5, lost_at=30)))
     assert verdict.outcome == USED
-    assert "GPU 0 could not be read from 30 s on: GPU is lost (NVML code 15)." in verdict.notes
+    assert "GPU 0 could not be read after 30 s: GPU is lost (NVML code 15)." in verdict.notes
 
 
 def test_nvml_failing_before_any_work_leaves_it_unknown():
@@ -206,20 +208,20 @@ def test_a_gpu_is_also_hidden_by_naming_another_ones_uuid():
 def test_used_so_far_is_false_until_there_was_work():
     assert used_so_far(watched(60, HELD)) is False
     assert used_so_far(watched(60, WORKING)) is True
-    assert used_so_far(watched(60, nvml=NVML_MISSING)) is False
+    assert used_so_far(watched(60, nvml=NvmlState.MISSING)) is False
 
 
 def test_used_so_far_is_not_false_where_it_cannot_be_told():
-    assert used_so_far(Evidence()) is None
+    assert used_so_far(Telemetry()) is None
     assert used_so_far(watched(60, gpu(lost_at=0))) is None
-    assert used_so_far(watched(60, nvml=NVML_FAILED)) is None
+    assert used_so_far(watched(60, nvml=NvmlState.FAILED)) is None
 
 
 @pytest.mark.parametrize(
     "verdict",
     [
         judge(FOUR, watched(60, WORKING, UNTOUCHED, HELD, gpu(lost_at=20))),
-        judge(NONE, watched(60, nvml=NVML_MISSING)),
+        judge(NONE, watched(60, nvml=NvmlState.MISSING)),
         judge(ONE, watched(60, gpu(50, mib=9000, pids={JOB: 4000, STRANGER: 5000}))),
     ],
     ids=["four GPUs", "no GPU", "shared"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuproof.agent.log_markers import VERDICT_MARK
+from gpuproof.agent.log_markers import VERDICT_MARKER
 from gpuproof.backends.aws import AwsRefused, AwsUnreachable, NoCredentials
 from gpuproof.backends.base import Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
@@ -23,7 +23,7 @@ from gpuproof.backends.sagemaker.tracking.logs import LogReader
 from gpuproof.errors import GPUproofError, RunNotFound
 from support.cloudwatch_logs import Streams
 
-VERDICT = VERDICT_MARK + '{"outcome": "used"}'
+VERDICT = VERDICT_MARKER + '{"outcome": "used"}'
 
 
 class World:

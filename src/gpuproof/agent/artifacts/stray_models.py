@@ -1,4 +1,4 @@
-"""Models that a script left where nothing keeps them: in its working directory instead of `/opt/ml/model`."""
+"""Finds models that a script saved in its working directory instead of `/opt/ml/model`, where they would be lost."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 Snapshot = Mapping[str, tuple[int, int]]
-"""What looks like a model, by name relative to the folder: size in bytes, and time of change in nanoseconds."""
+"""Files that look like models, by name relative to the folder: size in bytes and modification time in nanoseconds."""
 
-# Endings that Keras, PyTorch, TensorFlow, scikit-learn, Hugging Face and ONNX write models with.
+# Suffixes that Keras, PyTorch, TensorFlow, scikit-learn, Hugging Face and ONNX write models with.
 _MODEL = re.compile(
     r"\.(h5|hdf5|keras|pt|pt2|pth|ckpt|safetensors|onnx|pb|joblib|pkl|tflite|gguf|bin)$|\.data-\d{5}-of-\d{5}$"
 )
 _SMALLEST_BIN = 1_000_000
-"""A .bin of less bytes is anything; one of more is what transformers called `pytorch_model.bin`."""
+"""A smaller .bin may be anything; a larger one is probably like the `pytorch_model.bin` of transformers."""
 _SKIPPED = {".git", "__pycache__", "node_modules", "site-packages"}
 
 
 def snapshot(folder: Path) -> Snapshot:
-    """What looks like a model in a folder now, to be held against what is there at the end of a run."""
+    """Return the files in a folder that look like models, to compare with those at the end of the run."""
     found: dict[str, tuple[int, int]] = {}
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED]
@@ -37,11 +37,11 @@ def snapshot(folder: Path) -> Snapshot:
     return found
 
 
-def models_left_behind(folder: Path, before: Snapshot) -> list[str]:
-    """What looks like a model and has appeared or changed in a folder since the snapshot.
+def stray_models(folder: Path, before: Snapshot) -> list[str]:
+    """Return what looks like a model and is new or changed since the snapshot.
 
     Returns:
-        Names relative to the folder, sorted; of a SavedModel the folder's name alone, with a slash at its end.
+        Sorted names relative to the folder; a SavedModel is its folder's name with a trailing slash.
     """
     new = {Path(name) for name, status in snapshot(folder).items() if before.get(name) != status}
     saved_models = {path.parent for path in new if path.name == "saved_model.pb"}

@@ -190,7 +190,9 @@ def _read(container: ContainerPaths) -> ContainerJob:
     except OSError as error:
         raise InvalidContainerJob(f"{container.job} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidContainerJob(f"{container.job} is not a job that this agent understands: {error}") from error
+        raise InvalidContainerJob(
+            f"{container.job} is not a job that this agent understands: {error}"
+        ) from error
     config = read_config(container, job.kind)
     return ContainerJob(adapt_job(job, config, container), config, container.source, reports=True)
 

@@ -1,4 +1,4 @@
-"""A job as it stands in a container: what SageMaker says of hosts and channels goes before what `job.json` says."""
+"""Adapts a job to its container: SageMaker's files on hosts and channels take precedence over `job.json`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gpuproof.agent.job import AgentJob, Mount
 from gpuproof.agent.paths import CONTRACT_ROOT, ContainerPaths
 
 _LONGEST_GRACE = 110.0
-"""Seconds that a script has after SIGTERM: SageMaker kills the container after 120, and the verdict comes last.
+"""Maximum seconds between SIGTERM and SIGKILL: SageMaker kills the container after 120 s, and the verdict comes last.
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StopTrainingJob.html"""
 
 
-class NotUnderstood(Exception):
-    """What lies in the container cannot be understood; the message says which file and why."""
+class InvalidContainerJob(Exception):
+    """The job in the container is invalid; the message names the file and the reason."""
 
 
 @dataclass(frozen=True)
 class ContainerConfig:
-    """What SageMaker wrote about a job; empty where it wrote nothing.
+    """SageMaker's files about a job; empty mappings for missing files.
 
     Args:
         resources: `resourceconfig.json`.
-        channels: `inputdataconfig.json`, but for the channel in which the agent came (training).
+        channels: `inputdataconfig.json` without the channel that holds the agent (training).
         processing: `processingjobconfig.json` (processing).
     """
 
@@ -39,10 +39,10 @@ class ContainerConfig:
 
 
 def read_config(here: ContainerPaths, kind: str) -> ContainerConfig:
-    """What SageMaker wrote for a training job or a processing job.
+    """Read SageMaker's files for a training job or a processing job.
 
     Raises:
-        NotUnderstood: a file is no JSON object.
+        InvalidContainerJob: a file does not contain a JSON object.
     """
     resources = read_object(here.resource_config(kind))
     if kind != "training":
@@ -52,11 +52,11 @@ def read_config(here: ContainerPaths, kind: str) -> ContainerConfig:
     return ContainerConfig(resources, channels)
 
 
-def job_here(job: AgentJob, config: ContainerConfig, here: ContainerPaths) -> AgentJob:
-    """The job as this container shall carry it out.
+def adapt_job(job: AgentJob, config: ContainerConfig, here: ContainerPaths) -> AgentJob:
+    """Return the job with the values of this container.
 
     Raises:
-        NotUnderstood: its interpreter is not in this image.
+        InvalidContainerJob: the image lacks the job's interpreter.
     """
     cluster = config.processing.get("ProcessingResources", {}).get("ClusterConfig", {})
     return replace(
@@ -68,7 +68,7 @@ def job_here(job: AgentJob, config: ContainerConfig, here: ContainerPaths) -> Ag
         instance_type=config.resources.get("current_instance_type")
         or cluster.get("InstanceType")
         or job.instance_type,
-        # Nothing is mounted here; they tell where the code may lie.
+        # Nothing is mounted here; the mounts only decide where the code may be.
         mounts=tuple(_inputs(config.processing, here)),
         channels=tuple(config.channels) if here.input_data_config.exists() else job.channels,
         stop_grace=min(job.stop_grace, _LONGEST_GRACE),
@@ -80,35 +80,35 @@ def interpreter(name: str) -> str:
     """The absolute path of the script's interpreter.
 
     Raises:
-        NotUnderstood: there is none of that name.
+        InvalidContainerJob: the image has no such interpreter.
     """
     found = sys.executable if name in ("python", "python3") and sys.executable else shutil.which(name)
     if not found:
-        raise NotUnderstood(f"the job wants {name}, and this image has none on its PATH")
+        raise InvalidContainerJob(f"the job requires {name}, which is not on this image's PATH")
     return found
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object in a file; empty where there is no such file.
+    """Read a JSON object from a file; returns an empty one if the file does not exist.
 
     Raises:
-        NotUnderstood: it is something else.
+        InvalidContainerJob: the file has other content.
     """
     try:
         document = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise NotUnderstood(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidContainerJob(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise NotUnderstood(f"{path} is no JSON: {error}") from error
+        raise InvalidContainerJob(f"{path} is not valid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise NotUnderstood(f"{path} holds no JSON object")
+        raise InvalidContainerJob(f"{path} does not contain a JSON object")
     return document
 
 
 def _channel_of(here: ContainerPaths) -> str | None:
-    """The channel in which the agent came."""
+    """The channel that holds the agent."""
     try:
         return here.folder.relative_to(here.channels).parts[0]
     except (ValueError, IndexError):

@@ -1,7 +1,7 @@
-"""A job as AWS's own training images understand it: their `train` program, where an image has none.
+"""Runs jobs of the SageMaker SDK v2 like the `train` program of AWS's training images, in images without it.
 
-The SageMaker SDK v2 (`TensorFlow(...).fit`, `PyTorch(...).fit`) names no entry point: hyperparameters whose names begin
-with `sagemaker_` tell the image's toolkit which script to run, and where its source lies. Names:
+The SDK (`TensorFlow(...).fit`, `PyTorch(...).fit`) sets no entry point: hyperparameters whose names begin with
+`sagemaker_` specify the script and the location of its source. Names:
 https://github.com/aws/sagemaker-training-toolkit/blob/master/src/sagemaker_training/params.py
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.contract import framework_of
-from gpuproof.agent.environments.sagemaker_container import Order, carry_out_order
-from gpuproof.agent.environments.sagemaker_job import NotUnderstood, job_here, read_config, read_object
+from gpuproof.agent.environments.sagemaker_container import ContainerJob, RunJob, run_in_container
+from gpuproof.agent.environments.sagemaker_job import InvalidContainerJob, adapt_job, read_config, read_object
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import ContainerPaths
 
@@ -29,15 +29,15 @@ _MODULE_VARIABLE = "SAGEMAKER_TRAINING_MODULE"
 
 @dataclass(frozen=True)
 class ToolkitRequest:
-    """What the hyperparameters of such a job ask for.
+    """What the hyperparameters of such a job specify.
 
     Args:
         program: path of the script below the source tree.
-        submit_directory: where the packed source lies: an `s3://` address, or a path in the container (network
-            isolation); `None` where the image itself holds the source.
+        submit_directory: the location of the packed source: an `s3://` address, or a path in the container (network
+            isolation); `None` if the image itself contains the source.
         job_name: the job's name as the SDK knows it.
         region: the AWS region as the SDK knows it.
-        hyperparameters: all of them, with the values that they had before they became text.
+        hyperparameters: all of them, converted back from text.
     """
 
     program: str
@@ -47,25 +47,25 @@ class ToolkitRequest:
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-def understand(hyperparameters: Mapping[str, str], environment: Mapping[str, str]) -> ToolkitRequest:
-    """What a job without an entry point asks the image's toolkit for.
+def parse_request(hyperparameters: Mapping[str, str], environment: Mapping[str, str]) -> ToolkitRequest:
+    """Parse the hyperparameters of a job without an entry point.
 
     Args:
         hyperparameters: as `CreateTrainingJob` takes them and `hyperparameters.json` holds them.
-        environment: the container's variables, where the toolkit looks for what no hyperparameter says.
+        environment: the container's variables, which the toolkit reads in place of missing hyperparameters.
 
     Raises:
-        NotUnderstood: no script is named, or it is to be started in a way that is not to be had here.
+        InvalidContainerJob: no script is named, or it requires a launcher that is not supported.
     """
     values = {name: _value(text) for name, text in hyperparameters.items()}
 
-    def said(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         value = values.get(name) or environment.get(name.upper())
         return None if value is None else str(value)
 
-    program = said(_PROGRAM)
+    program = setting(_PROGRAM)
     if program is None:
-        raise NotUnderstood(
+        raise InvalidContainerJob(
             f"no hyperparameter {_PROGRAM} and no variable {_PROGRAM.upper()} names the script, and the job has no "
             "ContainerEntrypoint"
         )
@@ -75,18 +75,18 @@ def understand(hyperparameters: Mapping[str, str], environment: Mapping[str, str
         if name.startswith("sagemaker_") and name.endswith("_enabled") and value
     )
     if ways:
-        raise NotUnderstood(
-            f"{', '.join(ways)}: this job is to be started as several processes (distribution), and here one process a "
-            "host is started. Leave 'distribution' out of the estimator"
+        raise InvalidContainerJob(
+            f"{', '.join(ways)}: this job requires several processes (distribution), but only one process per host is "
+            "supported. Remove 'distribution' from the estimator"
         )
-    return ToolkitRequest(program, said(_SUBMIT_DIRECTORY), said(_JOB_NAME), said(_REGION), values)
+    return ToolkitRequest(program, setting(_SUBMIT_DIRECTORY), setting(_JOB_NAME), setting(_REGION), values)
 
 
 def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapping[str, str]) -> AgentJob:
-    """The agent's job for a request.
+    """Return the agent's job for a request.
 
     Args:
-        environment: the container's variables; `SAGEMAKER_TRAINING_MODULE` tells the framework, as in AWS's images.
+        environment: the container's variables; `SAGEMAKER_TRAINING_MODULE` names the framework, as in AWS's images.
     """
     name = environment.get("TRAINING_JOB_NAME") or request.job_name or "training-job"
     return AgentJob(
@@ -102,23 +102,23 @@ def toolkit_job(request: ToolkitRequest, here: ContainerPaths, environment: Mapp
     )
 
 
-def carry_out(here: ContainerPaths) -> int:
-    """Do what the image's `train` would do; gives the exit code for SageMaker.
+def run_toolkit_job(here: ContainerPaths, run: RunJob) -> int:
+    """Run the job as the image's `train` program would; returns the exit code for SageMaker.
 
-    The folder holds `sourcedir.tar.gz`, fetched from the job's `sagemaker_submit_directory` where that is on S3.
+    The folder holds `sourcedir.tar.gz`, downloaded from the job's `sagemaker_submit_directory` if that is on S3.
     """
-    return carry_out_order(here, _read)
+    return run_in_container(here, _read, run)
 
 
-def _read(here: ContainerPaths) -> Order:
-    request = understand(read_object(here.hyperparameters), os.environ)
+def _read(here: ContainerPaths) -> ContainerJob:
+    request = parse_request(read_object(here.hyperparameters), os.environ)
     config = read_config(here, "training")
-    job = job_here(toolkit_job(request, here, os.environ), config, here)
-    return Order(job, config, _source(request, here), reports=False)
+    job = adapt_job(toolkit_job(request, here, os.environ), config, here)
+    return ContainerJob(job, config, _source(request, here), reports=False)
 
 
 def _source(request: ToolkitRequest, here: ContainerPaths) -> Path | None:
-    """The packed source tree; `None` where it lies open in the container."""
+    """The packed source tree; `None` if it is unpacked in the container."""
     where = request.submit_directory
     if where is None or Path(where).is_dir():
         return None

@@ -1,8 +1,8 @@
-"""The world in which the script runs: the best that this host allows.
+"""Isolation of the script: a private `/opt/ml`, by the best means that this host allows.
 
-Namespaces give a private `/opt/ml`, with neither Docker nor root. Where the host forbids them, `proot` does the same
-more slowly. Where there is neither, the script finds its folders through `SM_*` variables and `SAGEMAKER_BASE_DIR`
-alone, and a script that spells `/opt/ml` out does not find them. In a container all of it is there already.
+Mount namespaces provide a private `/opt/ml` without Docker or root. If the host forbids them, `proot` does the same more
+slowly. With neither, the script finds its folders only through `SM_*` variables and `SAGEMAKER_BASE_DIR`; hard-coded
+`/opt/ml` paths do not work. In a container, `/opt/ml` exists already.
 """
 
 from __future__ import annotations
@@ -24,77 +24,77 @@ ENVIRONMENT = "environment"
 CONTAINER = "container"
 
 
-class NoSuchWorld(Exception):
-    """The isolation that was asked for is not to be had here; the message says why."""
+class IsolationUnavailable(Exception):
+    """The requested isolation is unavailable on this host; the message is the reason."""
 
 
 @dataclass(frozen=True)
-class World:
-    """Where and how the script will run.
+class Isolation:
+    """How the script is isolated.
 
     Args:
-        reaper: the process that will start it.
-        isolation: `namespace`, `proot`, `environment` or `container`.
+        reaper: the process that starts it.
+        mode: `namespace`, `proot`, `environment` or `container`.
         contract: the contract's folders as the script sees them.
-        prefix: what to put before the script's command.
-        note: what a person should know about it.
+        prefix: precedes the script's command.
+        note: a remark for the user.
     """
 
     reaper: Reaper
-    isolation: str
+    mode: str
     contract: ContractPaths
     prefix: tuple[str, ...] = ()
     note: str = ""
 
 
-def make_world(job: AgentJob, paths: RunPaths) -> World:
-    """Fork the reaper into the best world there is, or into the one that the job names.
+def isolate(job: AgentJob, paths: RunPaths) -> Isolation:
+    """Fork the reaper with the best isolation available, or with the one that the job requests.
 
     Raises:
-        NoSuchWorld: the job names one that this host does not offer.
+        IsolationUnavailable: the host does not offer the requested isolation, or an input does not exist.
     """
     if job.isolation == CONTAINER:
-        # SageMaker, or Docker, has made the world already.
+        # SageMaker or Docker provides the isolation.
         reaper = Reaper.start(None, ())
         reaper.message()
-        return World(reaper, CONTAINER, ContractPaths(str(paths.ml)))
+        return Isolation(reaper, CONTAINER, ContractPaths(str(paths.ml)))
     mounts = [*job.mounts]
     if job.kind == "training":
         mounts.append(Mount(job.checkpoints, "checkpoints", read_only=False))
     for mount in mounts:
         if not os.path.exists(mount.source):  # noqa: PTH110 - it may hold undecodable bytes
-            raise NoSuchWorld(f"{mount.source} is not there any more")
+            raise IsolationUnavailable(f"{mount.source} no longer exists")
     refused = ""
     if job.isolation in ("auto", NAMESPACE):
         reaper, refused = _in_namespace(paths.ml, mounts)
         if reaper is not None:
-            return World(reaper, NAMESPACE, ContractPaths())
+            return Isolation(reaper, NAMESPACE, ContractPaths())
         if job.isolation == NAMESPACE:
-            raise NoSuchWorld(f"this host allows no private {CONTRACT_ROOT}: {refused}")
-    import shutil  # only where there are no namespaces
+            raise IsolationUnavailable(f"this host does not allow a private {CONTRACT_ROOT}: {refused}")
+    import shutil  # only without namespaces
 
     proot = shutil.which("proot")
     if job.isolation == PROOT and proot is None:
-        raise NoSuchWorld("proot is not installed")
-    # proot takes a colon in a path for its own.
+        raise IsolationUnavailable("proot is not installed")
+    # proot treats a colon in a path as a separator.
     colons = any(":" in mount.source for mount in mounts)
     if proot is not None and not colons and job.isolation in ("auto", PROOT):
         reaper = Reaper.start(None, ())
         reaper.message()
         why = f" ({refused})" if refused else ""
-        note = f"no mount namespace on this host{why}: proot stands in, and inputs are not write-protected"
-        return World(reaper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
+        note = f"no mount namespaces on this host{why}: using proot, and inputs are not write-protected"
+        return Isolation(reaper, PROOT, ContractPaths(), _proot_prefix(proot, paths.ml, mounts), note)
     _link(paths.ml, mounts)
     reaper = Reaper.start(None, ())
     reaper.message()
-    return World(
+    return Isolation(
         reaper, ENVIRONMENT, ContractPaths(str(paths.ml)), note=_note(refused, paths.ml / code_folder(job))
     )
 
 
-def literal_uses(code: Path, most: int = 3) -> list[str]:
-    """Places in Python and shell files that spell `/opt/ml` out, as `file:line`."""
-    import re  # only where there is no private /opt/ml
+def hard_coded_paths(code: Path, most: int = 3) -> list[str]:
+    """Find hard-coded `/opt/ml` paths in Python and shell files, as `file:line`."""
+    import re  # only without a private /opt/ml
 
     found: list[str] = []
     pattern = re.compile(rb"/opt/ml\b")
@@ -143,8 +143,8 @@ def _link(ml: Path, mounts: list[Mount]) -> None:
 
 def _note(refused: str, code: Path) -> str:
     why = f" ({refused})" if refused else ""
-    note = f"no private {CONTRACT_ROOT} on this host{why}: the job's folders are in SM_* variables and SAGEMAKER_BASE_DIR, and inputs are not write-protected"
-    places = literal_uses(code)
+    note = f"no private {CONTRACT_ROOT} on this host{why}: SM_* variables and SAGEMAKER_BASE_DIR hold the job's folders, and inputs are not write-protected"
+    places = hard_coded_paths(code)
     if places:
-        note += f"; {', '.join(places)} spells {CONTRACT_ROOT} out and will not find them"
+        note += f"; hard-coded {CONTRACT_ROOT} in {', '.join(places)} will not work"
     return note

@@ -1,6 +1,6 @@
-"""The verdict: did the GPUs that the job was meant to use do its work, and what held them back.
+"""The verdict: whether the GPUs that the job was expected to use did work for it, and what limited them.
 
-Everything here is pure: it takes what `gpuproof.gpu` saw and gives the finding, which goes to and from JSON.
+Everything here is pure: functions take the telemetry of `gpuproof.gpu` and return the verdict, which converts to JSON.
 """
 
 from gpuproof.agent.verdict.judge import judge, used_so_far

@@ -1,4 +1,4 @@
-"""What held the GPUs back, as far as the evidence points anywhere."""
+"""Finds what limited the GPUs, as far as the measurements show it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuproof.gpu.telemetry import Waiting
 from gpuproof.util.humanize import format_bytes, format_share, gpu_list
 
 _LONG_ENOUGH_S = 5.0
-"""Shorter than this, a run is starting up and nothing can be said."""
+"""A shorter run is still starting up and shows nothing."""
 _WAITS = 0.4
-"""GPUs that waited for less than this share of their time are well fed."""
+"""GPUs that waited for a smaller share of their time are well utilized."""
 _POINTS_TO = 0.3
-"""Something that went on during this share of the waiting is worth naming."""
+"""Activity during at least this share of the waiting is reported."""
 _SHM_FULL = 0.9
 _THROTTLED = 0.05
 _TROUBLING = (
@@ -29,7 +29,7 @@ _TROUBLING = (
 def bottlenecks(
     waiting: Waiting, shm: ShmReading | None, gpus: Sequence[GpuVerdict]
 ) -> tuple[Bottleneck, ...]:
-    """What held back the GPUs that the job had, the weightiest first; empty where nothing did."""
+    """What limited the job's GPUs, most important first; empty if nothing did."""
     if not any(gpu.touched for gpu in gpus):
         return ()
     found = [*_waits(waiting), _shm(shm), _throttling(gpus)]
@@ -96,8 +96,8 @@ def _disk(waiting: Waiting) -> Bottleneck:
 def _unexplained(waiting: Waiting) -> Bottleneck:
     return Bottleneck(
         "unexplained",
-        f"{_waited(waiting)}, and the evidence points nowhere: the job kept {waiting.mean_cores:.1f} of "
-        f"{waiting.cpu_count} cores busy and hardly waited for storage. Look at sleeps, network reads, tiny batches and "
+        f"{_waited(waiting)} for no measured reason: the job kept {waiting.mean_cores:.1f} of "
+        f"{waiting.cpu_count} cores busy and hardly waited for storage. Check for sleeps, network reads, tiny batches and "
         "synchronous logging.",
         {**_numbers(waiting, 0.0), "cores_busy": round(waiting.mean_cores, 2)},
     )
@@ -110,7 +110,7 @@ def _shm(shm: ShmReading | None) -> Bottleneck | None:
         "shm",
         f"Shared memory (/dev/shm) was {format_share(shm.used / shm.total)} full ({format_bytes(shm.used)} of "
         f"{format_bytes(shm.total)}): "
-        "DataLoader workers hand over batches there and die with a bus error when it is full. Use fewer workers, or "
+        "DataLoader workers pass batches through it and die with a bus error when it is full. Use fewer workers, or "
         "give the container more (docker run --shm-size).",
         {"used": shm.used, "total": shm.total},
     )
@@ -131,7 +131,7 @@ def _throttling(gpus: Sequence[GpuVerdict]) -> Bottleneck | None:
     return Bottleneck(
         "throttling",
         f"{gpu_list(sorted(shares))} ran with lowered clocks for up to {format_share(shares[worst])} of the "
-        f"working time ({', '.join(reasons)}): the machine could not cool or power it; on a rented one, take another.",
+        f"working time ({', '.join(reasons)}): the machine could not cool or power it. Replace a rented machine.",
         {f"gpu_{index}_share": round(share, 3) for index, share in shares.items()},
     )
 

@@ -1,4 +1,4 @@
-"""From what was expected and what was seen to the verdict."""
+"""Judges the telemetry of a run against what was expected of it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gpuproof.agent.verdict.schema import (
     ProcessSummary,
     Verdict,
 )
-from gpuproof.gpu.telemetry import NVML_FAILED, NVML_FINE, NVML_MISSING, NVML_NOT_ASKED, Evidence
+from gpuproof.gpu.telemetry import NvmlState, Telemetry
 from gpuproof.util.humanize import format_duration, format_share, gpu_list, pluralize
 
 
-def judge(expectation: Expectation, evidence: Evidence) -> Verdict:
-    """The verdict on a run, or on a run so far."""
-    gpus = judge_gpus(evidence)
-    outcome = _outcome(expectation, evidence, gpus)
-    tree = evidence.tree
+def judge(expectation: Expectation, telemetry: Telemetry) -> Verdict:
+    """Return the verdict on a run, or on a run so far."""
+    gpus = judge_gpus(telemetry)
+    outcome = _outcome(expectation, telemetry, gpus)
+    tree = telemetry.tree
     return Verdict(
         outcome=outcome,
-        reason=_reason(outcome, expectation, evidence, gpus),
+        reason=_reason(outcome, expectation, telemetry, gpus),
         remedy=_remedy(outcome, gpus),
         expectation=expectation,
         gpus_expected=expectation.count,
         gpus_working=_working(gpus),
         gpus_present=len(gpus),
-        gpu_requirement_met=_requirement_met(expectation, evidence, gpus),
+        gpu_requirement_met=_requirement_met(expectation, telemetry, gpus),
         gpus=gpus,
-        bottlenecks=bottlenecks(evidence.waiting, evidence.shm_peak, gpus),
+        bottlenecks=bottlenecks(telemetry.waiting, telemetry.shm_peak, gpus),
         processes=None
         if tree is None
         else ProcessSummary(
@@ -48,70 +48,72 @@ def judge(expectation: Expectation, evidence: Evidence) -> Verdict:
             written_bytes=tree.written_bytes,
             peak_processes=tree.peak_processes,
         ),
-        cpu_count=evidence.waiting.cpu_count,
-        shm_peak=evidence.shm_peak.used if evidence.shm_peak else None,
-        shm_total=evidence.shm_peak.total if evidence.shm_peak else None,
-        driver_version=evidence.driver_version,
-        seconds=evidence.seconds,
-        samples=evidence.samples,
-        notes=tuple(_notes(expectation, evidence, gpus)),
+        cpu_count=telemetry.waiting.cpu_count,
+        shm_peak=telemetry.shm_peak.used if telemetry.shm_peak else None,
+        shm_total=telemetry.shm_peak.total if telemetry.shm_peak else None,
+        driver_version=telemetry.driver_version,
+        seconds=telemetry.seconds,
+        samples=telemetry.samples,
+        notes=tuple(_notes(expectation, telemetry, gpus)),
     )
 
 
-def used_so_far(evidence: Evidence) -> bool | None:
-    """Whether any GPU has done work for the job yet; `None` where that cannot be told.
+def used_so_far(telemetry: Telemetry) -> bool | None:
+    """Whether any GPU has done work for the job so far; `None` if unknown.
 
-    A job may be stopped for not using its GPU only where this `is False`.
+    A job may be stopped for not using its GPU only if this `is False`.
     """
-    if evidence.nvml == NVML_MISSING:
+    if telemetry.nvml == NvmlState.MISSING:
         return False
-    if evidence.nvml != NVML_FINE:
+    if telemetry.nvml != NvmlState.AVAILABLE:
         return None
-    gpus = judge_gpus(evidence)
+    gpus = judge_gpus(telemetry)
     if _working(gpus):
         return True
     return None if any(gpu.worked is None for gpu in gpus) else False
 
 
-def _outcome(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+def _outcome(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
     if _working(gpus):
         return USED
     if expectation.count == 0:
         return NO_GPU_EXPECTED
-    if evidence.nvml in (NVML_FAILED, NVML_NOT_ASKED) or any(gpu.worked is None for gpu in gpus):
+    if telemetry.nvml in (NvmlState.FAILED, NvmlState.NOT_QUERIED) or any(gpu.worked is None for gpu in gpus):
         return UNKNOWN
     return IDLE if any(gpu.touched for gpu in gpus) else CPU_ONLY
 
 
-def _requirement_met(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> bool | None:
+def _requirement_met(
+    expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]
+) -> bool | None:
     working = _working(gpus)
     if not expectation.required or working >= expectation.count:
         return True
-    if evidence.nvml in (NVML_FAILED, NVML_NOT_ASKED):
+    if telemetry.nvml in (NvmlState.FAILED, NvmlState.NOT_QUERIED):
         return None
     unclear = sum(gpu.worked is None for gpu in gpus)
     return None if working + unclear >= expectation.count else False
 
 
-def _reason(outcome: str, expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
+def _reason(outcome: str, expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
     if outcome == USED:
         return _used(expectation, gpus)
     if outcome == IDLE:
         held = [gpu for gpu in gpus if gpu.touched]
         busy, time = sum(gpu.busy_s for gpu in held), sum(gpu.held_s for gpu in held)
         return (
-            f"The job took hold of {gpu_list([gpu.index for gpu in held])} and gave it almost no work: "
+            f"The job opened {gpu_list([gpu.index for gpu in held])} and did almost no work there: "
             f"{format_duration(busy)} of work in {format_duration(time)}."
         )
     if outcome == CPU_ONLY:
-        return f"{_absence(evidence, gpus)}: the job ran on the CPU alone."
+        return f"{_absence(telemetry, gpus)} The job ran on the CPU only."
     if outcome == NO_GPU_EXPECTED:
-        if evidence.nvml == NVML_FINE and gpus:
+        if telemetry.nvml == NvmlState.AVAILABLE and gpus:
             return "No GPU was expected and none was used."
-        if evidence.nvml in (NVML_MISSING, NVML_FINE):
+        if telemetry.nvml in (NvmlState.MISSING, NvmlState.AVAILABLE):
             return "No GPU was expected and this machine has none: the job ran on the CPU."
-        return "No GPU was expected, and none can be seen on this machine."
-    return f"It cannot be told whether the job used its GPU: {_doubt(evidence, gpus)}."
+        return "No GPU was expected, and this machine's GPUs could not be read."
+    return f"Unknown whether the job used its GPU: {_doubt(telemetry, gpus)}."
 
 
 def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
@@ -127,22 +129,20 @@ def _used(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> str:
     return sentence + "."
 
 
-def _absence(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
-    if evidence.nvml == NVML_MISSING:
-        return "This machine has no usable GPU, for NVIDIA's driver is not installed"
+def _absence(telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
+    if telemetry.nvml == NvmlState.MISSING:
+        return "No usable GPU: the NVIDIA driver is not installed."
     if not gpus:
-        return "The NVIDIA driver is here but finds no GPU"
+        return "The NVIDIA driver is installed but finds no GPU."
     others = [gpu.index for gpu in gpus if gpu.others_present]
     if others:
-        return (
-            f"{gpu_list(others)} was taken by a process that is not the job's, and the job never opened one"
-        )
-    return "No process of the job ever opened a GPU"
+        return f"{gpu_list(others)} was used by a process of another job, and this job never opened a GPU."
+    return "No process of the job opened a GPU."
 
 
-def _doubt(evidence: Evidence, gpus: Sequence[GpuVerdict]) -> str:
-    if evidence.nvml_reason:
-        return evidence.nvml_reason
+def _doubt(telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> str:
+    if telemetry.nvml_reason:
+        return telemetry.nvml_reason
     unclear = [gpu for gpu in gpus if gpu.worked is None]
     if unclear:
         return f"{gpu_list([gpu.index for gpu in unclear])}: {unclear[0].why}"
@@ -154,39 +154,39 @@ def _remedy(outcome: str, gpus: Sequence[GpuVerdict]) -> str | None:
         if gpus and all(gpu.hidden for gpu in gpus):
             return "CUDA_VISIBLE_DEVICES hides every GPU from the job: unset it."
         return (
-            "Ask the framework, in the job's own environment: torch.cuda.is_available(), or "
-            'tf.config.list_physical_devices("GPU"). A CPU-only build and a driver too old for CUDA both say no.'
+            "Check the framework in the job's own environment: torch.cuda.is_available(), or "
+            'tf.config.list_physical_devices("GPU"). Both report no GPU for a CPU-only build and for a driver too old for CUDA.'
         )
     if outcome == IDLE:
-        return "Look whether the model and its batches are on the GPU: model.device, .to(device), tf.debugging.set_log_device_placement(True)."
+        return "Check that the model and its batches are on the GPU: model.device, .to(device), tf.debugging.set_log_device_placement(True)."
     return None
 
 
-def _notes(expectation: Expectation, evidence: Evidence, gpus: Sequence[GpuVerdict]) -> list[str]:
+def _notes(expectation: Expectation, telemetry: Telemetry, gpus: Sequence[GpuVerdict]) -> list[str]:
     notes: list[str] = []
-    if evidence.nvml == NVML_FINE and len(gpus) < expectation.count:
+    if telemetry.nvml == NvmlState.AVAILABLE and len(gpus) < expectation.count:
         notes.append(f"{pluralize(expectation.count, 'GPU')} expected, and this machine has {len(gpus)}.")
     notes += _name_note(expectation, gpus)
     hidden = [gpu.index for gpu in gpus if gpu.hidden]
     if hidden:
-        notes.append(f"CUDA_VISIBLE_DEVICES={evidence.visible_devices} hid {gpu_list(hidden)} from the job.")
+        notes.append(f"CUDA_VISIBLE_DEVICES={telemetry.visible_devices} hid {gpu_list(hidden)} from the job.")
     if any(gpu.judged_by == BY_DEVICE for gpu in gpus):
         notes.append(
             "Judged by the devices' own counters: NVML lists no process here that can be matched with the job's, as in "
-            "a container. Nobody else had the devices when the job began."
+            "a container. No other process used the devices when the job began."
             if not any(gpu.why for gpu in gpus)
             else "NVML lists no process here that can be matched with the job's, as in a container."
         )
     shared = [gpu.index for gpu in gpus if gpu.others_present and gpu.touched]
     if shared:
         notes.append(f"Another process used {gpu_list(shared)} too; memory and power count for both.")
-    for gpu, seen in zip(gpus, evidence.gpus):
+    for gpu, seen in zip(gpus, telemetry.gpus):
         if seen.lost_at_s is not None:
             after = format_duration(seen.lost_at_s)
-            notes.append(f"GPU {gpu.index} could not be read from {after} on: {seen.error}.")
+            notes.append(f"GPU {gpu.index} could not be read after {after}: {seen.error}.")
         elif gpu.worked is None and gpu.why:
             notes.append(f"GPU {gpu.index} cannot be judged: {gpu.why}.")
-    return notes + [f"Watching: {trouble}." for trouble in evidence.troubles]
+    return notes + [f"Monitoring: {trouble}." for trouble in telemetry.troubles]
 
 
 def _name_note(expectation: Expectation, gpus: Sequence[GpuVerdict]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a verdict is, and its JSON form, `verdict.json`."""
+"""The verdict and its JSON form, `verdict.json`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ VERSION = 1
 USED = "used"
 """At least one GPU did work for the job."""
 IDLE = "idle"
-"""The job took hold of a GPU, which then did almost no work."""
+"""The job opened a GPU, which then did almost no work."""
 CPU_ONLY = "cpu-only"
-"""GPUs were expected, and the job never touched one."""
+"""GPUs were expected, and the job never opened one."""
 NO_GPU_EXPECTED = "no-gpu-expected"
 """None was expected and none was used."""
 UNKNOWN = "unknown"
-"""GPUs were expected, and it cannot be told."""
+"""GPUs were expected, and it is unknown whether they worked."""
 
 BY_PROCESSES = "processes"
 BY_DEVICE = "device counters"
@@ -27,13 +27,13 @@ BY_DEVICE = "device counters"
 
 @dataclass(frozen=True)
 class Expectation:
-    """What the job was meant to use.
+    """What the job is expected to use.
 
     Args:
-        gpus: how many GPUs; `None` where nobody said.
-        gpu_name: which, such as `A10G`.
-        because: where that was said, such as `instance_type: g5.xlarge`.
-        required: the job must use them or count as failed.
+        gpus: how many GPUs; `None` if unspecified.
+        gpu_name: their model, such as `A10G`.
+        because: what the expectation follows from, such as `instance_type: g5.xlarge`.
+        required: whether the run fails if they are not used.
     """
 
     gpus: int | None = None
@@ -53,18 +53,18 @@ class Expectation:
 
 @dataclass(frozen=True)
 class GpuVerdict:
-    """The finding about one GPU. Memory in bytes, power in watts, times in seconds since the watch began.
+    """The verdict on one GPU. Memory in bytes, power in watts, times in seconds since monitoring began.
 
     Args:
-        touched: the job had a context or memory on it; `None` where that cannot be told.
-        worked: it did work for the job; `None` where that cannot be told, and `why` says why not.
+        touched: the job had a context or memory on it; `None` if unknown.
+        worked: it did work for the job; `None` if unknown, with the reason in `why`.
         judged_by: the process ids that NVML lists, or the device's own counters.
         active_window: first and last use.
         mean_utilization: percent over the active window; `p90_utilization` likewise.
         headroom: memory that was free at the fullest moment.
         throttle: reasons for lowered clocks, each with its share of the working time from 0 to 1.
         series: utilization over the whole run.
-        others_present: a process that is not the job's was on it.
+        others_present: a process that does not belong to the job used it.
         hidden: the job's `CUDA_VISIBLE_DEVICES` hid it.
     """
 
@@ -95,11 +95,11 @@ class GpuVerdict:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Something that held the GPUs back.
+    """Something that limited the GPUs.
 
     Args:
         kind: `one-core`, `all-cores`, `disk`, `shm`, `throttling` or `unexplained`.
-        sentence: what was seen and what to try, for a person.
+        sentence: what was measured and what to try.
         numbers: the measurements behind it.
     """
 
@@ -110,7 +110,7 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class ProcessSummary:
-    """What the job's processes used: bytes, seconds, and percent of one core."""
+    """Resource use of the job's processes: bytes, seconds, and percent of one core."""
 
     peak_rss: int
     mean_cpu_percent: float
@@ -122,18 +122,18 @@ class ProcessSummary:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The finding about a run.
+    """The verdict on a run.
 
     Args:
         outcome: one of this module's five words.
-        reason: the finding in a sentence.
-        remedy: what to look at next, where there is something to mend.
-        gpus_expected: how many GPUs were meant to work; `gpus_working` how many did; `gpus_present` how many exist.
-        gpu_requirement_met: `False` where GPUs are required and too few did any work, `None` where that cannot be
-            told, `True` otherwise.
-        seconds: how long the watch went on; `samples` how often it looked.
+        reason: the verdict in a sentence.
+        remedy: what to check next, if something is wrong.
+        gpus_expected: number of GPUs expected to work; `gpus_working` of those that did; `gpus_present` of all.
+        gpu_requirement_met: `False` if GPUs are required and too few did any work, `None` if unknown, `True`
+            otherwise.
+        seconds: how long the run was monitored; `samples` how often.
         shm_peak, shm_total: `/dev/shm`, in bytes.
-        notes: what else a reader should know.
+        notes: further remarks.
     """
 
     outcome: str
@@ -156,12 +156,12 @@ class Verdict:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as plain values, for `json.dump`; floats are rounded to what they are worth."""
+        """Convert the verdict to plain values for `json.dump`; floats are rounded to three digits."""
         return {"version": VERSION, **_rounded(asdict(self))}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Verdict:
-        """Reads what `to_json` gave; keys that it does not know are passed over.
+        """Convert the result of `to_json` back; unknown keys are ignored.
 
         Raises:
             ValueError: another version, or not a verdict.

@@ -8,13 +8,13 @@ import time
 import pytest
 
 from gpuproof.agent.environments import sagemaker_container
-from gpuproof.agent.log_markers import VERDICT_MARK, WORDS_MARK
+from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.backends.aws import AwsUnreachable, LogEvent
 from gpuproof.backends.sagemaker.tracking.logs import LogReader, read_tails
 from support.cloudwatch_logs import Streams
 
 VERDICT = {"version": 1, "outcome": "used", "reason": "it worked", "gpus": []}
-LINE = VERDICT_MARK + json.dumps(VERDICT)
+LINE = VERDICT_MARKER + json.dumps(VERDICT)
 
 
 def reader(streams: Streams, **options: object) -> LogReader:
@@ -127,7 +127,7 @@ def test_an_interrupt_anywhere_loses_and_repeats_nothing(streams: Streams) -> No
 
 class TestTheVerdictLine:
     def test_it_begins_as_the_agent_writes_it(self) -> None:
-        assert sagemaker_container.verdict_line({"outcome": "used", "gpus": []}).startswith(VERDICT_MARK)
+        assert sagemaker_container.verdict_line({"outcome": "used", "gpus": []}).startswith(VERDICT_MARKER)
 
     def test_it_is_taken_out_and_kept(self, streams: Streams) -> None:
         streams.say("algo-1", "last words", LINE)
@@ -148,8 +148,8 @@ class TestTheVerdictLine:
     @pytest.mark.parametrize("size", [1, 7, 30])
     def test_one_that_was_cut_into_pieces_is_joined(self, streams: Streams, size: int) -> None:
         streams.say("algo-1", "said")
-        rest = LINE[len(VERDICT_MARK) + 1 :]
-        streams.say("algo-1", LINE[: len(VERDICT_MARK) + 1], at=1)
+        rest = LINE[len(VERDICT_MARKER) + 1 :]
+        streams.say("algo-1", LINE[: len(VERDICT_MARKER) + 1], at=1)
         streams.say("algo-1", *(rest[at : at + size] for at in range(0, len(rest), size)), at=2)
         log = reader(streams)
         assert text(log) == "said\n"
@@ -157,16 +157,16 @@ class TestTheVerdictLine:
 
     @pytest.mark.parametrize("said", ["hello", "[1, 2]", '{"outcome" 3}', '{"no": "verdict"}', "{]"])
     def test_a_script_that_prints_the_same_word_keeps_its_line(self, streams: Streams, said: str) -> None:
-        streams.say("algo-1", VERDICT_MARK + said, "more")
+        streams.say("algo-1", VERDICT_MARKER + said, "more")
         log = reader(streams)
-        assert text(log) == f"{VERDICT_MARK}{said}\nmore\n"
+        assert text(log) == f"{VERDICT_MARKER}{said}\nmore\n"
         assert log.verdicts == {}
 
 
 class TestTheAgentsWords:
     def test_they_are_taken_out_and_kept_by_host(self, streams: Streams) -> None:
-        streams.say("algo-1", "one", f"{WORDS_MARK}it saved no model", "two")
-        streams.say("algo-2", f"{WORDS_MARK}it failed", at=1)
+        streams.say("algo-1", "one", f"{MESSAGE_MARKER}it saved no model", "two")
+        streams.say("algo-2", f"{MESSAGE_MARKER}it failed", at=1)
         log = reader(streams, several=True)
         assert text(log) == "algo-1 | one\nalgo-1 | two\n"
         assert log.agent_messages == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
@@ -189,7 +189,7 @@ class TestTheEndOfTheLog:
         assert (tail.lines, tail.whole, tail.verdict) == (("only this",), True, None)
 
     def test_the_agents_words_are_no_lines_of_it(self, streams: Streams) -> None:
-        streams.say("algo-1", "only this", f"{WORDS_MARK}and that")
+        streams.say("algo-1", "only this", f"{MESSAGE_MARKER}and that")
         tail = read_tails(streams, "training", "job", pages=5)["algo-1"]  # type: ignore[arg-type]
         assert (tail.lines, tail.messages) == (("only this",), ("and that",))
 

@@ -122,9 +122,24 @@ def test_without_a_verdict_a_required_gpu_leaves_it_undecided() -> None:
 
 
 def test_a_job_stopped_for_its_unused_gpu_says_so_by_its_code() -> None:
-    reason = "AlgorithmError: no GPU did any work in the first 900 s, and the job asks for one"
+    reason = "AlgorithmError: [gpu-unused] whatever the sentence is, exit code: 1"
     failed = training(TrainingJobStatus="Failed", FailureReason=reason, TrainingEndTime=at(200))
-    assert read(failed).outcome == ExitCode.GPU_UNUSED
+    record = read(failed)
+    assert record.outcome == ExitCode.GPU_UNUSED
+    assert record.failure_reason == "AlgorithmError: whatever the sentence is, exit code: 1"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "AlgorithmError: no GPU did any work in the first 900 s",
+        "AlgorithmError: ValueError: [gpu-unused] quoted by a script",
+        "AlgorithmError: [some-code] of another program",
+    ],
+)
+def test_no_sentence_is_taken_for_the_code(reason: str) -> None:
+    failed = read(training(TrainingJobStatus="Failed", FailureReason=reason, TrainingEndTime=at(200)))
+    assert (failed.outcome, failed.failure_reason) == (ExitCode.FAILED, reason)
 
 
 def test_interruptions_of_spot_instances_are_counted_and_noted() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuproof.agent.log_markers import VERDICT_MARK, WORDS_MARK
+from gpuproof.agent.log_markers import MESSAGE_MARKER, VERDICT_MARKER
 from gpuproof.backends.aws import Aws, LogEvent, SageMakerKind
 
 _GROUPS = {"training": "/aws/sagemaker/TrainingJobs", "processing": "/aws/sagemaker/ProcessingJobs"}
@@ -244,10 +244,10 @@ def _split(events: tuple[LogEvent, ...], piece: str) -> _SplitLines:
     messages: list[str] = []
     verdict: dict[str, Any] | None = None
     for event in events:
-        if not piece and event.message.startswith(WORDS_MARK):
-            messages.append(event.message.removeprefix(WORDS_MARK))
+        if not piece and event.message.startswith(MESSAGE_MARKER):
+            messages.append(event.message.removeprefix(MESSAGE_MARKER))
             continue
-        begins = event.message.startswith(VERDICT_MARK)
+        begins = event.message.startswith(VERDICT_MARKER)
         if not piece and not begins:
             lines.append(event)
             continue
@@ -263,7 +263,7 @@ def _split(events: tuple[LogEvent, ...], piece: str) -> _SplitLines:
 
 def _verdict_in(text: str) -> tuple[dict[str, Any] | None, bool]:
     """The verdict in a line, and whether the line is incomplete."""
-    written = text.removeprefix(VERDICT_MARK).strip()
+    written = text.removeprefix(VERDICT_MARKER).strip()
     try:
         document = json.loads(written)
     except json.JSONDecodeError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from gpuproof.agent.failure import StopReason, split_code
 from gpuproof.agent.state import FAILED, VERSION
 from gpuproof.backends.aws import SageMakerKind
 from gpuproof.backends.aws.errors import CAPACITIES
@@ -27,7 +28,6 @@ _RUN_ID = re.compile(r"(?P<job>.+)-(?P<stamp>\d{8}-\d{6})-[0-9a-f]{4}")
 _EXIT_CODE = re.compile(r"exit ?code:? ?(\d+)", re.IGNORECASE)
 _OF_CONTAINER = re.compile(r"(?:AlgorithmError|.*exit ?code)", re.IGNORECASE)
 """Failure reasons that quote the container's failure file, up to a kilobyte of traceback."""
-_UNUSED = re.compile(r"no GPU did any work in the first")  # the agent's words, in its failure file
 
 
 def record_of(
@@ -50,7 +50,7 @@ def record_of(
         state: the merged `run.json` of its agents.
     """
     word = "Training" if kind == "training" else "Processing"
-    reason = _reason(description)
+    stop_reason, _ = _reason(description)
     fleets = fleets_of(kind, description)
     bill = bill_of(kind, description, hourly_price(fleets, catalogue, region, kind), now)
     transition = last_transition(description)
@@ -79,7 +79,7 @@ def record_of(
     elif tags.get("gpuproof:require-gpu") == "true":
         # A GPU was required, and it is unknown whether one did any work.
         document["gpu_requirement_met"] = None
-    if reason is not None and _UNUSED.search(reason):
+    if stop_reason is StopReason.GPU_UNUSED:
         document["stopped_for_unused_gpu"] = True
     return RunRecord.of(document | _agent_fields(state or {}, document))
 
@@ -172,7 +172,8 @@ def _common_fields(
 ) -> dict[str, Any]:
     """The fields that descriptions and listings have in common."""
     word = "Training" if kind == "training" else "Processing"
-    name, status, reason = described[f"{word}JobName"], described[f"{word}JobStatus"], _reason(described)
+    name, status = described[f"{word}JobName"], described[f"{word}JobStatus"]
+    _, reason = _reason(described)
     return {
         "version": VERSION,
         "id": name,
@@ -191,8 +192,10 @@ def _common_fields(
     }
 
 
-def _reason(described: Mapping[str, Any]) -> str | None:
-    return described.get("FailureReason") or described.get("ExitMessage") or None
+def _reason(described: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
+    """The agent's code for ending the job, if the failure reason has one, and the reason without it."""
+    reason = described.get("FailureReason") or described.get("ExitMessage")
+    return split_code(reason) if reason else (None, None)
 
 
 def _agent_fields(state: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
