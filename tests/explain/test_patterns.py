@@ -12,12 +12,12 @@ from gpuproof.explain.advice import ADVICE
 from gpuproof.explain.patterns import (
     KnownError,
     citations,
-    data_table,
     failure_signs,
     known_errors,
     log_facts,
 )
 from gpuproof.explain.report import template_fields
+from gpuproof.explain.xids import known_xids
 
 ERRORS = known_errors()
 CODES = {error.code for error in ERRORS}
@@ -59,7 +59,7 @@ def test_a_symptom_and_a_wrapper_can_be_explained_away() -> None:
 
 
 def test_every_source_is_used_and_says_what_was_read() -> None:
-    used = {error.source for error in ERRORS} | {row["source"] for row in data_table("xids", "xid").values()}
+    used = {error.source for error in ERRORS} | {known.source for known in known_xids().values()}
     assert citations().keys() <= used
     for row in citations().values():
         assert row["what"]
@@ -85,4 +85,6 @@ def test_every_xid_that_a_pattern_names_has_a_meaning() -> None:
         for group in re.findall(r"\(\?P<xid>([\d|]+)\)", error.pattern)
         for number in group.split("|")
     }
-    assert named == data_table("xids", "xid").keys()
+    assert {int(number) for number in named} == {
+        known.number for known in known_xids().values() if known.remedy
+    }

@@ -1,6 +1,5 @@
 """Xid events and out-of-memory kills, from the kernel log in its three forms."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,10 @@ from gpuproof.doctor.checks.gpu_state import xid_events
 from gpuproof.doctor.checks.host import oom_kills
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.readings.kernel_log import parse_kernel_log, read_kernel_log
-from gpuproof.doctor.tables import FOLDER, table
+from gpuproof.explain.patterns import DATA, citations
+from gpuproof.explain.xids import known_xids
 from gpuproof.findings import Severity
+from gpuproof.util.csv_table import read_rows
 from support.gpu_states import codes, text
 
 WANTED = [13, 31, 43, 45, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 121, 140]
@@ -121,13 +122,10 @@ def test_a_fatal_sxid_of_an_nvswitch_is_an_error_and_another_a_note():
 
 
 def test_each_xid_has_its_row_once_with_a_source_and_a_known_action():
-    rows = table("environment/xids")
-    with (FOLDER / "environment" / "sources.csv").open() as file:
-        sources = {row["source"] for row in csv.DictReader(file)}
+    rows = read_rows(DATA / "xids.csv")
     assert len({row["xid"] for row in rows}) == len(rows)
-    assert {row["source"] for row in rows} <= sources
-    assert {row["action"] for row in rows} <= xid_events._ACTIONS.keys()
-    assert all(Severity(row["severity"]) for row in rows)
+    assert {row["source"] for row in rows} <= citations().keys()
+    assert {known.action for known in known_xids().values()} <= xid_events._ACTIONS.keys()
 
 
 def test_processes_killed_for_the_machine_s_memory_are_told_from_those_of_a_limit():

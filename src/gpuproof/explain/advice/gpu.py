@@ -9,7 +9,7 @@ from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, InstanceQuery
 from gpuproof.catalogue.builds import version_key
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
-from gpuproof.explain.patterns import data_table
+from gpuproof.explain.xids import known_xids
 from gpuproof.util.humanize import format_bytes
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
@@ -117,10 +117,10 @@ def framework(groups: Mapping[str, str], context: Context) -> Advice | None:
 
 def xid(groups: Mapping[str, str], _: Context) -> Advice | None:
     """NVIDIA's meaning of the Xid."""
-    row = data_table("xids", "xid").get(groups.get("xid", ""))
-    if row is None:
+    known = known_xids().get(int(groups.get("xid") or 0))
+    if known is None:
         return None
-    return Advice(f'Xid {row["xid"]}: "{row["meaning"]}" (NVIDIA).', row["remedy"], instead=True)
+    return Advice(f"Xid {known.number}: {known.meaning}.", known.remedy, instead=True)
 
 
 ADVICE: dict[str, AdviceFunction] = {

@@ -11,7 +11,7 @@ from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.readings.gpus import read_gpus
 from gpuproof.doctor.readings.kernel_log import read_kernel_log
 from gpuproof.doctor.remedies import MOVE_TO_OTHER_HARDWARE
-from gpuproof.doctor.tables import table
+from gpuproof.explain.xids import known_xids
 from gpuproof.findings import Finding, Location, Severity
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
@@ -120,10 +120,10 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
 
 
 def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
-    row = next((row for row in table("environment/xids") if int(row["xid"]) == event.number), None)
+    known = known_xids().get(event.number)
     evidence = tuple(_line(one) for one in (event, *followers))
     where = Location(device=label)
-    if row is None:
+    if known is None:
         return Finding(
             "D610",
             Severity.NOTE,
@@ -135,10 +135,10 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
     times = "" if event.count == 1 else f", {event.count} times"
     return Finding(
         "D610",
-        Severity(row["severity"]),
-        f"{label} reported Xid {event.number}{times} since boot: {_lower(row['meaning'])}.",
+        known.severity,
+        f"{label} reported Xid {event.number}{times} since boot: {_lower(known.meaning)}.",
         evidence,
-        _ACTIONS[row["action"]].format(replacement=MOVE_TO_OTHER_HARDWARE),
+        _ACTIONS[known.action].format(replacement=MOVE_TO_OTHER_HARDWARE),
         where,
     )
 
