@@ -33,7 +33,7 @@ def ready(folder: Path) -> bool:
 
 def killed_in_the_end(sandbox: CliSandbox, folder: Path) -> bool:
     """Whether SIGKILL came because the script had let the two minutes after SIGTERM pass."""
-    return any("SIGTERM did not end the script" in note for note in sandbox.state(folder)["notes"])
+    return any("of SIGTERM and was killed" in note for note in sandbox.state(folder)["notes"])
 
 
 def family(sandbox: CliSandbox, folder: Path) -> list[int]:

@@ -143,7 +143,7 @@ class TestStopAndWait:
         folder = sandbox.detached("train.py")
         until(lambda: ready(folder), "the script's start")
         assert sandbox.gpuproof("stop", "--now", "train").stdout == f"{folder.name}: Stopped\n"
-        assert not any("SIGTERM did not end the script" in note for note in sandbox.state(folder)["notes"])
+        assert not any("of SIGTERM and was killed" in note for note in sandbox.state(folder)["notes"])
 
     def test_without_waiting_it_returns_before_the_end(self, sandbox: CliSandbox) -> None:
         sandbox.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)

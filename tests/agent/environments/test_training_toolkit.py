@@ -167,5 +167,5 @@ def test_a_distribution_is_the_jobs_failure(box: Box) -> None:
     ask(box, {**SDK, "sagemaker_mpi_enabled": "true"}, train_py="print('started')")
     done = train(box)
     assert done.code == 1
-    assert box.failure.startswith("sagemaker_mpi_enabled: this job is to be started as several processes")
+    assert box.failure.startswith("sagemaker_mpi_enabled: this job requires several processes")
     assert b"started" not in done.stdout

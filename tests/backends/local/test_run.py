@@ -77,7 +77,7 @@ class TestStopping:
         run.stop(at_once=True)
         ended = run.wait()
         assert ended.status == "Stopped"
-        assert not any("SIGTERM did not end the script" in note for note in ended.notes)
+        assert not any("of SIGTERM and was killed" in note for note in ended.notes)
 
     def test_a_run_that_has_ended_stays_as_it_is(self, backend: LocalBackend, script: Script) -> None:
         run = started(backend, job(script("")))
