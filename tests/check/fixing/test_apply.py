@@ -14,7 +14,6 @@ from gpuproof.check.fixing.apply import FileChange, plan_fixes, unified_diff, wr
 from gpuproof.check.fixing.conflicts import apply_edits, select_fixes
 from gpuproof.check.fixing.edits import (
     add_keyword,
-    delete_statement,
     insert_line,
     remove_keyword,
     replace_node,
@@ -254,13 +253,6 @@ def test_a_line_is_inserted_with_the_indent_of_what_follows() -> None:
         "for x in y:\n    f(x)\n", lambda module: insert_line(module, module.nodes(ast.For)[0].body[0], "g()")
     )
     assert result == "for x in y:\n    g()\n    f(x)\n"
-
-
-def test_the_only_statement_of_a_block_is_not_deleted() -> None:
-    from support.check_helpers import module_of
-
-    module = module_of("if x:\n    f()\n")
-    assert delete_statement(module, module.nodes(ast.If)[0].body[0]) is None
 
 
 def test_a_node_is_wrapped() -> None:

@@ -23,11 +23,6 @@ _WHEN = {
 }
 
 
-def page_path(code: str) -> str:
-    """Path of a rule's page in the project's repository."""
-    return f"docs/rules/{code}.md"
-
-
 def render_page(rule: Rule) -> str:
     """The page of a rule, generated from its docstring."""
     documentation = read_documentation(rule.doc)

@@ -69,19 +69,3 @@ def insert_line(module: Module, before: ast.stmt, text: str) -> Edit:
     indent = line[: len(line) - len(line.lstrip())]
     at = Span(span.unit, span.line, 1, span.line, 1)
     return Edit(at, f"{indent}{text}\n")
-
-
-def delete_statement(module: Module, statement: ast.stmt) -> Edit | None:
-    """Delete a statement with its lines; None if it shares a line, or if its block would be empty."""
-    parent = module.parent(statement)
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if isinstance(block, list) and statement in block and len(block) == 1:
-            return None
-    span = module.span(statement)
-    lines = module.unit.lines
-    before = lines[span.line - 1][: span.column - 1]
-    after = lines[span.end_line - 1][span.end_column - 1 :].partition("#")[0]
-    if before.strip() or after.strip() or span.end_line >= len(lines):
-        return None
-    return Edit(Span(span.unit, span.line, 1, span.end_line + 1, 1), "")

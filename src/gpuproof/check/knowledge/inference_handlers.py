@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpuproof.check.analysis.call import Call, all_calls, calls_within
+from gpuproof.check.analysis.call import Call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.syntax_index import FunctionNode
 
@@ -94,11 +94,6 @@ def uses_of(function: FunctionNode, name: str) -> Iterator[ast.Name]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id == name:
                 yield node
-
-
-def model_loading_calls(module: Module, around: ast.AST) -> list[Call]:
-    """Calls inside a node that load model weights from a file or a hub; tokenizers and the like do not count."""
-    return [call for call in calls_within(all_calls(module), around) if loads_model(call)]
 
 
 def loads_model(call: Call) -> bool:

@@ -52,11 +52,6 @@ class Signature:
         return self.path.rpartition(".")[2]
 
     @property
-    def swallows_kwargs(self) -> bool:
-        """Whether a misspelt keyword is silently ignored."""
-        return self.unknown == "ignored"
-
-    @property
     def positional(self) -> tuple[str, ...]:
         """Parameters that can be passed by position, in order."""
         return tuple(each.name for each in self.parameters if not each.keyword_only)
