@@ -135,7 +135,11 @@ def test_a_range_holds_its_ends_and_nothing_beyond() -> None:
     ("unit", "text", "message"),
     [
         (Memory, "24", "'24' has no unit of memory: write, for example, 24GiB"),
-        (Memory, "24G", "'G' in '24G' is not a unit of memory: write 24GiB (powers of 1024) or 24GB (powers of 1000)"),
+        (
+            Memory,
+            "24G",
+            "'G' in '24G' is not a unit of memory: write 24GiB (powers of 1024) or 24GB (powers of 1000)",
+        ),
         (Memory, "-1GiB", "'-1GiB' is not an amount of memory: write, for example, 24GiB"),
         (Memory, True, "true is not an amount of memory: write, for example, 24GiB"),
         (Duration, "0.5s", "'0.5s' is not a whole number of seconds: round it, as in 45s"),

@@ -220,9 +220,7 @@ class Range(_PydanticValue, Generic[T]):
 
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise UnitError(
-                f"the range {self} is reversed", f"write {self.high}..{self.low}"
-            )
+            raise UnitError(f"the range {self} is reversed", f"write {self.high}..{self.low}")
 
     @classmethod
     def _end(cls, text: str) -> T:

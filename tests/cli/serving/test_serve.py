@@ -175,7 +175,7 @@ def test_a_run_goes_before_the_folder_of_its_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert model_of(tmp_path, monkeypatch, "digits", "--on", "local").name == "model.tar.gz"
-    assert "holds no model; this is the run digits-2026" in capsys.readouterr().err
+    assert "contains no model; using the run digits-2026" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [("./digits",), ("digits", "--code", "x.py")])
@@ -220,7 +220,7 @@ def typed_wrongly(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_model_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     said = typed_wrongly(capsys)
-    assert "Which model" in said
+    assert "MODEL is missing" in said
     assert "code/inference.py" in said
 
 

@@ -153,7 +153,7 @@ def test_a_model_that_is_nowhere_is_wrong_usage(
 ) -> None:
     monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))
     assert main(["package", "no-such-model", "--on", "local", "--no-serve-check"]) == 2
-    assert "neither a file or folder no-such-model nor a run" in capsys.readouterr().err
+    assert "There is no file, folder or run no-such-model" in capsys.readouterr().err
 
 
 def test_a_missing_request_file_is_wrong_usage_before_anything_is_built(

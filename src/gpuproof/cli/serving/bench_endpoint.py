@@ -1,7 +1,7 @@
 """Measure an endpoint: latency, highest rate, cost per million requests.
 
-Requests are sent on schedule, whether or not earlier ones were answered, as users do; latencies count from when each
-request was due. Without --rate the highest rate is looked for whose p99 stays under --p99. A URL without a path means
+Requests are sent on schedule, whether or not earlier ones were answered (open loop); latencies are measured from the
+scheduled time. Without --rate, it searches for the highest rate whose p99 stays below --p99. A URL without a path means
 /invocations.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuproof.terminal.console import Console
 
 SCHEMA_VERSION = 1
-MOST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(us|ms|s|m)?")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 _DEFAULT_BODY = b"[[0.0]]"
@@ -37,30 +37,57 @@ def add_parser(commands: Subparsers) -> None:
         "measure an endpoint: latency, highest rate, cost per million requests",
         __doc__,
     )
-    parser.add_argument("url", metavar="URL", help="http://127.0.0.1:8080")
+    parser.add_argument("url", metavar="URL", help="the endpoint, such as http://127.0.0.1:8080")
     parser.add_argument(
-        "--request", metavar="FILE", help=f"the body of each request (default: {_DEFAULT_BODY.decode()})"
+        "--request",
+        metavar="FILE",
+        help=f"file with the body of each request (default body: {_DEFAULT_BODY.decode()})",
     )
-    parser.add_argument("--content-type", metavar="T", help="of the body (default: by the file's name)")
+    parser.add_argument(
+        "--content-type", metavar="T", help="content type of the body (default: by the file name)"
+    )
     load = parser.add_mutually_exclusive_group()
-    load.add_argument("--rate", type=float, metavar="R", help="requests a second to send")
+    load.add_argument("--rate", type=float, metavar="R", help="number of requests per second to send")
     load.add_argument(
-        "--find-rate", action="store_true", help="look for the highest rate under --p99; the default"
+        "--find-rate",
+        action="store_true",
+        help="search for the highest rate with a p99 below --p99 (default)",
     )
     parser.add_argument("--p99", metavar="50ms", help="latency target (default with --find-rate: 50ms)")
-    parser.add_argument("--duration", default="10s", metavar="10s", help="of a measurement; 10m at most")
-    parser.add_argument("--warm-up", default="1s", metavar="1s", help="of load first that is not counted")
-    parser.add_argument("--timeout", default="10s", metavar="10s", help="a request is given up after this")
     parser.add_argument(
-        "--connections", type=int, default=128, metavar="N", help="at most, 1 to 512 (default: 128)"
+        "--duration",
+        default="10s",
+        metavar="10s",
+        help="duration of each measurement, at most 10m (default: 10s)",
     )
     parser.add_argument(
-        "--arrivals", choices=["poisson", "constant"], default="poisson", help="default: poisson"
+        "--warm-up",
+        default="1s",
+        metavar="1s",
+        help="load before a measurement that is not counted (default: 1s)",
     )
-    parser.add_argument("--instance-type", metavar="ml.g5.xlarge", help="what it runs on, for the cost")
-    parser.add_argument("--region", metavar="us-west-2", help="for the price (default: us-east-1)")
+    parser.add_argument("--timeout", default="10s", metavar="10s", help="timeout of a request (default: 10s)")
     parser.add_argument(
-        "--yes-load", action="store_true", help="load a server that is not this machine: it is yours to load"
+        "--connections",
+        type=int,
+        default=128,
+        metavar="N",
+        help="maximum number of connections, 1 to 512 (default: 128)",
+    )
+    parser.add_argument(
+        "--arrivals",
+        choices=["poisson", "constant"],
+        default="poisson",
+        help="distribution of arrivals (default: poisson)",
+    )
+    parser.add_argument(
+        "--instance-type", metavar="ml.g5.xlarge", help="instance type of the endpoint, for the cost"
+    )
+    parser.add_argument("--region", metavar="us-west-2", help="region of the price (default: us-east-1)")
+    parser.add_argument(
+        "--yes-load",
+        action="store_true",
+        help="confirm that you may put load on a server that is not this machine",
     )
     add_format_flag(parser)
     parser.set_defaults(run=run)
@@ -74,17 +101,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     target = _target(arguments)
     goal = _seconds("--p99", arguments.p99) if arguments.p99 else None
-    seconds = _seconds("--duration", arguments.duration, MOST_SECONDS)
+    seconds = _seconds("--duration", arguments.duration, MAX_SECONDS)
     load = Load(
         connections=_connections(arguments.connections),
-        warm_up=_seconds("--warm-up", arguments.warm_up, MOST_SECONDS, least=0.0),
-        timeout=_seconds("--timeout", arguments.timeout, MOST_SECONDS),
+        warm_up=_seconds("--warm-up", arguments.warm_up, MAX_SECONDS, least=0.0),
+        timeout=_seconds("--timeout", arguments.timeout, MAX_SECONDS),
         arrivals=arguments.arrivals,
     )
     price = _price(arguments.instance_type, arguments.region)
     if arguments.rate is not None and not 0 < arguments.rate <= MAX_RATE:
-        raise UsageError(f"--rate is a number of requests a second, up to {MAX_RATE:,.0f}.")
-    _try_once(target)
+        raise UsageError(f"--rate must be a number of requests per second, up to {MAX_RATE:,.0f}.")
+    _check_request(target)
     console = Console()
     report: dict[str, Any] = {"version": SCHEMA_VERSION, "url": target.url}
     if arguments.rate is None:
@@ -119,15 +146,15 @@ def _target(arguments: argparse.Namespace) -> Target:
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be read: {error.strerror}.",
-                remedy="--request names a file that holds the body of one request.",
+                remedy="--request must be a file with the body of one request.",
             ) from error
         content_type = content_type_of(path)
     target = Target.parse(arguments.url, body, validate_content_type(arguments.content_type) or content_type)
     if not target.loopback and not arguments.yes_load:
         raise UsageError(
-            f"{target.host} is not surely this machine. Load can cost money, wake autoscaling and take a service away "
-            "from its users.",
-            remedy="If it is yours to load, add --yes-load.",
+            f"{target.host} may not be this machine. Load can cost money, trigger autoscaling and make a service unavailable "
+            "to its users.",
+            remedy="If you may put load on it, add --yes-load.",
         )
     return target
 
@@ -137,7 +164,7 @@ def _seconds(flag: str, text: str, most: float = 3600.0, least: float = 1e-6) ->
     seconds = float(written[1]) * _SECONDS[written[2] or "s"] if written else -1.0
     if not least <= seconds <= most:
         raise UsageError(
-            f"{flag} {text} is not a length of time up to {most:g} s.",
+            f"{flag} {text} is not a duration up to {most:g} s.",
             remedy=f"Write, for example, {flag} 50ms or {flag} 10s.",
         )
     return seconds
@@ -147,14 +174,16 @@ def _connections(number: int) -> int:
     from gpuproof.loadtest.load import MAX_CONNECTIONS
 
     if not 1 <= number <= MAX_CONNECTIONS:
-        raise UsageError(f"--connections is a number from 1 to {MAX_CONNECTIONS}.")
+        raise UsageError(f"--connections must be a number from 1 to {MAX_CONNECTIONS}.")
     return number
 
 
 def _price(instance_type: str | None, region: str | None) -> Price | None:
     if instance_type is None:
         if region is not None:
-            raise UsageError("--region alone says no price.", remedy="Add --instance-type ml.g5.xlarge")
+            raise UsageError(
+                "--region has no effect without --instance-type.", remedy="Add --instance-type ml.g5.xlarge"
+            )
         return None
     from gpuproof.catalogue import Catalogue
 
@@ -168,8 +197,8 @@ def _price(instance_type: str | None, region: str | None) -> Price | None:
     return price
 
 
-def _try_once(target: Target) -> None:
-    """One request first: load with a body that the model refuses would measure its refusals."""
+def _check_request(target: Target) -> None:
+    """Sends one request first: load with a body that the model rejects would measure error responses."""
     from gpuproof.loadtest import probe
 
     answer = probe(target)
@@ -177,9 +206,9 @@ def _try_once(target: Target) -> None:
         return
     said = answer.body.decode("utf-8", "replace").strip()
     raise GPUproofError(
-        f"{target.url} answers {answer.status} to this request, so its figures would tell nothing"
-        + (f". It says: {said}" if said else "."),
-        remedy="--request FILE sends a body that the model takes, --content-type T says what it is.",
+        f"{target.url} answers {answer.status} to this request, so nothing was measured"
+        + (f". Response: {said}" if said else "."),
+        remedy="Set a body that the model accepts with --request FILE, and its type with --content-type.",
     )
 
 
@@ -188,27 +217,27 @@ def _find(target: Target, goal: float, seconds: float, load: Load, console: Cons
 
     from gpuproof.loadtest import Goal, closed_loop, find_rate, open_loop
 
-    # What takes four times the target has missed it; to wait longer would only lengthen the search.
+    # Four times the target is a miss; waiting longer would only make the search longer.
     load = replace(load, timeout=min(load.timeout, max(1.0, 4 * goal)))
 
-    def told(trial: Trial) -> None:
+    def show_trial(trial: Trial) -> None:
         p99 = _milliseconds(trial.result.latency.percentile(99))
         console.say(f"{trial.rate:10,.1f}/s  p99 {p99:>10}  {'met' if trial.met else 'missed'}")
 
-    # Also the warm-up: clients that wait for each other's answers cannot overload anything.
+    # Serves as the warm-up too: a closed loop cannot overload the server.
     first = closed_loop(target, load.connections, 100_000, load, max_seconds=max(1.0, load.warm_up))
     if first.interrupted or not first.good:
-        return _nothing_found(first)
+        return _no_rate_found(first)
     return find_rate(
         lambda rate, length: open_loop(target, rate, length, load),
         Goal(goal),
         max(1.0, first.throughput / 2),
         seconds,
-        told,
+        show_trial,
     )
 
 
-def _nothing_found(first: Result) -> SearchResult:
+def _no_rate_found(first: Result) -> SearchResult:
     from gpuproof.loadtest import SearchResult
 
     return SearchResult(None, (), interrupted=first.interrupted)
@@ -267,51 +296,58 @@ def _show(
         return
     console.label(
         "load",
-        f"{result.rate or 0:,.1f} requests a second, {load.arrivals} arrivals, {load.connections} connections at most"
+        f"{result.rate or 0:,.1f} requests per second, {load.arrivals} arrivals, at most {load.connections} connections"
         + (", interrupted" if result.interrupted else ""),
     )
     if not result.outcomes and not result.interrupted:
-        console.label("answers", "none: no request was due in that time; ask for longer, or at a higher rate")
+        console.label(
+            "answers",
+            "none: no request was scheduled in that time; use a longer --duration or a higher --rate",
+        )
         return
     answers = ", ".join(f"{count:,} x {outcome}" for outcome, count in result.outcomes.most_common())
     console.label(
         "answers",
-        f"{answers or 'none'}; {result.throughput:,.1f} good ones a second in {result.seconds:.1f} s",
+        f"{answers or 'none'}; {result.throughput:,.1f} successful per second in {result.seconds:.1f} s",
     )
     spread = [
         f"p{percent:g} {_milliseconds(result.latency.percentile(percent))}" for percent in (50, 90, 99, 99.9)
     ]
     console.label(
         "latency",
-        f"{', '.join(spread)}, most {_milliseconds(result.latency.highest)}, from when each was due",
+        f"{', '.join(spread)}, max {_milliseconds(result.latency.highest)}, from the scheduled time",
     )
     if goal and not found:
         met = result.share_missed(goal) <= 0.01
-        console.label("p99", f"{'under' if met else 'NOT under'} {_milliseconds(goal)} (failures count)")
+        console.label(
+            "p99", f"{'under' if met else 'NOT under'} {_milliseconds(goal)} (failures count as missed)"
+        )
     lag = _milliseconds(result.lag.percentile(99))
     console.label("generator", f"late by {lag} at p99, {100 * result.cpu_share:.0f} % of a core")
     if result.generator_limited:
         console.label(
-            "", "That is too late: these figures tell of it, or of a busy machine, more than of the server."
+            "",
+            "The load generator or this machine was the bottleneck: these figures do not describe the server.",
         )
     if cost:
         each = cost["usd_per_million_requests"]
         console.label(
             "cost",
             f"{cost['instance_type']} in {cost['region']}: ${cost['usd_per_hour']:.4g} an hour (as of "
-            f"{cost['price_as_of']}), " + (f"${each:.4g} per million requests" if each else "and no answers"),
+            f"{cost['price_as_of']}), "
+            + (f"${each:.4g} per million requests" if each else "no successful requests"),
         )
 
 
 def _highest(found: SearchResult, goal: float) -> str:
     target = f"p99 under {_milliseconds(goal)}"
-    why = "; the generator, or a busy machine, was the limit" if found.generator_limited else ""
+    why = "; the load generator or this machine was the limit" if found.generator_limited else ""
     if found.best is None:
         return (
             f"interrupted before any rate met {target}" if found.interrupted else f"no rate met {target}{why}"
         )
     least = "at least " if found.generator_limited or found.interrupted else ""
-    return f"{least}{found.best.rate:,.1f} requests a second with {target}{why}"
+    return f"{least}{found.best.rate:,.1f} requests per second with {target}{why}"
 
 
 def _milliseconds(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""`gpuproof serve --dev`: has the server load its model again whenever a file of it changes."""
+"""`gpuproof serve --dev`: reloads the model when one of its files changes."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from pathlib import Path
 
 from gpuproof.util.file_watch import FileWatch
 
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _SETTLE_S = 0.1
-_MOST_FOLDERS = 500
-_NOT_WATCHED = {"__pycache__", ".git", ".venv", "node_modules"}
+_MAX_FOLDERS = 500
+_IGNORED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
 
 Stamp = dict[str, tuple[int, int]]
 
 
-def reload_on_change(process: subprocess.Popen[bytes], places: Iterable[Path]) -> None:
-    """Send SIGHUP to the server after each change of its code, until it ends.
+def reload_on_change(process: subprocess.Popen[bytes], paths: Iterable[Path]) -> None:
+    """Sends SIGHUP to the server after each change of its code, until it ends.
 
     Args:
-        places: files of the model, and folders, of which whatever lies below them counts.
+        paths: files of the model, and folders, which are watched recursively.
     """
-    places = list(places)
-    before = _stamp(places)
+    paths = list(paths)
+    before = _stamp(paths)
     while process.poll() is None:
-        # A file is often replaced rather than written: its folder tells.
-        beside = {place.parent for place in places if not place.is_dir()}
-        with FileWatch([*folders(places), *sorted(beside)]) as changes:
+        # Editors often replace a file instead of writing it, so watch its folder too.
+        file_folders = {path.parent for path in paths if not path.is_dir()}
+        with FileWatch([*folders(paths), *sorted(file_folders)]) as changes:
             while process.poll() is None:
-                changes.wait(_LOOK_S)
-                now = _stamp(places)
+                changes.wait(_POLL_S)
+                now = _stamp(paths)
                 if now == before:
                     continue
-                # An editor writes in several steps: what counts is where they end.
+                # Editors write in several steps: wait for the last one.
                 time.sleep(_SETTLE_S)
-                before = _stamp(places)
+                before = _stamp(paths)
                 if process.poll() is None:
                     process.send_signal(signal.SIGHUP)
                 break
 
 
-def folders(places: Iterable[Path]) -> list[Path]:
-    """All folders below some, themselves included, without those that hold no code."""
+def folders(paths: Iterable[Path]) -> list[Path]:
+    """The given folders and all folders below them, except those without code."""
     found: list[Path] = []
-    waiting = [place for place in places if place.is_dir()]
-    while waiting and len(found) < _MOST_FOLDERS:
+    waiting = [path for path in paths if path.is_dir()]
+    while waiting and len(found) < _MAX_FOLDERS:
         folder = waiting.pop(0)
         found.append(folder)
         waiting += [
             path
             for path in _inside(folder)
-            if path.is_dir() and not path.is_symlink() and path.name not in _NOT_WATCHED
+            if path.is_dir() and not path.is_symlink() and path.name not in _IGNORED_FOLDERS
         ]
     return found
 
 
-def _stamp(places: Iterable[Path]) -> Stamp:
-    """Time and size of every file that may matter."""
-    places = list(places)
-    files = [place for place in places if not place.is_dir()]
+def _stamp(paths: Iterable[Path]) -> Stamp:
+    """Modification time and size of every watched file."""
+    paths = list(paths)
+    files = [path for path in paths if not path.is_dir()]
     stamps: Stamp = {}
-    for path in (*files, *(path for folder in folders(places) for path in _inside(folder))):
+    for path in (*files, *(path for folder in folders(paths) for path in _inside(folder))):
         try:
             status = path.stat()
         except OSError:
@@ -77,5 +77,5 @@ def _inside(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:
-        # Deleted meanwhile, or not this user's to read.
+        # Deleted in the meantime, or not readable.
         return []

@@ -1,4 +1,4 @@
-"""MODEL on the command line: a path, or a run whose model it is."""
+"""The MODEL argument: a path, or a run that produced the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL_HELP = (
 
 
 def add_model_arguments(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """MODEL, the code that goes with it, and where to look for a run."""
+    """Adds MODEL, --code, and the flags that say where to look for a run."""
     parser.add_argument("model", metavar="MODEL", nargs="?" if optional else None, help=MODEL_HELP)
     parser.add_argument(
         "--code",
@@ -30,10 +30,10 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, optional: bool = Fal
 
 
 def resolve_model(arguments: argparse.Namespace, scratch: Path) -> Path:
-    """The file or folder that MODEL means; a run's model is brought here if it lies elsewhere.
+    """Returns the file or folder for MODEL; downloads a run's model if it is not on this machine.
 
     Raises:
-        UsageError: there is no such file, folder or run, or the run left no model.
+        UsageError: the file, folder or run does not exist, or the run produced no model.
     """
     text: str = arguments.model
     path = Path(text).expanduser()
@@ -49,11 +49,11 @@ def resolve_model(arguments: argparse.Namespace, scratch: Path) -> Path:
         if not isinstance(error, RunNotFound):
             raise
         raise UsageError(
-            f"There is neither a file or folder {text} nor a run of that name.",
+            f"There is no file, folder or run {text}.",
             remedy=f"MODEL is {MODEL_HELP}. `gpuproof ps` lists runs.",
         ) from error
     if path.exists():
-        print(f"The folder {text} holds no model; this is the run {run.id}.", file=sys.stderr)
+        print(f"The folder {text} contains no model; using the run {run.id}.", file=sys.stderr)
     here = next((Path(a.location) for a in run.artifacts() if a.name == "model.tar.gz"), None)
     if here is not None and here.is_file():
         return here
@@ -62,8 +62,8 @@ def resolve_model(arguments: argparse.Namespace, scratch: Path) -> Path:
 
 
 def _may_be_a_run(path: Path, text: str, code: Path | None) -> bool:
-    """Whether a folder that is there is not what is meant: a run is often called like the folder of its script."""
-    from gpuproof.serve.model.archive import holds_model  # `--help` needs nothing of it
+    """Whether an existing folder may not be meant: a run is often named after the folder of its script."""
+    from gpuproof.serve.model.archive import holds_model  # not needed for --help
 
     return code is None and os.sep not in text and path.is_dir() and not holds_model(path)
 
@@ -72,6 +72,6 @@ def _archive_in(archive: Path, name: str) -> Path:
     if archive.is_file():
         return archive
     raise GPUproofError(
-        f"The run {name} left no model.tar.gz: its script wrote nothing into SM_MODEL_DIR.",
-        remedy="gpuproof.runtime.save(model) writes there, in the form that serving expects.",
+        f"The run {name} has no model.tar.gz: its script wrote nothing to SM_MODEL_DIR.",
+        remedy="Save the model with gpuproof.runtime.save(model).",
     )

@@ -1,7 +1,7 @@
 """Build the model.tar.gz that SageMaker serves, and check that it serves.
 
-The archive holds the model at its top and the handler in code/; the same content gives the same bytes. Then the real
-server is started on what comes out of it, and asked.
+The archive has the model at its top level and the handler in code/; the same content produces the same bytes. Then the
+server is started with the unpacked archive, and a request is sent to it.
 """
 
 from __future__ import annotations
@@ -39,16 +39,25 @@ def add_parser(commands: Subparsers) -> None:
         help=f"the archive (default: {DEFAULT})",
     )
     parser.add_argument(
-        "--request", type=Path, metavar="FILE", help="a request's body that the model must answer"
+        "--request",
+        type=Path,
+        metavar="FILE",
+        help="file with the body of a request that the model must answer",
     )
     parser.add_argument(
-        "--content-type", metavar="TYPE", help="of --request (default: by its suffix, as in image.jpg)"
+        "--content-type",
+        metavar="TYPE",
+        help="content type of --request (default: by its suffix, as in image.jpg)",
     )
     parser.add_argument(
-        "--no-serve-check", action="store_true", help="build only; do not start the server on it"
+        "--no-serve-check", action="store_true", help="only build the archive; do not start the server"
     )
     parser.add_argument(
-        "--timeout", type=float, default=600, metavar="SECONDS", help="for loading the model (default: 600)"
+        "--timeout",
+        type=float,
+        default=600,
+        metavar="SECONDS",
+        help="timeout for loading the model (default: 600)",
     )
     parser.add_argument("--python", metavar="PATH", help="interpreter or environment with the framework")
     add_format_flag(parser)
@@ -57,10 +66,10 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof package`."""
-    from gpuproof.serve.errors import LoadError  # `gpuproof package --help` needs nothing of it
+    from gpuproof.serve.errors import LoadError  # not needed for --help
 
     if not 0 < arguments.timeout < float("inf"):
-        raise UsageError("--timeout is a number of seconds above zero, such as 600.")
+        raise UsageError("--timeout must be a number of seconds above zero, such as 600.")
     validate_content_type(arguments.content_type)
     with temporary_folder("gpuproof-package-") as scratch:
         try:
@@ -81,8 +90,8 @@ def _package(arguments: argparse.Namespace, scratch: Path) -> int:
     checked = None
     if not arguments.no_serve_check:
         if arguments.format == "text" and sys.stderr.isatty():
-            print("Starting the server on it …", file=sys.stderr)
-        # What was packed is served, not what it was packed from.
+            print("Starting the server with the archive …", file=sys.stderr)
+        # Serve the archive itself, not the files that it was built from.
         unpacked = prepare(arguments.output, scratch / "out")
         checked = package.check(unpacked, _server(arguments), asked, startup_s=arguments.timeout)
     _say(arguments, describe(folder), packed, checked)
@@ -97,7 +106,7 @@ def _ask(arguments: argparse.Namespace) -> SampleRequest | None:
     if path is None:
         return None
     if not path.is_file():
-        raise UsageError(f"--request {path} is not there.", remedy="Give a file that holds a request's body.")
+        raise UsageError(f"--request {path} does not exist.", remedy="Use a file with the body of a request.")
     kind = arguments.content_type or content_type_of(path)
     return SampleRequest(path.read_bytes(), kind, required=True)
 
@@ -135,14 +144,14 @@ def _say(arguments: argparse.Namespace, what: str, packed: PackResult, checked: 
     if checked is None:
         return
     if checked.ready_s is not None:
-        print(f"It serves: healthy after {checked.ready_s:.1f} s.")
+        print(f"The model serves: healthy after {checked.ready_s:.1f} s.")
     if checked.status is not None and checked.seconds is not None and checked.status < 300:
         sent = f"for {checked.request} " if checked.request else ""
         answer = " ".join(checked.answer.split())
         shown = answer if len(answer) <= 60 else f"{answer[:60]}…"
-        print(f"It answered {sent}in {checked.seconds * 1000:.1f} ms: {checked.answer_type} {shown}")
+        print(f"It responded {sent}in {checked.seconds * 1000:.1f} ms: {checked.answer_type} {shown}")
     if checked.message:
-        print(checked.message if checked.ok else f"It does not serve: {checked.message}")
+        print(checked.message if checked.ok else f"The model does not serve: {checked.message}")
     if not checked.ok:
         if checked.status is not None:
             print(f"  {checked.answer}")

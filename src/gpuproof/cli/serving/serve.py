@@ -1,8 +1,8 @@
-"""Serve a model as SageMaker does: GET /ping, POST /invocations, the handler's own functions, on the GPU if there is one.
+"""Serve a model as SageMaker does: GET /ping, POST /invocations, the handler's functions; on a GPU if there is one.
 
-The environment variables of AWS's inference toolkits (SAGEMAKER_PROGRAM, SAGEMAKER_MODEL_SERVER_WORKERS …) are heeded;
-flags go before them. With SAGEMAKER_MULTI_MODEL=true there is no MODEL: POST /models loads them. Ctrl-C lets running
-requests end first.
+Supports the environment variables of AWS's inference toolkits (SAGEMAKER_PROGRAM, SAGEMAKER_MODEL_SERVER_WORKERS …);
+flags take precedence over them. With SAGEMAKER_MULTI_MODEL=true, omit MODEL: POST /models loads models. Ctrl-C waits for
+running requests.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SWITCHES = ("require_gpu", "compile", "cuda_graphs", "no_access_log")
 
 def add_parser(commands: Subparsers) -> None:
     """Add `gpuproof serve` to the command line."""
-    from gpuproof.serve.flags import add_flags  # the server's own flags, which its file takes too
+    from gpuproof.serve.flags import add_flags  # the flags of the server itself
 
-    parser = add_command(commands, "serve", "serve a model by SageMaker's handler contract", __doc__)
+    parser = add_command(commands, "serve", "serve a model with SageMaker's handler contract", __doc__)
     add_model_arguments(parser, optional=True)
     parser.add_argument(
-        "--python", metavar="PY", help="the interpreter, or environment, that runs the handler"
+        "--python", metavar="PY", help="interpreter or virtual environment that runs the handler"
     )
-    parser.add_argument("--dev", action="store_true", help="load the model again whenever its code changes")
+    parser.add_argument("--dev", action="store_true", help="reload the model when its code changes")
     add_flags(parser)
     parser.set_defaults(run=run)
 
@@ -49,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
     from gpuproof.serve.model.archive import prepare
     from gpuproof.settings import cache_dir
 
-    several = _several(arguments)
+    multi_model = _is_multi_model(arguments)
     python = find_interpreter(arguments.python)
     with temporary_folder("gpuproof-serve-") as scratch:
         model: list[str] = []
         watched: list[Path | None] = []
-        if not several:
+        if not multi_model:
             try:
                 path = resolve_model(arguments, scratch)
                 model = ["--model-dir", str(prepare(path, scratch / "model", arguments.code))]
@@ -62,46 +62,46 @@ def run(arguments: argparse.Namespace) -> int:
                 raise GPUproofError(error.message, remedy=error.remedy) from error
             if arguments.dev and path.is_file() and arguments.code is None:
                 raise UsageError(
-                    "--dev watches code, and MODEL is one file.",
-                    remedy="Give the folder with code/, or --code.",
+                    "--dev watches code, but MODEL is a single file.",
+                    remedy="Use a folder with code/, or --code.",
                 )
             watched = [path, arguments.code] if arguments.dev else []
-        # The server imports from its file until the end: the cache's may be replaced meanwhile.
+        # The server imports from this file until it ends; the cached file may be replaced in the meantime.
         agent = scratch / "gpuproof-agent.pyz"
         agent.write_bytes(agent_file(cache_dir()).read_bytes())
         command = [python, str(agent), "serve", *model, *server_flags(arguments)]
         return _serve(command, watched)
 
 
-def _several(arguments: argparse.Namespace) -> bool:
-    """Whether models come and go through the multi-model API. Raises UsageError: MODEL is missing, or one too many."""
+def _is_multi_model(arguments: argparse.Namespace) -> bool:
+    """Whether models are loaded by the multi-model API. Raises UsageError if MODEL is missing or must not be given."""
     from gpuproof.serve.errors import LoadError
     from gpuproof.serve.settings import read_settings
 
     try:
-        several = read_settings(os.environ).multi_model
+        multi_model = read_settings(os.environ).multi_model
     except LoadError as error:
         raise UsageError(error.message, remedy=error.remedy) from error
-    if several and (arguments.model is not None or arguments.code is not None or arguments.dev):
+    if multi_model and (arguments.model is not None or arguments.code is not None or arguments.dev):
         raise UsageError(
-            "SAGEMAKER_MULTI_MODEL is true: models are loaded by POST /models, so there is neither MODEL nor --code nor "
-            "--dev.",
-            remedy="Leave them out, or unset SAGEMAKER_MULTI_MODEL to serve one model.",
+            "SAGEMAKER_MULTI_MODEL is true: models are loaded by POST /models, so MODEL, --code and --dev cannot be "
+            "used.",
+            remedy="Remove them, or unset SAGEMAKER_MULTI_MODEL to serve one model.",
         )
-    if not several and arguments.model is None:
-        raise UsageError("Which model is to be served?", remedy=f"gpuproof serve MODEL: {MODEL_HELP}.")
-    return several
+    if not multi_model and arguments.model is None:
+        raise UsageError("MODEL is missing.", remedy=f"gpuproof serve MODEL: {MODEL_HELP}.")
+    return multi_model
 
 
 def server_flags(arguments: argparse.Namespace) -> list[str]:
-    """The command line for the server itself."""
+    """Returns the command-line flags of the server process."""
     words = ["--with-parent", "--load-once" if arguments.dev else "--leave-on-failure"]
     for name in _FLAGS:
         value = getattr(arguments, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     if arguments.host is None and "GPUPROOF_SERVE_HOST" not in os.environ:
-        # A handler on a laptop is nobody else's business; in a container SageMaker must reach it.
+        # On a user's machine, listen only on loopback; in a container, SageMaker must reach the server.
         words += ["--host", "127.0.0.1"]
     words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(arguments, name)]
     return words
@@ -110,16 +110,16 @@ def server_flags(arguments: argparse.Namespace) -> list[str]:
 def _serve(command: list[str], watched: list[Path | None]) -> int:
     environment = dict(os.environ)
     if watched:
-        # Bytecode knows its source by the second: two edits within one would be one.
+        # Bytecode caches compare modification times in seconds: a second edit within one second would be missed.
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    # Held back, also from the server, until each of the two handles them.
-    held = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-    signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    # Blocked in both processes until each has its handlers.
+    blocked = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     process = subprocess.Popen(command, env=environment)
     signal.signal(signal.SIGTERM, lambda number, _frame: process.send_signal(number))
-    # The terminal sends it to the server too.
+    # The terminal sends SIGINT to the server too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     if watched:
         from gpuproof.cli.serving.hot_reload import reload_on_change
 
