@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains a small CNN through `gpuproof run`, fetches the model, checks it on digits that it has not seen, then serves it as
-# a SageMaker endpoint would and asks it for the same digits over HTTP.
+# Trains a small CNN with `gpuproof run`, pulls the model, evaluates it on held-back digits, then serves it like a
+# SageMaker endpoint and evaluates it again over HTTP.
 # `examples/demo.sh pytorch-digits` does the same with PyTorch.
 set -euo pipefail
 job="${1:-keras-digits}"

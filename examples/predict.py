@@ -1,7 +1,7 @@
-"""Asks a served model for the held-back digits, one at a time: `predict.py [http://127.0.0.1:8080]`.
+"""Sends the held-back digits to a served model, one at a time: `predict.py [http://127.0.0.1:8080]`.
 
-Tells how many it reads and how long an answer takes. Leaves with 1 where it reads less than 95 %. Runs in the folder of
-either example, for its `digits.py`.
+Prints accuracy and latency. Exits with 1 if the accuracy is below 95 %. Run it in the folder of an example, for its
+`digits.py`.
 """
 
 import http.client
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path.cwd()))
 from digits import split
 
 GOOD_ENOUGH = 0.95
-PATIENCE = 60
+LOAD_TIMEOUT_S = 60
 """Seconds that a model may take to load."""
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     connection = http.client.HTTPConnection(server.hostname, server.port or 80, timeout=30)
     wait_until_healthy(connection)
     _, images, _, labels = split()
-    ask(connection, images[:1])  # the first answer of all warms the model up
+    ask(connection, images[:1])  # the first request warms the model up
     right, milliseconds = 0, []
     for image, label in zip(images, labels, strict=True):
         began = time.perf_counter()
@@ -44,8 +44,8 @@ def main() -> None:
 
 
 def wait_until_healthy(connection: http.client.HTTPConnection) -> None:
-    """Returns when `/ping` says 200, which is when the model has been loaded."""
-    deadline = time.monotonic() + PATIENCE
+    """Waits until `/ping` returns 200, that is, until the model is loaded."""
+    deadline = time.monotonic() + LOAD_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             connection.request("GET", "/ping")
@@ -54,9 +54,9 @@ def wait_until_healthy(connection: http.client.HTTPConnection) -> None:
             if answer.status == http.HTTPStatus.OK:
                 return
         except OSError:
-            connection.close()  # the server has not come up yet
+            connection.close()  # the server is not listening yet
         time.sleep(0.1)
-    sys.exit(f"no model was healthy within {PATIENCE} s")
+    sys.exit(f"no model was healthy within {LOAD_TIMEOUT_S} s")
 
 
 def ask(connection: http.client.HTTPConnection, images: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""Loads a trained model.tar.gz and tells how many of the held-back digits it reads: `evaluate.py model.tar.gz`.
+"""Evaluates a trained model.tar.gz on the held-back digits: `evaluate.py model.tar.gz`.
 
-Leaves with 1 where that is less than 95 %.
+Exits with 1 if the accuracy is below 95 %.
 """
 
 import os

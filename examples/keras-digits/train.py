@@ -16,13 +16,13 @@ import gpuproof.runtime as rt
 def main() -> None:
     arguments = parse_arguments()
     rt.setup(seed=arguments.seed, mixed_precision="auto")
-    # Without allow_cpu, a machine whose GPU cannot be used is an error: here a laptop will do.
+    # Without allow_cpu, a machine without a usable GPU is an error; this example also runs on a laptop.
     device = rt.device(allow_cpu=True)
     print(f"TensorFlow {tf.__version__} trains on {device}", flush=True)
 
     train_images, test_images, train_labels, test_labels = split()
     model = build(arguments.learning_rate)
-    # An attempt that was cut short goes on where it stopped.
+    # Resumes an interrupted attempt.
     checkpoint = rt.checkpoint(model=model)
     model.fit(
         train_images,

@@ -1,4 +1,4 @@
-"""Handwritten digits: 1,797 real images of 8 by 8 pixels that come with scikit-learn, so nothing is downloaded.
+"""Handwritten digits: 1,797 images of 8 by 8 pixels from scikit-learn; nothing is downloaded.
 
 Source: https://archive.ics.uci.edu/dataset/80 (E. Alpaydin, C. Kaynak, 1998)
 """
@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 HELD_BACK = 360
-"""Images that training never sees; always the same ones."""
+"""Images that are never used for training; always the same."""
 
 
 def split() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

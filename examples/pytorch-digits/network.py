@@ -1,15 +1,15 @@
-"""The network, apart from its training, so that whoever loads its weights can build it."""
+"""The network, in its own module, so that it can be built without the training script."""
 
 import torch
 from torch import nn
 
 
 class DigitNet(nn.Module):
-    """Reads digits of 8 by 8 pixels.
+    """Classifies digits of 8 by 8 pixels.
 
     Args:
         channels: filters of the first convolution; the second has twice as many.
-        dropout: which part of the features is hidden in training.
+        dropout: share of features dropped in training.
     """
 
     def __init__(self, channels: int = 32, dropout: float = 0.3) -> None:

@@ -15,7 +15,7 @@ import gpuproof.runtime as rt
 def main() -> None:
     arguments = parse_arguments()
     rt.setup(seed=arguments.seed)
-    # Without allow_cpu, a machine whose GPU cannot be used is an error: here a laptop will do.
+    # Without allow_cpu, a machine without a usable GPU is an error; this example also runs on a laptop.
     device = rt.device(allow_cpu=True)
     print(f"PyTorch {torch.__version__} trains on {device}", flush=True)
 
@@ -25,7 +25,7 @@ def main() -> None:
     model = DigitNet(**settings).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
 
-    # An attempt that was cut short goes on where it stopped.
+    # Resumes an interrupted attempt.
     checkpoint = rt.checkpoint(model=model, optimizer=optimizer)
     for epoch in checkpoint.epochs(arguments.epochs):
         loss = train_one_epoch(model, checkpoint.steps(loader), optimizer, device)

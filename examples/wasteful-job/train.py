@@ -1,4 +1,4 @@
-"""Wrong on purpose: `gpuproof check` shows what this job would waste."""
+"""Wrong on purpose: `gpuproof check` reports what this job would waste."""
 
 import argparse
 
