@@ -30,13 +30,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from serve.cases import FULL, HANDLERS, QUICK, Case, Here, Question, model_folder
-from serve.peers import GPUPROOF, PEERS, Peer, Unavailable, least_server
+from serve.cases import FULL, HANDLERS, QUICK, Case, Reference, SampleRequest, model_folder
+from serve.peers import GPUPROOF, PEERS, Peer, Unavailable, minimal_server
 from serve.report import Row, Table
-from serve.stack import Failed, Stack, free_port, start
+from serve.stack import Stack, StackFailed, free_port, start
 
 from gpuproof.loadtest import Load, Target, open_loop
-from serve import fresh_pairs, generators, measuring, report
+from serve import generators, measurement, paired_runs, report
 
 RESULTS = Path(__file__).parent / "results"
 _BATCHES = {"mlp": (1, 32), "resnet18": (1,)}
@@ -118,7 +118,7 @@ def _python(peer: Peer, cache: Path) -> Path | str:
 
 def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], scratch: Path) -> Table:
     model = model_folder(scratch, case.model)
-    here = Here(model)
+    here = Reference(model)
     question = here.question()
     table = Table(case.name, case.clients, len(question.body(case)), bare_load=_bare_load(model))
     running: list[tuple[Row, Stack]] = []
@@ -134,7 +134,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
                 continue
             try:
                 stack = _start(peer, python, scratch, model, case, question)
-            except (Failed, OSError) as error:
+            except (StackFailed, OSError) as error:
                 row.skipped = report.without_paths(str(error))
                 print(f"{case.name}: {peer.name} is skipped: {row.skipped}", flush=True)
                 continue
@@ -158,7 +158,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
             stack.end()
     started = any(row.name == GPUPROOF.name for row, _ in running)
     if started and isinstance(python := pythons[GPUPROOF.name], Path):
-        fresh_pairs.measure(
+        paired_runs.measure(
             case,
             model,
             question,
@@ -171,7 +171,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
 
 
 def _bounds(
-    python: Path, scratch: Path, model: Path, case: Case, question: Question
+    python: Path, scratch: Path, model: Path, case: Case, question: SampleRequest
 ) -> dict[str, Callable[[], Stack]]:
     """What has less to do than GPUproof with a large JSON body of numbers."""
     as_npy = replace(case, form="npy")
@@ -181,7 +181,7 @@ def _bounds(
         return _start(GPUPROOF, python, scratch, folder, as_npy, question.longer(len(question.body(case))))
 
     def least(processes: int) -> Stack:
-        return _start(least_server(processes), python, scratch, model, case, question)
+        return _start(minimal_server(processes), python, scratch, model, case, question)
 
     return {
         "GPUproof with as many bytes that need no reading (NPY)": unread,
@@ -190,7 +190,9 @@ def _bounds(
     }
 
 
-def _start(peer: Peer, python: Path, scratch: Path, model: Path, case: Case, question: Question) -> Stack:
+def _start(
+    peer: Peer, python: Path, scratch: Path, model: Path, case: Case, question: SampleRequest
+) -> Stack:
     folder = Path(tempfile.mkdtemp(dir=scratch))
     port = free_port()
     how = peer.start(python, folder, model, port, case)
@@ -201,7 +203,7 @@ def _start(peer: Peer, python: Path, scratch: Path, model: Path, case: Case, que
     given = _answer(target, case)
     if not _close(given, question.answer):
         stack.end()
-        raise Failed(f"it answers {given[:3]} and not {question.answer[:3]}")
+        raise StackFailed(f"it answers {given[:3]} and not {question.answer[:3]}")
     return stack
 
 
@@ -235,12 +237,12 @@ def _close(given: list[float], wanted: list[float]) -> bool:
     )
 
 
-def _round(case: Case, here: Here, table: Table, stacks: list[tuple[Row, Stack]], scratch: Path) -> None:
+def _round(case: Case, here: Reference, table: Table, stacks: list[tuple[Row, Stack]], scratch: Path) -> None:
     for batch in _BATCHES.get(case.model, ()):
         table.ceilings.setdefault(batch, []).append(here.ceiling(batch, min(2.0, case.seconds)))
     for clients in case.clients:
         for row, stack in stacks:
-            reading, _ = measuring.measure(stack, clients, case.seconds, scratch)
+            reading, _ = measurement.measure(stack, clients, case.seconds, scratch)
             row.readings.setdefault(clients, []).append(reading)
             print(
                 f"  {clients:3} clients {reading.rate:8,.1f}/s  p50 {reading.p50 * 1e3:7.2f}  p99 {reading.p99 * 1e3:7.1f} ms"

@@ -20,11 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from serve.gpu_cases import FULL, QUICK, Net, Plan, as_npy, ways
-from serve.gpu_place import NoGpu, cpu, gpu
+from serve.gpu_cases import FULL, QUICK, Net, Plan, as_npy, variants
+from serve.gpu_device import NoGpu, cpu, gpu
 from serve.gpu_report import GpuTable, as_json, as_markdown, together
-from serve.gpu_watch import Watch
-from serve.gpu_way import measure
+from serve.gpu_utilization import UtilizationMonitor
+from serve.gpu_variant import measure
 
 from serve import generators
 
@@ -49,15 +49,19 @@ def main() -> int:
     print(where, flush=True)
     tables: list[GpuTable] = []
     folder = nullcontext(options.scratch) if options.scratch else tempfile.TemporaryDirectory()
-    with folder as name, Watch(place.index) as watch:
+    with folder as name, UtilizationMonitor(place.index) as watch:
         for net in (net for net in plan.nets if options.only in ("", net.name)):
             table = _table(net, plan, where, options.shared)
             tables.append(table)
-            for way in (way for way in ways(place.half) if way.name in (options.ways or plan.ways)):
-                print(f"{net.name}, {way.name}", flush=True)
-                scratch = Path(name) / f"{net.name}-{way.name}"
+            for variant in (
+                variant
+                for variant in variants(place.half)
+                if variant.name in (options.variants or plan.variants)
+            ):
+                print(f"{net.name}, {variant.name}", flush=True)
+                scratch = Path(name) / f"{net.name}-{variant.name}"
                 scratch.mkdir(parents=True, exist_ok=True)
-                table.rows.append(measure(net, way, plan, place, scratch, watch))
+                table.rows.append(measure(net, variant, plan, place, scratch, watch))
                 if results:
                     stem = f"serve-gpu-{place.slug}{'-quick' if options.quick else ''}"
                     _write(results / f"{stem}.json", tables)
@@ -71,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = [way.name for way in ways("bf16")]
+    names = [variant.name for variant in variants("bf16")]
     parser.add_argument(
         "--device", choices=["cuda", "cpu"], help="default: cuda, and nothing where there is none"
     )
@@ -81,6 +85,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--ways",
+        dest="variants",
         type=lambda value: value.split(","),
         metavar="fp32,autocast",
         help=f"those alone, of {', '.join(names)}",
@@ -97,7 +102,7 @@ def _arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.device == "cpu" and not options.quick:
         parser.error("--device cpu goes with --quick: the whole networks take hours there")
-    if unknown := set(options.ways or ()) - set(names):
+    if unknown := set(options.variants or ()) - set(names):
         parser.error(f"there is no way {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     return options
 

@@ -29,7 +29,7 @@ class Case:
         clients: closed-loop clients, one measurement each.
         seconds: of each measurement.
         rounds: measurements of each stack, interleaved with the others'.
-        pairs: see `fresh_pairs`.
+        pairs: see `paired_runs`.
     """
 
     model: str
@@ -61,7 +61,7 @@ QUICK = (Case("mlp", "json", (1, 16, 64), 1.0, 1),)
 
 
 @dataclass(frozen=True)
-class Question:
+class SampleRequest:
     """One item and its answer.
 
     Args:
@@ -78,7 +78,7 @@ class Question:
         """As GPUproof and most peers take it."""
         return json.dumps(self.data).encode() if case.form == "json" else self.npy
 
-    def longer(self, size: int) -> Question:
+    def longer(self, size: int) -> SampleRequest:
         """The same with zeros behind its numbers, so that as NPY it has `size` bytes, or up to 7 fewer."""
         import numpy as np
 
@@ -93,7 +93,7 @@ def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
     """A model's folder as SageMaker lays it out, with the handler in `code/`.
 
     Args:
-        longer: whether it is asked with more numbers than it takes: see `Question.longer`.
+        longer: whether it is asked with more numbers than it takes: see `SampleRequest.longer`.
     """
     code = folder / (f"{model}-longer" if longer else model) / "code"
     code.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
     return code.parent
 
 
-class Here:
+class Reference:
     """The model in this process, without any server: its inputs, and the fastest it can be."""
 
     def __init__(self, folder: Path) -> None:
@@ -115,7 +115,7 @@ class Here:
         ]
         self._model = self._inference.model_fn(str(folder))
 
-    def question(self) -> Question:
+    def question(self) -> SampleRequest:
         """One item of random numbers with six decimals, and the model's answer to it."""
         import numpy as np
         import torch
@@ -126,7 +126,7 @@ class Here:
         np.save(stream, data)
         answer = self._inference.predict_fn(torch.from_numpy(data), self._model)
         short = [round(float(value), _DECIMALS) for value in data.ravel()]
-        return Question(_nested(short, data.shape), stream.getvalue(), answer.ravel().tolist())
+        return SampleRequest(_nested(short, data.shape), stream.getvalue(), answer.ravel().tolist())
 
     def ceiling(self, batch: int, seconds: float) -> float:
         """Items a second in a loop over `predict_fn` with nothing around it, on one thread."""

@@ -74,7 +74,7 @@ SMALL_BERT = Net(
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One way to serve: flags of `gpuproof serve`, which the bare loop takes as well.
 
     Args:
@@ -101,13 +101,13 @@ class Way:
         return 3e-2 if self.autocast else 1e-2
 
 
-def ways(half: str) -> tuple[Way, ...]:
+def variants(half: str) -> tuple[Variant, ...]:
     """All of them, with that type for mixed precision."""
     return (
-        Way("fp32"),
-        Way("autocast", half),
-        Way("compile", half, "--compile"),
-        Way("cuda-graphs", half, "--cuda-graphs"),
+        Variant("fp32"),
+        Variant("autocast", half),
+        Variant("compile", half, "--compile"),
+        Variant("cuda-graphs", half, "--cuda-graphs"),
     )
 
 
@@ -128,7 +128,7 @@ class Plan:
     """
 
     nets: tuple[Net, ...]
-    ways: tuple[str, ...]
+    variants: tuple[str, ...]
     clients: tuple[int, ...]
     seconds: float
     bare: float

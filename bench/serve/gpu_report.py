@@ -9,7 +9,7 @@ from typing import Any
 
 from . import report
 from .generators import Reading
-from .gpu_watch import Use
+from .gpu_utilization import Use
 from .report import Row, line
 
 _HOW = (

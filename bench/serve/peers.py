@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .cases import HANDLERS, Case, Question
+from .cases import HANDLERS, Case, SampleRequest
 
-_LEAST = Path(__file__).with_name("least_server.py")
+_LEAST = Path(__file__).with_name("minimal_server.py")
 _COMMON = ("torch==2.13.0", "numpy", "orjson")
 
 
@@ -55,7 +55,7 @@ class Peer:
     requirements: tuple[str, ...]
     start: Callable[[Path, Path, Path, int, Case], Start]
     forms: tuple[str, ...] = ("json", "npy")
-    body: Callable[[Question, Case], bytes] = field(default=lambda question, case: question.body(case))
+    body: Callable[[SampleRequest, Case], bytes] = field(default=lambda question, case: question.body(case))
     java: bool = False
 
     def python(self, cache: Path) -> Path:
@@ -104,8 +104,8 @@ def _gpuproof(python: Path, _scratch: Path, model: Path, port: int, _case: Case)
     return Start(command, {}, "/invocations", "/ping")
 
 
-def least_server(processes: int) -> Peer:
-    """No server that anybody would run: see `least_server.py`.
+def minimal_server(processes: int) -> Peer:
+    """No server that anybody would run: see `minimal_server.py`.
 
     Args:
         processes: that read JSON; 1 or 2.
@@ -158,7 +158,7 @@ def _mlserver(python: Path, scratch: Path, model: Path, port: int, _case: Case) 
     return Start(command, _environment(model, port), "/v2/models/model/infer", "/v2/health/ready")
 
 
-def _v2_body(question: Question, _case: Case) -> bytes:
+def _v2_body(question: SampleRequest, _case: Case) -> bytes:
     shape: list[int] = []
     data: Any = question.data
     while isinstance(data, list):

@@ -24,7 +24,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """With more, two processes on two cores wait for each other most of the time."""
 
 
-class Failed(Exception):
+class StackFailed(Exception):
     """A stack did not start, or answers wrongly."""
 
 
@@ -150,7 +150,9 @@ def _until_200(stack: Stack, target: Target, log: Path, patience: float) -> floa
             said = f"{answer.status} {answer.body.decode(errors='replace')}"
         time.sleep(_STEP_S)
     end = log.read_text(errors="replace").strip().splitlines()[-3:]
-    raise Failed(f"no 200 from {target.path}: {said[:200]}; the end of its log: {' / '.join(end)[-600:]}")
+    raise StackFailed(
+        f"no 200 from {target.path}: {said[:200]}; the end of its log: {' / '.join(end)[-600:]}"
+    )
 
 
 def _tree(root: int) -> list[int]:

@@ -60,7 +60,7 @@ ANSWERS = np.array([[1.0, 0.0, -2.0], [0.5, 0.5, 0.5], [-1.0, 2.0, 0.0]], np.flo
 def test_the_difference_is_a_share_of_the_largest_number() -> None:
     given = ANSWERS.copy()
     given[0, 0] += 0.01
-    assert part("gpu_way").difference(given, ANSWERS, 0.01) == pytest.approx(0.005, rel=1e-3)
+    assert part("gpu_variant").difference(given, ANSWERS, 0.01) == pytest.approx(0.005, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_the_difference_is_a_share_of_the_largest_number() -> None:
     ],
 )
 def test_answers_of_other_questions_shapes_or_none_are_refused(given: Any, words: str) -> None:
-    with pytest.raises(part("stack").Failed, match=words):
-        part("gpu_way").difference(given, ANSWERS, 0.03)
+    with pytest.raises(part("stack").StackFailed, match=words):
+        part("gpu_variant").difference(given, ANSWERS, 0.03)
 
 
 def test_answers_among_which_a_mix_up_would_not_show_prove_nothing() -> None:
     alike = ANSWERS[[0, 0, 2]]
-    with pytest.raises(part("stack").Failed, match="too much alike"):
-        part("gpu_way").difference(alike, alike, 0.03)
+    with pytest.raises(part("stack").StackFailed, match="too much alike"):
+        part("gpu_variant").difference(alike, alike, 0.03)
 
 
 def test_the_questions_are_all_different() -> None:
@@ -92,7 +92,7 @@ def test_the_questions_are_all_different() -> None:
 
 
 def test_the_use_of_a_gpu_leaves_out_what_was_before_and_after() -> None:
-    watch = part("gpu_watch")
+    watch = part("gpu_utilization")
     seen = [(0.5, 5, 9), (1.5, 50, 3), (2.5, 90, 4), (3.5, 5, 9)]
     readings = [(when, GpuReading(0, utilization=busy, memory_used=memory)) for when, busy, memory in seen]
     assert watch.use(readings, (0.2, 3.0)) == watch.Use(70, 4)
@@ -109,8 +109,8 @@ def table(rate: float, *names: str, where: str = "a GPU") -> Any:
             ),
             f"--{name}",
             {1: [reading(100.0, 0.01, 0.02, 0)], 32: [reading(1000.0, 0.032, 0.04, 0)]},
-            {1: [part("gpu_watch").Use(30.0, 2**30)]},
-            {64: [part("gpu_watch").Use(98.0, 3 * 2**30)]},
+            {1: [part("gpu_utilization").Use(30.0, 2**30)]},
+            {64: [part("gpu_utilization").Use(98.0, 3 * 2**30)]},
             1e-4,
             25_557_032,
         )
@@ -203,7 +203,7 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
     monkeypatch.setenv(SCENARIO_VARIABLE, str(scenario.path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     told = {"torch": "2.13.0", "there": True, "cuda": "13.0", "cudnn": 92000}
-    monkeypatch.setattr(part("gpu_place"), "_torch", lambda environment, info: told)
+    monkeypatch.setattr(part("gpu_device"), "_torch", lambda environment, info: told)
     with loaded(build_library(tmp_path)):
         yield scenario
 
@@ -222,7 +222,7 @@ def test_the_first_visible_gpu_alone_is_measured_in_the_half_precision_that_it_h
 ) -> None:
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    place = part("gpu_place").gpu()
+    place = part("gpu_device").gpu()
     assert (place.index, place.slug, place.half) == (index, slug, half)
     assert place.environment == {"CUDA_VISIBLE_DEVICES": str(index), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert place.flags == ("--require-gpu",)
@@ -231,9 +231,9 @@ def test_the_first_visible_gpu_alone_is_measured_in_the_half_precision_that_it_h
 
 
 def test_the_watch_reads_the_gpu_that_is_measured(two_gpus: Scenario) -> None:
-    watching = part("gpu_watch")
+    watching = part("gpu_utilization")
     began = time.monotonic()
-    with watching.Watch(1) as watch:
+    with watching.UtilizationMonitor(1) as watch:
         until(lambda: watch.during((began, time.monotonic())) is not None, "a reading")
     assert watch.during((began, time.monotonic())) == watching.Use(70, 2048 * MIB)
 
@@ -282,7 +282,9 @@ def test_the_quick_mode_serves_both_networks_with_the_answers_of_the_bare_loop(t
     text = next((tmp_path / "results").glob("*.md")).read_text()
     assert "| --autocast bf16 |" in text
     for name in ("resnet50", "bert"):
-        exact, half = (np.load(tmp_path / f"scratch/{name}-{way}/served.npy") for way in ("fp32", "autocast"))
+        exact, half = (
+            np.load(tmp_path / f"scratch/{name}-{variant}/served.npy") for variant in ("fp32", "autocast")
+        )
         # The flag reached the server: mixed precision rounds.
         assert np.abs(exact - half).max() > 1e-4
 

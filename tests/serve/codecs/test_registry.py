@@ -13,6 +13,7 @@ import pytest
 from gpuproof.serve import media_types
 from gpuproof.serve.codecs import csv, npy, registry, tensorflow_json
 from gpuproof.serve.codecs import json as json_text
+from gpuproof.serve.codecs.codec import Codec
 from gpuproof.serve.codecs.tensorflow_json import Spec, TensorAnswer
 from gpuproof.serve.errors import RequestError
 
@@ -365,3 +366,34 @@ def test_answers_have_tensorflow_servings_form() -> None:
     assert json.loads(json_text.write(tensorflow_json.write(TensorAnswer(two)))) == {
         "predictions": [{"y": 1, "name_bytes": {"b64": "YQ=="}}, {"y": 2, "name_bytes": {"b64": "Yg=="}}]
     }
+
+
+@pytest.mark.parametrize("codec", registry.CODECS, ids=lambda codec: codec.media_type)
+def test_everything_follows_from_a_codecs_entry(codec: Codec) -> None:
+    assert (codec.media_type in registry.READABLE) == (codec.read is not None)
+    assert (codec.media_type in registry.WRITABLE) == (codec.write is not None)
+    assert (codec.media_type in registry.STREAMABLE) == bool(codec.stream_rank)
+    for suffix, media_type in codec.suffixes.items():
+        assert registry.media_type_of_suffix(suffix) == media_type
+        assert registry.codec_of(media_type) is codec
+
+
+def test_every_media_type_belongs_to_one_codec() -> None:
+    names = [name for codec in registry.CODECS for name in (codec.media_type, *codec.aliases)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "codec"),
+    [
+        ("", registry.json.CODEC),
+        ("application/geo+json; charset=utf-8", registry.json.CODEC),
+        ("Text/CSV", registry.csv.CODEC),
+        ("text/html", registry.text.TEXT),
+        ("text/event-stream", registry.text.TEXT),
+        ("video/mp4", registry.text.IMAGE),
+        ("application/x-protobuf", None),
+    ],
+)
+def test_a_content_type_finds_its_codec(content_type: str, codec: Codec | None) -> None:
+    assert registry.codec_of(content_type) is codec

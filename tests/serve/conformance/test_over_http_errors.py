@@ -165,9 +165,9 @@ def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> N
         (b'{"inputs": ' + b"[" * 600 + b"1" + b"]" * 600 + b"}", "nested too deeply"),
         (b'{"a": ' * 900 + b"[1]" + b"}" * 900, "nested too deeply"),
         (b"[" + b"9" * 5000 + b"]", "too many digits"),
-        (b'"a"', "the body holds the text 'a'"),
-        (b'[[1, 2, "a"]]', "the body holds the text 'a' at [0][2]"),
-        (b'{"x": [[1, null]], "y": [1]}', "the body holds null at ['x'][0][1]"),
+        (b'"a"', "the body contains the text 'a'"),
+        (b'[[1, 2, "a"]]', "the body contains the text 'a' at [0][2]"),
+        (b'{"x": [[1, null]], "y": [1]}', "the body contains null at ['x'][0][1]"),
     ],
 )
 def test_json_that_is_no_array_of_numbers_is_400_and_says_what_it_holds(

@@ -141,7 +141,7 @@ def test_compilation_that_a_model_cannot_have_is_said(
     torch = pytest.importorskip("torch")
     torch.jit.script(torch.nn.Linear(2, 1)).save(tmp_path / "model.pt")
     load_model(tmp_path, Settings(compile=True), Device())
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["--compile does nothing here"]
+    assert [record.message.partition(":")[0] for record in caplog.records] == ["--compile has no effect"]
 
 
 def test_mixed_precision_that_a_model_cannot_have_is_said(

@@ -121,7 +121,7 @@ def test_a_collector_that_is_not_there_delays_neither_answers_nor_the_end(
             server.process.terminate()
             assert server.process.wait(60) == 0
             # Its own words, not a clock: the SDK by itself waits for ten seconds.
-            assert "did not take the last of them within 1 s" in server.said
+            assert "did not accept the last spans within 1 s" in server.said
 
 
 def test_without_an_endpoint_nothing_of_it_is_imported() -> None:

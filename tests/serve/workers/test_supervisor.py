@@ -93,7 +93,7 @@ def test_a_model_that_moves_at_its_first_request_is_looked_at_again(tmp_path: Pa
         until(lambda: "on the CPU" in server.ask("GET", "/ping").json["reason"], "the refusal")
         assert server.predict([[1, 2]]).status == 200
         until(lambda: server.ping() == 200, "its health")
-        assert "the model is on cuda:0 now" in server.said
+        assert "the model is now on cuda:0" in server.said
 
 
 def test_a_required_gpu_that_does_nothing_in_the_first_requests_is_no_longer_healthy(tmp_path: Path) -> None:

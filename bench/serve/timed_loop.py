@@ -1,6 +1,6 @@
 """The model in a separate process without a server, which predicts for a given time on request.
 
-    python -P bench/serve/asked_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
+    python -P bench/serve/timed_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
 
 Each line of standard input asks for so many seconds of a loop: `predict` over `predict_fn` alone, `body` over reading the
 body, `predict_fn` and writing the answer as scripts do, `codecs` over the same with GPUproof's own codecs. It answers with a

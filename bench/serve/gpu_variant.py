@@ -16,15 +16,15 @@ from typing import Any
 
 from gpuproof.loadtest import Target
 
-from . import measuring
+from . import measurement
 from .cases import NPY
 from .generators import Reading
-from .gpu_cases import Net, Plan, Way, as_npy
-from .gpu_place import Place
+from .gpu_cases import Net, Plan, Variant, as_npy
+from .gpu_device import BenchDevice
 from .gpu_report import GpuRow
-from .gpu_watch import Watch
+from .gpu_utilization import UtilizationMonitor
 from .report import Row, without_paths
-from .stack import ONE_THREAD, Failed, Stack, free_port, start
+from .stack import ONE_THREAD, Stack, StackFailed, free_port, start
 
 _LOOP = Path(__file__).parent / "bare_loop.py"
 _PATIENCE_S = 600.0
@@ -34,7 +34,9 @@ _ASKED_TOGETHER = 4
 """Number of times that each item is requested concurrently with others."""
 
 
-def measure(net: Net, way: Way, plan: Plan, place: Place, scratch: Path, watch: Watch) -> GpuRow:
+def measure(
+    net: Net, variant: Variant, plan: Plan, place: BenchDevice, scratch: Path, watch: UtilizationMonitor
+) -> GpuRow:
     """Its figures, or why there are none.
 
     Args:
@@ -43,18 +45,18 @@ def measure(net: Net, way: Way, plan: Plan, place: Place, scratch: Path, watch: 
             `server.log`.
         watch: runs.
     """
-    row = GpuRow(Row(way.name), " ".join(way.flags) or "none (fp32)")
+    row = GpuRow(Row(variant.name), " ".join(variant.flags) or "none (fp32)")
     model = net.folder(scratch)
     items = net.items()
     (scratch / "items.npy").write_bytes(as_npy(items))
     try:
-        _bare(row, model, way, plan, place, scratch, watch)
-        _served(row, model, items, way, plan, place, scratch, watch)
+        _bare(row, model, variant, plan, place, scratch, watch)
+        _served(row, model, items, variant, plan, place, scratch, watch)
         if plan.rounds > 1:
-            _bare(row, model, way, plan, place, scratch, watch)
-    except (Failed, OSError, subprocess.TimeoutExpired) as error:
+            _bare(row, model, variant, plan, place, scratch, watch)
+    except (StackFailed, OSError, subprocess.TimeoutExpired) as error:
         row.served.skipped = without_paths(str(error))
-        print(f"{net.name}, {way.name}: not measured: {row.served.skipped}", flush=True)
+        print(f"{net.name}, {variant.name}: not measured: {row.served.skipped}", flush=True)
     return row
 
 
@@ -71,25 +73,35 @@ def difference(given: Any, wanted: Any, tolerance: float) -> float:
     import numpy as np
 
     if given.shape != wanted.shape:
-        raise Failed(f"the server's answers have the shape {given.shape}, the bare loop's {wanted.shape}")
+        raise StackFailed(
+            f"the server's answers have the shape {given.shape}, the bare loop's {wanted.shape}"
+        )
     largest = float(np.abs(wanted).max())
     found = float(np.abs(given - wanted).max()) / largest
     if not found <= tolerance:
-        raise Failed(
+        raise StackFailed(
             f"the server's answers are not the bare loop's: they differ by {found:.1e} of the largest number, and "
             f"{tolerance:.0e} is allowed"
         )
     nearest = min(float(np.abs(one - two).max()) for at, one in enumerate(wanted) for two in wanted[:at])
     if not nearest / largest > 2 * found:
-        raise Failed("the answers to different questions are too much alike: a mix-up would not show")
+        raise StackFailed("the answers to different questions are too much alike: a mix-up would not show")
     return found
 
 
-def _bare(row: GpuRow, model: Path, way: Way, plan: Plan, place: Place, scratch: Path, watch: Watch) -> None:
+def _bare(
+    row: GpuRow,
+    model: Path,
+    variant: Variant,
+    plan: Plan,
+    place: BenchDevice,
+    scratch: Path,
+    watch: UtilizationMonitor,
+) -> None:
     answers = scratch / "bare.npy"
     # Without -P its own folder would be on the path, before the handler's modules.
     command = [sys.executable, "-P", str(_LOOP), str(model), str(scratch / "items.npy"), str(answers)]
-    command += ["--batches", ",".join(map(str, plan.batches)), "--seconds", str(plan.bare), *way.flags]
+    command += ["--batches", ",".join(map(str, plan.batches)), "--seconds", str(plan.bare), *variant.flags]
     done = subprocess.run(
         command,
         env={**os.environ, **ONE_THREAD, **place.environment},
@@ -99,11 +111,11 @@ def _bare(row: GpuRow, model: Path, way: Way, plan: Plan, place: Place, scratch:
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise Failed(f"the bare loop failed: {last[0]}")
+        raise StackFailed(f"the bare loop failed: {last[0]}")
     said = json.loads(done.stdout.splitlines()[-1])
     wanted = "cpu" if place.index is None else "cuda"
     if said["device"] != wanted:
-        raise Failed(f"the bare loop's model is on {said['device']} and not on {wanted}")
+        raise StackFailed(f"the bare loop's model is on {said['device']} and not on {wanted}")
     row.parameters = said["parameters"]
     for batch in plan.batches:
         told = said["batches"][str(batch)]
@@ -118,11 +130,11 @@ def _served(
     row: GpuRow,
     model: Path,
     items: Any,
-    way: Way,
+    variant: Variant,
     plan: Plan,
-    place: Place,
+    place: BenchDevice,
     scratch: Path,
-    watch: Watch,
+    watch: UtilizationMonitor,
 ) -> None:
     port = free_port()
     question = scratch / "question.npy"
@@ -136,14 +148,14 @@ def _served(
         "--warmup",
         str(question),
         *place.flags,
-        *way.flags,
+        *variant.flags,
     ]
     target = Target("127.0.0.1", port, "/invocations", question.read_bytes(), NPY, {"Accept": NPY})
     ping = Target("127.0.0.1", port, "/ping", None)
     stack = start(command, place.environment, target, ping, scratch / "server.log", _PATIENCE_S)
     try:
         row.served.cold_ping, row.served.cold_answer = stack.cold_ping, stack.cold_answer
-        row.difference = _compare(target, items, way, scratch)
+        row.difference = _compare(target, items, variant, scratch)
         for _ in range(plan.rounds):
             for clients in plan.clients:
                 _load(row, stack, clients, plan, scratch, watch)
@@ -152,7 +164,7 @@ def _served(
         stack.end()
 
 
-def _compare(target: Target, items: Any, way: Way, scratch: Path) -> float:
+def _compare(target: Target, items: Any, variant: Variant, scratch: Path) -> float:
     """The larger difference of the answers one by one and of those asked for at once, which are batched."""
     import numpy as np
 
@@ -162,8 +174,8 @@ def _compare(target: Target, items: Any, way: Way, scratch: Path) -> float:
     np.save(scratch / "served.npy", singly)
     together = _answers(targets * _ASKED_TOGETHER, _AT_ONCE)
     np.save(scratch / "together.npy", together)
-    found = [difference(singly, wanted, way.tolerance)]
-    found += [difference(part, wanted, way.tolerance) for part in np.split(together, _ASKED_TOGETHER)]
+    found = [difference(singly, wanted, variant.tolerance)]
+    found += [difference(part, wanted, variant.tolerance) for part in np.split(together, _ASKED_TOGETHER)]
     return max(found)
 
 
@@ -184,8 +196,12 @@ def _answer(target: Target) -> Any:
         return np.load(io.BytesIO(answer.read()), allow_pickle=False)
 
 
-def _load(row: GpuRow, stack: Stack, clients: int, plan: Plan, scratch: Path, watch: Watch) -> None:
-    reading, span = measuring.measure(stack, clients, plan.seconds, scratch, warm=plan.warm, tries=plan.tries)
+def _load(
+    row: GpuRow, stack: Stack, clients: int, plan: Plan, scratch: Path, watch: UtilizationMonitor
+) -> None:
+    reading, span = measurement.measure(
+        stack, clients, plan.seconds, scratch, warm=plan.warm, tries=plan.tries
+    )
     row.served.readings.setdefault(clients, []).append(reading)
     if use := watch.during(span):
         row.served_use.setdefault(clients, []).append(use)

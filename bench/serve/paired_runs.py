@@ -16,11 +16,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from . import generators
-from .cases import Case, Question
+from .cases import Case, SampleRequest
 from .report import Table
 from .stack import ONE_THREAD, Stack
 
-_LOOP = Path(__file__).parent / "asked_loop.py"
+_LOOP = Path(__file__).parent / "timed_loop.py"
 _TURN_S = 1.0
 _TURNS = 5
 _CLIENTS = (1, 2)
@@ -30,7 +30,7 @@ _CLIENTS = (1, 2)
 def measure(
     case: Case,
     model: Path,
-    question: Question,
+    question: SampleRequest,
     start: Callable[[], Stack],
     bounds: Mapping[str, Callable[[], Stack]],
     table: Table,
@@ -93,7 +93,7 @@ def _seconds(stack: Stack, clients: int, scratch: Path) -> float:
 class _Loop:
     """A process that predicts for a given time on request, and waits otherwise."""
 
-    def __init__(self, case: Case, model: Path, question: Question, scratch: Path) -> None:
+    def __init__(self, case: Case, model: Path, question: SampleRequest, scratch: Path) -> None:
         item, body = scratch / "item.npy", scratch / "read"
         item.write_bytes(question.npy)
         body.write_bytes(question.body(case))

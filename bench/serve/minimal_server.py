@@ -1,6 +1,6 @@
 """The least server there could be: what it does, every server does.
 
-    python -P bench/serve/least_server.py FOLDER PORT PROCESSES
+    python -P bench/serve/minimal_server.py FOLDER PORT PROCESSES
 
 One connection at a time, blocking, in the process that predicts: no hop to a predictor, no time-outs, no health while it
 computes, no bad requests. It reads and writes JSON as GPUproof does; with 2 for PROCESSES, another process reads with it, from

@@ -30,7 +30,7 @@ class NoGpu(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class BenchDevice:
     """Where bare loop and server compute.
 
     Args:
@@ -50,13 +50,13 @@ class Place:
     index: int | None = None
 
 
-def cpu() -> Place:
+def cpu() -> BenchDevice:
     """This machine's CPU, whatever GPUs it has."""
     words = f"The CPU of {report.machine()}; PyTorch {version('torch')}, Python {platform.python_version()}"
-    return Place(words, f"cpu-{report.file_words()}", "bf16", {VISIBLE: ""})
+    return BenchDevice(words, f"cpu-{report.file_words()}", "bf16", {VISIBLE: ""})
 
 
-def gpu() -> Place:
+def gpu() -> BenchDevice:
     """The first GPU that `CUDA_VISIBLE_DEVICES` leaves.
 
     Raises:
@@ -78,7 +78,7 @@ def gpu() -> Place:
         f"cuDNN {torch['cudnn']}, Python {platform.python_version()}; {report.machine()}"
     )
     half = "bf16" if (info.compute_capability or (0, 0)) >= _BF16_SINCE else "fp16"
-    return Place(words, slug(info.name or "gpu"), half, environment, ("--require-gpu",), info.index)
+    return BenchDevice(words, slug(info.name or "gpu"), half, environment, ("--require-gpu",), info.index)
 
 
 def slug(name: str) -> str:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from gpuproof.gpu.nvml import GpuReading, Nvml
 
-from .measuring import Span
+from .measurement import Span
 
 _INTERVAL_S = 0.25
 _PERIOD_S = 1.0
@@ -30,7 +30,7 @@ class Use:
     memory: int | None
 
 
-class Watch:
+class UtilizationMonitor:
     """Looks four times a second, in a thread, while the `with` statement lasts.
 
     Args:
@@ -43,7 +43,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> UtilizationMonitor:
         if self._index is not None:
             self._thread.start()
         return self
