@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from gpuproof.agent.state import COMPLETED, ENDED
+from gpuproof.agent.state import ENDED
+from gpuproof.backends.exit_code import run_exit_code
 from gpuproof.errors import ExitCode
 
 
@@ -85,13 +86,11 @@ class RunRecord:
     @property
     def outcome(self) -> ExitCode:
         """The exit code of `gpuproof run` for a run that ended like this."""
-        if self.document.get("stopped_for_unused_gpu"):
-            return ExitCode.GPU_UNUSED
-        if self.status != COMPLETED:
-            return ExitCode.FAILED
-        if self.gpu_requirement_met is None:
-            return ExitCode.UNDECIDED
-        return ExitCode.OK if self.gpu_requirement_met else ExitCode.GPU_UNUSED
+        return run_exit_code(
+            self.status,
+            gpu_requirement_met=self.gpu_requirement_met,
+            stopped_for_unused_gpu=bool(self.document.get("stopped_for_unused_gpu")),
+        )
 
     @property
     def instance_type(self) -> str | None:

@@ -19,7 +19,7 @@ from gpuproof.serve.ipc.messages import Headers
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.dispatcher import Dispatcher
 from gpuproof.serve.workers.model_state import ModelHealth, ModelState
-from gpuproof.serve.workers.slot import Slot
+from gpuproof.serve.workers.restart_policy import Slot
 
 GIB = 1 << 30
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -12,23 +11,14 @@ from typing import Any, TypeVar
 from gpuproof.backends.aws.error_hints import ErrorContext, unknown_region
 from gpuproof.backends.aws.error_translation import RequestInfo, translate_error
 from gpuproof.backends.aws.errors import AwsRefused, AwsUnreachable
+from gpuproof.backends.aws.retry import backoff_seconds, botocore_retries, retry_seconds
 from gpuproof.backends.aws.s3_object import CONNECTIONS
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.settings import boto3_session
 from gpuproof.version import __version__
 
-THROTTLED_SECONDS = 120.0
-"""How long throttled requests are retried, in addition to botocore's own attempts."""
-
-FAULT_SECONDS = 5.0
-"""How long requests are retried after internal errors of AWS, in addition to botocore's own attempts."""
-
-UNREACHABLE_SECONDS = 30.0
-"""How long requests are retried after a lost connection to a service that has answered before."""
-
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
-_LONGEST_WAIT = 20.0
 _CREATING = ("create_", "run_", "request_", "import_")
 """Prefixes of operations that create a new resource on every request."""
 
@@ -48,11 +38,7 @@ T = TypeVar("T")
 
 
 class AwsSession:
-    """Requests to AWS through boto3 in its standard retry mode: three attempts, or AWS_MAX_ATTEMPTS.
-
-    After these, throttled requests are retried for two minutes, and requests to a service that answered before are
-    retried for half a minute after a lost connection. Requests that create something are sent once: botocore would
-    repeat them after a lost connection, even if the first one had arrived.
+    """Requests to AWS through boto3, repeated as the retry policy says (`retry.py`).
 
     Args:
         session: creates the boto3 session; called once.
@@ -143,10 +129,10 @@ class AwsSession:
             try:
                 result = attempt()
             except (AwsRefused, AwsUnreachable) as error:
-                limit = _retry_seconds(error, once=once, answered=service in self._answered)
+                limit = retry_seconds(error, once=once, answered=service in self._answered)
                 if waited >= limit:
                     raise
-                seconds = _backoff(tries)
+                seconds = backoff_seconds(tries)
                 if self._notify is not None:
                     self._notify(f"{error.message} Retrying in {seconds:.0f} s.")
                 self._sleep(seconds)
@@ -196,9 +182,8 @@ class AwsSession:
     def _make_client(self, service: str, once: bool) -> Any:
         from botocore.config import Config  # slow to import: only for runs on AWS
 
-        retries = {"mode": "standard", "total_max_attempts": 1} if once else {"mode": "standard"}
         config = Config(
-            retries=retries,
+            retries=botocore_retries(once=once),
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
             max_pool_connections=CONNECTIONS,
@@ -233,18 +218,3 @@ class AwsSession:
 
         profile = session.profile_name if session is not None else None
         return ErrorContext(region, self._clock(), regions, profile)
-
-
-def _retry_seconds(error: AwsRefused | AwsUnreachable, *, once: bool, answered: bool) -> float:
-    """Total seconds to wait for retries after an error."""
-    if isinstance(error, AwsRefused):
-        if error.is_throttle:
-            return THROTTLED_SECONDS
-        return FAULT_SECONDS if error.is_fault and not once else 0.0
-    return UNREACHABLE_SECONDS if answered and not error.maybe_done else 0.0
-
-
-def _backoff(tries: int) -> float:
-    """Seconds before the next attempt: exponential, with jitter."""
-    longest = min(_LONGEST_WAIT, 2.0**tries)
-    return longest * (0.5 + random.random() / 2)

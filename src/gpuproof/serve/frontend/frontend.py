@@ -29,7 +29,7 @@ from gpuproof.serve.observability.tracing import span_writer
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.available_memory import read_memory
 from gpuproof.serve.workers.device_assignment import DeviceAssignment, assign_devices
-from gpuproof.serve.workers.slot import Slot
+from gpuproof.serve.workers.restart_policy import Slot
 from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.supervisor import GRACE_S, Supervisor, SupervisorEvents
 

@@ -17,7 +17,7 @@ from typing import Callable
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.workers.device_assignment import DeviceAssignment
 from gpuproof.serve.workers.model_state import ModelState
-from gpuproof.serve.workers.slot import Slot
+from gpuproof.serve.workers.restart_policy import Slot
 from gpuproof.serve.workers.supervisor import Supervisor
 
 OnDone = Callable[[int, str], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpuproof.serve.workers.slot import Slot
+from gpuproof.serve.workers.restart_policy import Slot
 from gpuproof.serve.workers.worker_client import WorkerClient
 
 

@@ -21,8 +21,8 @@ from gpuproof.serve.workers.device_assignment import DeviceAssignment
 from gpuproof.serve.workers.dispatcher import Dispatcher
 from gpuproof.serve.workers.model_state import ModelHealth, ModelState
 from gpuproof.serve.workers.reload import plan_reload, successor_of
+from gpuproof.serve.workers.restart_policy import Slot, describe_exit
 from gpuproof.serve.workers.shared_status import DUMP_STACK_SIGNAL, TIMEOUT_SIGNAL, SharedStatus
-from gpuproof.serve.workers.slot import Slot, describe_exit
 from gpuproof.serve.workers.spawner import Spawner
 from gpuproof.serve.workers.worker_client import WorkerClient
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpuproof.serve.interface import Device
 from gpuproof.serve.workers.device_assignment import DeviceAssignment
-from gpuproof.serve.workers.slot import Slot, describe_exit
+from gpuproof.serve.workers.restart_policy import Slot, describe_exit
 
 _KILLED = {"code": -9}
 _LEFT = {"code": 1}
