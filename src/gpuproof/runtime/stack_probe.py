@@ -8,39 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from gpuproof.gpu.cuda_libraries import cuda_libraries
 from gpuproof.gpu.diagnosis import StackReading
 from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable
 from gpuproof.runtime.contract import expected_gpus
 from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, loaded
-
-# What TensorFlow opens at its start, by the CUDA (or cuDNN) major version that it was built with; the versions are
-# those in the CUDA toolkit's release notes, table of components.
-_CUDA_LIBRARIES = {
-    11: (
-        "libcudart.so.11.0",
-        "libcublas.so.11",
-        "libcublasLt.so.11",
-        "libcufft.so.10",
-        "libcusolver.so.11",
-        "libcusparse.so.11",
-    ),
-    12: (
-        "libcudart.so.12",
-        "libcublas.so.12",
-        "libcublasLt.so.12",
-        "libcufft.so.11",
-        "libcusolver.so.11",
-        "libcusparse.so.12",
-    ),
-    13: (
-        "libcudart.so.13",
-        "libcublas.so.13",
-        "libcublasLt.so.13",
-        "libcufft.so.12",
-        "libcusolver.so.12",
-        "libcusparse.so.12",
-    ),
-}
+from gpuproof.util.versions import release
 
 
 def read_stack(framework: str | None, said: str | None = None) -> StackReading:
@@ -123,7 +96,7 @@ def _tensorflow(tensorflow: Any) -> dict[str, Any]:
 
 
 def _missing(cuda: str, cudnn: str | None) -> tuple[str, ...]:
-    wanted = list(_CUDA_LIBRARIES.get(int(cuda.split(".", maxsplit=1)[0]), ()))
+    wanted = [library.soname for library in cuda_libraries(release(cuda)[0])]
     if cudnn:
         wanted.append(f"libcudnn.so.{cudnn.split('.')[0]}")
     return tuple(name for name in wanted if not _can_be_loaded(name))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
+import pkgutil
+from collections.abc import Iterable
 from itertools import dropwhile
 from pathlib import Path
 
@@ -15,7 +18,28 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         csv.Error: the file is not well-formed.
     """
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(dropwhile(_is_comment, file), strict=True))
+        return _rows(file)
+
+
+def read_package_rows(package: str, name: str) -> list[dict[str, str]]:
+    """Read a CSV file that belongs to a package, also from within the agent's archive.
+
+    Args:
+        package: such as `gpuproof.gpu`.
+        name: path below the package, such as `data/cuda_libraries.csv`.
+
+    Raises:
+        FileNotFoundError: the package has no such file.
+        csv.Error: the file is not well-formed.
+    """
+    content = pkgutil.get_data(package, name)
+    if content is None:
+        raise FileNotFoundError(f"{package} has no {name}")
+    return _rows(io.StringIO(content.decode(), newline=""))
+
+
+def _rows(lines: Iterable[str]) -> list[dict[str, str]]:
+    return list(csv.DictReader(dropwhile(_is_comment, lines), strict=True))
 
 
 def _is_comment(line: str) -> bool:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import pkgutil
 import re
 import traceback
 from functools import lru_cache
@@ -13,6 +10,7 @@ from typing import Any
 
 from gpuproof.serve.codecs import json as json_text
 from gpuproof.serve.errors import RequestError
+from gpuproof.util.csv_table import read_package_rows
 
 _OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|DefaultCPUAllocator: (?:can't|not enough)"
@@ -98,8 +96,7 @@ def encoding_error(error: BaseException, accept: str) -> RequestError | None:
 @lru_cache(maxsize=1)
 def _known_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Error messages of frameworks for unsuitable data, and their translations; see `data/user_errors.csv` for the sources."""
-    text = (pkgutil.get_data("gpuproof.serve.model", "data/user_errors.csv") or b"").decode()
-    rows = csv.DictReader(io.StringIO(text))
+    rows = read_package_rows("gpuproof.serve.model", "data/user_errors.csv")
     return tuple((re.compile(row["pattern"], re.DOTALL), row["words"]) for row in rows)
 
 

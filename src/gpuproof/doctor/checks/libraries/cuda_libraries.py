@@ -12,9 +12,9 @@ from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, find_catalogue_build, is_cpu_build
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
 from gpuproof.doctor.machine import Machine
-from gpuproof.doctor.tables import table
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.cuda import Library, read_libraries
+from gpuproof.gpu.cuda_libraries import cuda_libraries
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, Packages, cudnn_version
 from gpuproof.util.humanize import join_words
 
@@ -78,12 +78,13 @@ def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterato
         if version is None or row is None or not row.cuda or is_cpu_build(framework, packages, row):
             continue
         major = row.cuda.partition(".")[0]
-        names = [one["soname"] for one in table("stack/cuda_libraries") if one["cuda"] == major]
+        shipped = cuda_libraries(int(major))
+        names = [library.soname for library in shipped]
         if row.cudnn:
             names.append(f"libcudnn.so.{row.cudnn.partition('.')[0]}")
         lines = packages.requires.get(framework, ())
         asked = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
-        wheels = {one["package"] for one in table("stack/cuda_libraries") if one["cuda"] == major}
+        wheels = {library.package for library in shipped}
         yield RequiredLibraries(
             framework,
             version,
