@@ -1,4 +1,4 @@
-"""GPUproof's HTTP server on a loop in a thread of its own, with a front that echoes."""
+"""Runs GPUproof's HTTP server with an echo application, on an event loop in a separate thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALLOWED = 100_000
 
 
 class Echo:
-    """Answers `/echo` with the body; keeps what is asked of `/wait`; streams `/stream` when told."""
+    """Echoes bodies on `/echo`; keeps the requests to `/wait` and `/stream` for the test to answer."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
@@ -49,7 +49,7 @@ class Echo:
 
 
 class Running:
-    """The server on a loop in a thread of its own."""
+    """The server with its event loop in a separate thread."""
 
     def __init__(self, limits: Limits | None = None, allowed: int = ALLOWED) -> None:
         self.front = Echo(allowed)

@@ -20,8 +20,8 @@ class Case:
     """One request and its answer.
 
     Args:
-        answer: what the body says as JSON; other forms in `told` (`answer_text`, `answer_npy`, …).
-        told: the case as it is written in `example.json`.
+        answer: the response's body as JSON; other formats are in `told` (`answer_text`, `answer_npy`, …).
+        told: the case as in `example.json`.
     """
 
     about: str
@@ -142,7 +142,7 @@ def _npy(body: bytes) -> Any:
 
 
 def _same(given: Any, expected: Any) -> None:
-    """Equal, but for what the order of a sum changes."""
+    """Equal, except for rounding errors."""
     if isinstance(expected, dict):
         assert given.keys() == expected.keys()
         for name, value in expected.items():

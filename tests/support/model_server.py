@@ -1,4 +1,4 @@
-"""A real server for the tests: `python -m gpuproof.serve` with a handler, on a port of its own."""
+"""Runs a real server for tests: `python -m gpuproof.serve` with a handler, on a free port."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Server:
         headers: Mapping[str, str] | None = None,
         seconds: float = 90,
     ) -> Answer:
-        """One request on a connection of its own."""
+        """Send one request on a new connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         try:
             connection.request(method, path, body, dict(headers or {}))
@@ -100,7 +100,7 @@ class Server:
         return sum(self.metric(name, model="model") for name in names)
 
     def until_it_has(self, count: float) -> None:
-        """Wait until so many requests are there."""
+        """Wait until this many requests have arrived."""
         until(lambda: self.has == count, f"{count} requests to be there")
 
     def connect(self) -> socket.socket:
@@ -108,7 +108,7 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def metric(self, name: str, **labels: str) -> float:
-        """The value of one line of `/metrics`, 0 where there is none."""
+        """The value of one line of `/metrics`; 0 if there is none."""
         text = self.ask("GET", "/metrics").body.decode()
         written = ",".join(f'{label}="{value}"' for label, value in labels.items())
         line = re.search(
@@ -118,12 +118,12 @@ class Server:
 
     @property
     def said(self) -> str:
-        """What it wrote to standard error."""
+        """The server's standard error."""
         return self.log.read_text(errors="replace")
 
     @property
     def workers(self) -> list[int]:
-        """Process ids of its predictors."""
+        """Process ids of its workers."""
         return [pid for pid in below(self.process.pid) if " worker {" in _command(pid)]
 
 
@@ -185,7 +185,7 @@ def below(pid: int) -> list[int]:
 
 
 def zombies(pid: int) -> list[int]:
-    """Those below one that have ended and that nobody has waited for."""
+    """Descendants of a process that have ended and were not waited for."""
 
     def state(one: int) -> str:
         try:

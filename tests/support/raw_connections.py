@@ -1,4 +1,4 @@
-"""A real server in a process of its own, seen as a network sees it: bare sockets, short patience, other namespaces.
+"""Runs a real server in a separate process with raw sockets, short timeouts and other namespaces.
 
 with served(tmp_path, ECHO) as server, wire(server) as client:
     client.send(b"GET /ping HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
@@ -34,7 +34,7 @@ from gpuproof.serve.settings import read_settings
 settings, folder, options = read_arguments(sys.argv[3:], read_settings(os.environ))
 sys.exit(serve(settings, folder, replace(options, limits=Limits(**json.loads(sys.argv[1])))))
 """
-"""The server with other patience than the command line gives. Words: the limits, `serve`, what `serve` takes."""
+"""The server with limits that the command line does not offer. Arguments: the limits, `serve`, the arguments of `serve`."""
 HEAD = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
@@ -52,9 +52,9 @@ def served(
     """Serve a handler's text or a model's folder, and leave nothing behind.
 
     Args:
-        handler: `None` gives no `--model-dir`: the environment says where the model is.
+        handler: `None` omits `--model-dir`, so that the environment determines the model's folder.
         words: further words of the command line.
-        healthy: wait until `/ping` says 200.
+        healthy: wait until `/ping` returns 200.
         limits: the HTTP server's patience, as fields of `gpuproof.serve.http.state.Limits`.
         code: a program in place of `gpuproof.serve`, which gets the words of its command line.
         under: a command that starts the server, such as `unshare`.
@@ -95,7 +95,7 @@ def served(
 
 
 def as_folder(tmp_path: Path, handler: str | Path) -> Path:
-    """The model's folder of a handler's text, or the folder as it is."""
+    """A model folder with the handler's text, or the given folder."""
     return handler if isinstance(handler, Path) else model_folder(tmp_path / "model", handler)
 
 
@@ -107,7 +107,7 @@ def front_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a server to end, and see that it does."""
+    """Stop a server, and check that it ends."""
     if process.poll() is None:
         _kill(front_of(process), signal.SIGTERM)
     try:
@@ -132,7 +132,7 @@ class Wire:
         self._received = _Kept(socket.SocketIO(connection, "rb"))
 
     def send(self, *pieces: bytes) -> Wire:
-        """Send bytes as they are; what the server has closed already is no matter here."""
+        """Send raw bytes; ignores that the server has closed the connection."""
         try:
             for piece in pieces:
                 self.socket.sendall(piece)
