@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import urllib.error
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from gpuproof.emulator.protocol import AwsError, AwsRequest
 from support.emulator_jobs import IMAGE, Account
 from support.emulator_models import deployed
 
@@ -22,6 +24,14 @@ def refused(call: Any, **request: Any) -> tuple[str, str]:
     with pytest.raises(ClientError) as caught:
         call(**request)
     return caught.value.response["Error"]["Code"], caught.value.response["Error"]["Message"]
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"null", b'"text"', b"{bad"])
+def test_a_body_that_is_no_json_object_is_an_aws_error(body: bytes) -> None:
+    request = AwsRequest.read({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
+    with pytest.raises(AwsError) as caught:
+        request.document()
+    assert (caught.value.code, caught.value.status) == ("SerializationException", 400)
 
 
 def test_a_name_that_breaks_the_pattern_is_refused(aws: Account) -> None:

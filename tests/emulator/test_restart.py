@@ -125,14 +125,14 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         port = emulator.url.rpartition(":")[2]
         done = _gpuproof(tmp_path, "emulator", "--port", port, "--state", str(tmp_path / "other"))
     assert done.returncode == 1
-    assert f"Port {port} on 127.0.0.1 is taken" in done.stderr
+    assert f"Port {port} on 127.0.0.1 is already in use" in done.stderr
 
 
 def test_two_emulators_do_not_share_a_folder(tmp_path: Path) -> None:
     with running_emulator(tmp_path):
         done = _gpuproof(tmp_path, "emulator", "--port", "0", "--state", str(tmp_path / "emulator"))
     assert done.returncode == 1
-    assert "Another emulator keeps its state" in done.stderr
+    assert "Another emulator is using the state folder" in done.stderr
 
 
 def test_the_missing_extra_is_named(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""An AWS on loopback that really runs SageMaker jobs: `gpuproof emulator`, behind the extra `[emulator]`.
+"""A local AWS endpoint that runs SageMaker jobs for real: `gpuproof emulator`, installed with the extra `[emulator]`.
 
-It owns SageMaker's operations and the endpoints' invocations, and hands S3, IAM, STS, CloudWatch Logs, EC2 and the rest
-to moto. `application.py` is the way of one request, `operations/` what SageMaker is asked, `running/` how a job is
-carried out, `journal.py` and `store.py` what survives a restart, `faults.py` what goes wrong on request.
+It implements SageMaker's operations and endpoint invocations, and forwards S3, IAM, STS, CloudWatch Logs, EC2 and others to
+moto. `wsgi.py` handles a request, `operations/` implements SageMaker's API, `execution/` runs jobs and endpoints, `services/`
+adds what moto lacks, `store.py` and `moto_journal.py` keep state across restarts, `faults/` injects failures.
 """

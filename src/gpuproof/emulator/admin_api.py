@@ -1,14 +1,14 @@
-"""What can be asked of a running emulator itself, below `/_gpuproof/`. Every answer is JSON.
+"""The admin API of a running emulator, below `/_gpuproof/`. Every response is JSON.
 
-| request | what it does |
+| request | effect |
 |---|---|
-| `GET /_gpuproof/health` | tells that the emulator is ready |
-| `GET /_gpuproof/faults` | the faults that are asked for, and how often each struck |
-| `POST /_gpuproof/faults` | asks for one more; the body is a fault's members, such as `{"kind": "throttling", "count": 3}` |
-| `DELETE /_gpuproof/faults` | asks for none any more |
-| `POST /_gpuproof/quotas` | sets quotas: `{"L-B6D80D9C": 0}`, or by name |
-| `GET /_gpuproof/requests` | the requests so far, the emulator's own left out |
-| `DELETE /_gpuproof/requests` | forgets them |
+| `GET /_gpuproof/health` | reports that the emulator is ready |
+| `GET /_gpuproof/faults` | returns the faults, and how often each was triggered |
+| `POST /_gpuproof/faults` | adds a fault; the body has its members, such as `{"kind": "throttling", "count": 3}` |
+| `DELETE /_gpuproof/faults` | removes all faults |
+| `POST /_gpuproof/quotas` | sets quotas, by code (`{"L-B6D80D9C": 0}`) or name |
+| `GET /_gpuproof/requests` | returns the requests so far, without the emulator's own |
+| `DELETE /_gpuproof/requests` | clears that list |
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpuproof.emulator.emulator import Emulator
-from gpuproof.emulator.faults.fault import BadFault, Fault
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest, json_answer, json_error
+from gpuproof.emulator.faults.fault import Fault, Faults, InvalidFault
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response
+from gpuproof.emulator.quotas import Quotas
 
 PREFIX = "/_gpuproof/"
 
 
-def from_this_machine(environ: Mapping[str, Any]) -> bool:
-    """Whether a request may be answered: a web page in the user's browser must not start containers here.
+def is_local_request(environ: Mapping[str, Any]) -> bool:
+    """Whether a request may be served: a web page in the user's browser must not start containers.
 
-    No SDK sends `Origin`, and a page that has its own name point at loopback is known by the `Host` that it sends.
+    SDKs send no `Origin`. A page whose own host name resolves to loopback is recognized by its `Host` header.
     """
     host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
     origin = urlsplit(environ.get("HTTP_ORIGIN", "")).hostname
@@ -39,31 +39,37 @@ def _is_local(host: str) -> bool:
     return host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost")
 
 
-def answer(emulator: Emulator, request: AwsRequest, requests: deque[dict[str, Any]]) -> Answer:
-    """Carry one such request out."""
-    asked = f"{request.method} {request.path.removeprefix(PREFIX)}"
+def handle(
+    faults: Faults, quotas: Quotas, request: AwsRequest, requests: deque[dict[str, Any]]
+) -> AwsResponse:
+    """Handle one request to the admin API.
+
+    Args:
+        requests: the recorded requests.
+    """
+    action = f"{request.method} {request.path.removeprefix(PREFIX)}"
     try:
-        match asked:
+        match action:
             case "GET health":
-                return json_answer(request, {"ready": True})
+                return json_response(request, {"ready": True})
             case "GET faults":
                 pass
             case "POST faults":
-                emulator.faults.add(Fault.read(request.document()))
+                faults.add(Fault.from_members(request.document()))
             case "DELETE faults":
-                emulator.faults.clear()
+                faults.clear()
             case "POST quotas":
-                emulator.quotas.set({name: float(value) for name, value in request.document().items()})
-                return json_answer(request, {})
+                quotas.set({name: float(value) for name, value in request.document().items()})
+                return json_response(request, {})
             case "GET requests":
-                return json_answer(request, {"requests": list(requests)})
+                return json_response(request, {"requests": list(requests)})
             case "DELETE requests":
                 requests.clear()
-                return json_answer(request, {})
+                return json_response(request, {})
             case _:
                 raise AwsError("NotFound", f"There is no {request.method} {request.path}.", 404)
-        return json_answer(request, {"faults": emulator.faults.documents()})
-    except BadFault as error:
+        return json_response(request, {"faults": faults.documents()})
+    except InvalidFault as error:
         return json_error(request, AwsError("BadFault", str(error)))
     except (TypeError, ValueError) as error:
         return json_error(request, AwsError("BadRequest", str(error)))

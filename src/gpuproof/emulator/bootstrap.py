@@ -1,4 +1,4 @@
-"""The role that a new emulator begins with, so that the first job needs nothing but the emulator."""
+"""The IAM role that a new emulator has, so that a first job needs no further setup."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _TRUST = {
 }
 
 
-def make_first_role(iam: Any) -> None:
-    """Make a role that SageMaker may assume.
+def create_role(iam: Any) -> None:
+    """Create a role that SageMaker may assume.
 
     Args:
         iam: an IAM client.
@@ -31,5 +31,5 @@ def make_first_role(iam: Any) -> None:
     iam.create_role(
         RoleName=NAME,
         AssumeRolePolicyDocument=json.dumps(_TRUST),
-        Description="A role for jobs, there from the start.",
+        Description="A role for jobs, created by the emulator.",
     )

@@ -1,4 +1,4 @@
-"""The emulator's own use of what it emulates: S3 and logs, over HTTP like everybody else's."""
+"""boto3 clients with which the emulator itself uses its S3, IAM, STS and CloudWatch Logs, over HTTP."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 USER_AGENT = "gpuproof-emulator"
-"""Requests that call themselves so are the emulator's own: no fault strikes them."""
+"""User agent of the emulator's own requests, into which no fault is injected."""
 
 
 class Clients:
-    """boto3 clients of the emulator itself, made once for each service and region.
+    """boto3 clients for the emulator itself, one for each service and region.
 
     Args:
         url: where it listens.
@@ -20,20 +20,20 @@ class Clients:
     def __init__(self, url: str) -> None:
         self.url = url
         self._lock = threading.Lock()
-        self._get = lru_cache(maxsize=None)(self._make)
+        self._get = lru_cache(maxsize=None)(self._create)
 
     def get(self, service: str, region: str) -> Any:
-        """A client; safe to use from several threads."""
+        """A client; thread-safe."""
         with self._lock:
             return self._get(service, region)
 
-    def _make(self, service: str, region: str) -> Any:
+    def _create(self, service: str, region: str) -> Any:
         import boto3
         from botocore.config import Config
 
         session = boto3.Session(
             aws_access_key_id="emulator",
-            aws_secret_access_key="emulator",  # noqa: S106 - nobody checks it
+            aws_secret_access_key="emulator",  # noqa: S106 - not verified
             region_name=region,
         )
         config = Config(

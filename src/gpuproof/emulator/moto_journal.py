@@ -1,8 +1,8 @@
-"""What moto knows, kept across restarts: a journal of the requests that changed something, replayed at the start.
+"""Keeps moto's state across restarts: a journal of the requests that change state, replayed at the start.
 
-Moto keeps everything in memory and cannot be asked for it. But it draws every id that it makes up from one random
-generator that may be seeded, so the same requests with the same seeds, one after the other, make the same buckets,
-instances and keys. Only S3's upload ids come from elsewhere: the old ones are translated. Times are those of the replay.
+Moto keeps its state in memory and cannot export it. But it draws its ids from one random generator that can be seeded, so
+the same requests in the same order with the same seeds create the same buckets, instances and keys. Only S3's upload ids
+come from elsewhere: the old ones are mapped to the new. Times are those of the replay.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from gpuproof.emulator.protocol import Answer, AwsRequest
+from gpuproof.emulator.protocol import AwsRequest, AwsResponse
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-_INLINE = 1 << 16  # bytes of a body that stand in the journal itself
-_KEPT = (
+_INLINE = 1 << 16  # bytes of a body stored in the journal itself
+_STORED_MEMBERS = (
     "REQUEST_METHOD",
     "PATH_INFO",
     "QUERY_STRING",
@@ -36,12 +36,12 @@ _KEPT = (
 
 
 class Journal:
-    """Moto with a memory.
+    """Moto with persistent state.
 
     Args:
         application: moto's WSGI application.
-        seed: makes moto's ids follow from a number.
-        folder: where the journal lies; made if need be.
+        seed: seeds the generator of moto's ids.
+        folder: where the journal is; created if necessary.
     """
 
     def __init__(self, application: Application, seed: Callable[[int], object], folder: Path) -> None:
@@ -55,61 +55,61 @@ class Journal:
         self._uploads: dict[str, str] = {}
         self._file = self._open()
 
-    def answer(self, request: AwsRequest, *, only_reads: bool) -> Answer:
-        """Moto's answer; a request that changed something is written down."""
-        if only_reads:
-            return self._ask(request.environ)
+    def handle(self, request: AwsRequest, *, read_only: bool) -> AwsResponse:
+        """Return moto's response; record the request if it changed state."""
+        if read_only:
+            return self._call_moto(request.environ)
         with self._lock:
             number = self._next
             self._next += 1
             self._seed(number)
-            answer = self._ask(request.environ)
-            if answer.status < 400:
-                self._write(number, request, _upload_id(answer))
-            return answer
+            response = self._call_moto(request.environ)
+            if response.status < 400:
+                self._write(number, request, _upload_id(response))
+            return response
 
     def replay(self) -> int:
-        """Do again what the journal tells; how many requests that were."""
+        """Replay the journal; returns the number of requests."""
         path = self._folder / "journal.jsonl"
         entries = 0
-        whole = 0
+        complete = 0
         with path.open("rb") as file:
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # the emulator was killed while it wrote
-                whole += len(line)
+                    break  # the emulator was killed while writing
+                complete += len(line)
                 entries += 1
                 entry = json.loads(line)
                 self._next = entry["number"] + 1
                 self._seed(entry["number"])
-                self._repeat(entry)
+                self._replay_entry(entry)
         with path.open("ab") as file:
-            file.truncate(whole)
+            file.truncate(complete)
         return entries
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the journal's file."""
         with self._lock:
             self._file.close()
 
-    def _repeat(self, entry: Mapping[str, Any]) -> None:
+    def _replay_entry(self, entry: Mapping[str, Any]) -> None:
         what = f"{entry['environ']['REQUEST_METHOD']} {entry['environ']['PATH_INFO']}"
         try:
             with self._body(entry) as body:
-                answer = self._ask(_environ(entry["environ"], body, entry["size"]))
-        except Exception as error:  # noqa: BLE001 - one request that another moto does not take is not the end
-            _complain(what, f"{type(error).__name__}: {error}")
+                response = self._call_moto(_environ(entry["environ"], body, entry["size"]))
+        except Exception as error:  # noqa: BLE001 - another version of moto may reject one request
+            _warn(what, f"{type(error).__name__}: {error}")
             return
-        if answer.status >= 400:
-            _complain(what, b"".join(answer.body)[:200].decode(errors="replace"))
+        if response.status >= 400:
+            _warn(what, b"".join(response.body)[:200].decode(errors="replace"))
         if upload := entry.get("upload"):
-            self._uploads[upload] = _upload_id(answer)
+            self._uploads[upload] = _upload_id(response)
 
     def _open(self) -> IO[bytes]:
         return (self._folder / "journal.jsonl").open("ab", buffering=0)
 
-    def _ask(self, environ: dict[str, Any]) -> Answer:
-        environ = self._translated(environ)
+    def _call_moto(self, environ: dict[str, Any]) -> AwsResponse:
+        environ = self._map_upload_id(environ)
         started: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start(status: str, headers: list[tuple[str, str]], _error: object = None) -> Callable[..., None]:
@@ -122,9 +122,9 @@ class Journal:
         close = getattr(parts, "close", None)
         if close:
             close()
-        return Answer(int(status.split()[0]), tuple(headers), body)
+        return AwsResponse(int(status.split()[0]), tuple(headers), body)
 
-    def _translated(self, environ: dict[str, Any]) -> dict[str, Any]:
+    def _map_upload_id(self, environ: dict[str, Any]) -> dict[str, Any]:
         query = environ.get("QUERY_STRING", "")
         found = re.search(r"uploadId=([^&]+)", query)
         new = self._uploads.get(found[1]) if found else None
@@ -134,7 +134,7 @@ class Journal:
         environ = {
             name: value
             for name, value in request.environ.items()
-            if isinstance(value, str | dict) and (name in _KEPT or name.startswith("HTTP_"))
+            if isinstance(value, str | dict) and (name in _STORED_MEMBERS or name.startswith("HTTP_"))
         }
         entry: dict[str, Any] = {"number": number, "environ": environ, "size": request.size}
         if upload:
@@ -143,18 +143,18 @@ class Journal:
         if request.size <= _INLINE:
             entry["body"] = base64.b64encode(request.body.read()).decode()
         else:
-            entry["blob"] = self._keep(request.body)
+            entry["blob"] = self._store_blob(request.body)
         self._file.write(json.dumps(entry).encode() + b"\n")
 
-    def _keep(self, body: IO[bytes]) -> str:
+    def _store_blob(self, body: IO[bytes]) -> str:
         digest = hashlib.file_digest(body, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
         path = self._blobs / digest
         if not path.exists():
             body.seek(0)
-            beside = path.with_name(f".{digest}.new")
-            with beside.open("wb") as file:
+            temporary = path.with_name(f".{digest}.new")
+            with temporary.open("wb") as file:
                 shutil.copyfileobj(body, file, 1 << 20)
-            beside.rename(path)
+            temporary.rename(path)
         return digest
 
     def _body(self, entry: Mapping[str, Any]) -> IO[bytes]:
@@ -163,25 +163,25 @@ class Journal:
         return io.BytesIO(base64.b64decode(entry["body"]))
 
 
-def _upload_id(answer: Answer) -> str:
-    """The id in the answer of `CreateMultipartUpload`; empty for any other."""
+def _upload_id(response: AwsResponse) -> str:
+    """The upload id in a response to `CreateMultipartUpload`; empty for other operations."""
     found = re.search(
-        rb"<InitiateMultipartUploadResult.*<UploadId>([^<]+)</UploadId>", b"".join(answer.body), re.DOTALL
+        rb"<InitiateMultipartUploadResult.*<UploadId>([^<]+)</UploadId>", b"".join(response.body), re.DOTALL
     )
     return found[1].decode() if found else ""
 
 
-def _complain(what: str, why: str) -> None:
-    print(f"gpuproof: {what} could not be done again: {why}", file=sys.stderr)
+def _warn(what: str, why: str) -> None:
+    print(f"gpuproof: {what} could not be replayed: {why}", file=sys.stderr)
 
 
 def _unused_write(_: bytes) -> None:
-    """What WSGI once wanted to be returned."""
+    """The legacy `write` callable of WSGI."""
 
 
-def _environ(kept: Mapping[str, str], body: IO[bytes], size: int) -> dict[str, Any]:
+def _environ(stored: Mapping[str, str], body: IO[bytes], size: int) -> dict[str, Any]:
     return {
-        **kept,
+        **stored,
         "SCRIPT_NAME": "",
         "SERVER_PROTOCOL": "HTTP/1.1",
         "CONTENT_LENGTH": str(size),

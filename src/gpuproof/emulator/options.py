@@ -1,4 +1,4 @@
-"""What can be asked of the emulator when it is started."""
+"""The emulator's options."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Options:
     """How the emulator behaves.
 
     Args:
-        state: the folder of everything that it keeps.
-        port: on loopback; 0 takes a free one.
+        state: folder for all of its state.
+        port: on loopback; 0 selects a free one.
         pythons: interpreters by framework (`tensorflow`, `pytorch`, …) for the containers' `python3`.
         python: the interpreter for images of any other framework.
-        environment: variables for every container, beside SageMaker's own.
-        stop_grace: seconds between SIGTERM and SIGKILL; SageMaker's own is 120.
-        hold: seconds for which an SDK's Describe is held while its job goes on and nothing changes.
-        most_hosts: how many instances one job may have.
-        checkpoint_interval: seconds between two looks for new checkpoints and continuous outputs.
+        environment: variables for every container, in addition to SageMaker's.
+        stop_grace: seconds between SIGTERM and SIGKILL; SageMaker's is 120.
+        hold: seconds for which an SDK's Describe request is held while its job runs and nothing changes.
+        max_hosts: maximum number of instances of one job.
+        checkpoint_interval: seconds between uploads of new checkpoints and continuous outputs.
     """
 
     state: Path
@@ -31,5 +31,5 @@ class Options:
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_grace: float = 120.0
     hold: float = 20.0
-    most_hosts: int = 8
+    max_hosts: int = 8
     checkpoint_interval: float = 1.0

@@ -1,4 +1,4 @@
-"""A request as AWS's clients send it, and answers in the forms that they understand."""
+"""Requests as AWS clients send them, and responses in AWS's protocols."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from xml.sax.saxutils import escape
 JSON_TYPE = "application/x-amz-json-1.1"
 DEFAULT_REGION = "us-east-1"
 ACCOUNT = "123456789012"
-"""The account of every credential; moto's own default, so that both halves agree."""
+"""The account of every credential; moto's own default, so that both agree."""
 
-_IN_MEMORY = 1 << 20  # bytes of a body that are kept in memory
+_IN_MEMORY = 1 << 20  # bytes of a body; larger ones are kept in a file
 _CHUNK = 1 << 20
 
 
 class AwsError(Exception):
-    """An error as AWS words it.
+    """An error response of AWS.
 
     Args:
         code: such as `ValidationException`.
-        message: what AWS says.
+        message: AWS's message.
         status: the HTTP status.
     """
 
@@ -42,8 +42,8 @@ class AwsError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What goes back to the client."""
+class AwsResponse:
+    """The response to a request."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -52,12 +52,12 @@ class Answer:
 
 @dataclass
 class AwsRequest:
-    """One request, read so far that everything about it can be decided.
+    """One request, read completely.
 
     Args:
         environ: the WSGI environment, whose input is `body`.
-        body: the whole body, at its beginning.
-        size: of the body, in bytes.
+        body: the whole body, positioned at its start.
+        size: size of the body, in bytes.
     """
 
     environ: dict[str, Any]
@@ -67,8 +67,8 @@ class AwsRequest:
 
     @classmethod
     def read(cls, environ: dict[str, Any]) -> AwsRequest:
-        """Take the request's body in; the environment then has it as an input that can be read again."""
-        body = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it lives as long as the request
+        """Read a request with its body, which the new environment's input can read again."""
+        body = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed with the request
         size = _copy_body(environ, body)
         environ = {
             **environ,
@@ -93,22 +93,22 @@ class AwsRequest:
         return content
 
     def document(self) -> dict[str, Any]:
-        """The body, a JSON object.
+        """The body as a JSON object.
 
         Raises:
-            AwsError: it is none.
+            AwsError: it is not a JSON object.
         """
         try:
             document = json.loads(self.content() or b"{}")
         except ValueError as error:
             raise AwsError("SerializationException", f"The body is not JSON: {error}") from error
         if not isinstance(document, dict):
-            raise AwsError("SerializationException", "The body is JSON, but no object: {…}.")
+            raise AwsError("SerializationException", "The body is not a JSON object.")
         return document
 
     @cached_property
     def form(self) -> dict[str, str]:
-        """The parameters of a query protocol's request; empty for other protocols."""
+        """The parameters of a request in a query protocol; empty for other protocols."""
         words = self.query
         if self.environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
             words = f"{words}&{self.content().decode('utf-8', 'replace')}"
@@ -122,7 +122,7 @@ class AwsRequest:
 
     @property
     def path(self) -> str:
-        # WSGI has the path's bytes decoded as Latin-1: PEP 3333.
+        # WSGI decodes the path as Latin-1: PEP 3333.
         return self.environ.get("PATH_INFO", "").encode("latin-1", "replace").decode("utf-8", "replace")
 
     @property
@@ -130,12 +130,12 @@ class AwsRequest:
         return self.environ.get("QUERY_STRING", "")
 
     def header(self, name: str) -> str:
-        """A header's value; empty if it was not sent."""
+        """A header's value; empty if the header is missing."""
         return self.environ.get(f"HTTP_{name.upper().replace('-', '_')}", "")
 
     @cached_property
     def scope(self) -> tuple[str, str, str]:
-        """Access key, region and service of the signature (AWS Signature Version 4); empty where unsigned."""
+        """Access key, region and service of the signature (AWS Signature Version 4); empty if unsigned."""
         found = re.search(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/", self.header("authorization"))
         if found is None:
             credential = parse_qs(self.query).get("X-Amz-Credential", [""])[0]
@@ -148,7 +148,7 @@ class AwsRequest:
 
     @property
     def target(self) -> tuple[str, str]:
-        """Service prefix and operation of a JSON protocol's request, such as `SageMaker`, `CreateModel`."""
+        """Service prefix and operation of a request in a JSON protocol, such as `SageMaker`, `CreateModel`."""
         prefix, _, operation = self.header("x-amz-target").rpartition(".")
         return prefix, operation
 
@@ -158,68 +158,68 @@ class AwsRequest:
 
 
 def now() -> float:
-    """Seconds since the epoch, to the millisecond, as AWS tells times."""
+    """Seconds since the epoch, to the millisecond, as in AWS's responses."""
     return round(time.time(), 3)
 
 
-def json_answer(request: AwsRequest, document: Mapping[str, Any]) -> Answer:
-    """A successful answer of a JSON protocol."""
+def json_response(request: AwsRequest, document: Mapping[str, Any]) -> AwsResponse:
+    """A successful response in a JSON protocol."""
     return _json(request, 200, document, ())
 
 
-def json_error(request: AwsRequest, error: AwsError) -> Answer:
-    """An error of a JSON protocol."""
+def json_error(request: AwsRequest, error: AwsError) -> AwsResponse:
+    """An error in a JSON protocol."""
     document = {"__type": error.code, "message": error.message, "Message": error.message}
     return _json(request, error.status, document, (("x-amzn-errortype", error.code),))
 
 
-def xml_error(request: AwsRequest, error: AwsError, *, s3: bool) -> Answer:
-    """An error of S3 or of a query protocol (IAM, STS, EC2)."""
-    said = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+def xml_error(request: AwsRequest, error: AwsError, *, s3: bool) -> AwsResponse:
+    """An error in the format of S3 or of a query protocol (IAM, STS, EC2)."""
+    details = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
     if s3:
-        text = f"<Error>{said}<RequestId>{request.request_id}</RequestId></Error>"
+        text = f"<Error>{details}<RequestId>{request.request_id}</RequestId></Error>"
     else:
         text = (
-            f"<ErrorResponse><Error><Type>Sender</Type>{said}</Error>"
+            f"<ErrorResponse><Error><Type>Sender</Type>{details}</Error>"
             f"<RequestId>{request.request_id}</RequestId></ErrorResponse>"
         )
-    return xml_answer(request, text, error.status)
+    return xml_response(request, text, error.status)
 
 
-def xml_answer(request: AwsRequest, text: str, status: int = 200) -> Answer:
-    """XML with AWS's headers. The answer to HEAD has none, as HTTP wants it."""
+def xml_response(request: AwsRequest, text: str, status: int = 200) -> AwsResponse:
+    """XML with AWS's headers; without a body in response to HEAD."""
     body = b"" if request.method == "HEAD" else f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'.encode()
-    return _answer(request, status, "text/xml", body, ())
+    return _response(request, status, "text/xml", body, ())
 
 
 def _json(
     request: AwsRequest, status: int, document: Mapping[str, Any], headers: tuple[tuple[str, str], ...]
-) -> Answer:
-    return _answer(request, status, JSON_TYPE, json.dumps(document).encode(), headers)
+) -> AwsResponse:
+    return _response(request, status, JSON_TYPE, json.dumps(document).encode(), headers)
 
 
-def _answer(
+def _response(
     request: AwsRequest, status: int, kind: str, body: bytes, headers: tuple[tuple[str, str], ...]
-) -> Answer:
+) -> AwsResponse:
     common = (
         ("Content-Type", kind),
         ("Content-Length", str(len(body))),
         ("x-amzn-RequestId", request.request_id),
     )
-    return Answer(status, (*common, *headers), [body])
+    return AwsResponse(status, (*common, *headers), [body])
 
 
 def _copy_body(environ: Mapping[str, Any], sink: IO[bytes]) -> int:
     source = environ["wsgi.input"]
     chunked = environ.get("wsgi.input_terminated") and "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "")
-    left = None if chunked else int(environ.get("CONTENT_LENGTH") or 0)
+    remaining = None if chunked else int(environ.get("CONTENT_LENGTH") or 0)
     size = 0
-    while left is None or left > 0:
-        part = source.read(_CHUNK if left is None else min(_CHUNK, left))
+    while remaining is None or remaining > 0:
+        part = source.read(_CHUNK if remaining is None else min(_CHUNK, remaining))
         if not part:
             break
         sink.write(part)
         size += len(part)
-        left = None if left is None else left - len(part)
+        remaining = None if remaining is None else remaining - len(part)
     sink.seek(0)
     return size

@@ -1,4 +1,4 @@
-"""Quotas of SageMaker's instances: what they are called, how much is used, and what AWS says when it is not enough."""
+"""Quotas of SageMaker's instances: names and codes, limits, usage, and AWS's error when a limit is exceeded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from gpuproof.emulator.arns import ENDPOINT, PROCESSING, TRAINING
 from gpuproof.emulator.protocol import AwsError
-from gpuproof.emulator.store import Resource, Store
+from gpuproof.emulator.store import ENDPOINT, PROCESSING, TRAINING, Resource, Store
 
-ENOUGH = 500.0
-"""What every quota is until it is set: nobody's emulator should have to ask for an increase first."""
+DEFAULT_LIMIT = 500.0
+"""Every quota's limit until it is set, high enough that no increase is needed."""
 
 _USES = {
     ("training", "on-demand"): "training job usage",
@@ -22,26 +21,25 @@ _USES = {
     ("processing", "on-demand"): "processing job usage",
     ("endpoint", "on-demand"): "endpoint usage",
 }
-_MOST_INSTANCES = "ResourceLimitExceeded"
 
 
 class Quota(NamedTuple):
-    """One quota, by the name and code that Service Quotas knows it by."""
+    """One quota, with its name and code in Service Quotas."""
 
     name: str
     code: str
 
 
 class UnknownQuota(ValueError):
-    """No quota has that code or name; the message names those that are most like it."""
+    """No quota has that code or name; the message contains the closest match."""
 
 
 class Quotas:
-    """Every quota's value.
+    """The limit of every quota.
 
     Args:
-        store: whose jobs count as used.
-        values: set before; by quota code or name.
+        store: the jobs and endpoints that count as usage.
+        values: initial limits, by quota code or name.
     """
 
     def __init__(self, store: Store, values: dict[str, float]) -> None:
@@ -51,45 +49,45 @@ class Quotas:
         self.set(values)
 
     def limit(self, region: str, quota: Quota) -> float:
-        """How many instances there may be."""
+        """The maximum number of instances."""
         with self._lock:
             for key in (f"{region}/{quota.code}", quota.code, quota.name):
                 if key in self._values:
                     return self._values[key]
-        return ENOUGH
+        return DEFAULT_LIMIT
 
     def set(self, values: dict[str, float]) -> None:
-        """Change quotas; keys are codes (with `region/` before them, for one region alone) or names.
+        """Change limits; keys are names, or codes with an optional prefix `region/`.
 
         Raises:
-            UnknownQuota: there is none of that code or name, so that it would change nothing.
+            UnknownQuota: no quota has that code or name.
         """
-        refuse_unknown(values)
+        reject_unknown_quotas(values)
         with self._lock:
             self._values.update(values)
 
     def used(self, region: str, use: str, instance_type: str, market: str) -> int:
-        """How many instances there are now."""
+        """The current number of instances."""
         return sum(
             count
             for resource in self._store.all(region=region)
-            for seen_use, seen_type, seen_market, count in _instances(resource)
-            if (seen_use, seen_type, seen_market) == (use, instance_type, market)
+            for item_use, item_type, item_market, count in _instances(resource)
+            if (item_use, item_type, item_market) == (use, instance_type, market)
         )
 
 
 def quota_for(instance_type: str, use: str, market: str = "on-demand") -> Quota:
-    """The quota that stands before an instance."""
+    """The quota that limits instances of a type."""
     name = f"{instance_type} for {_USES[use, market]}"
-    # Codes that no source tells are made up here, the same each time.
-    made_up = f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"
-    return Quota(name, _known_codes("sagemaker").get(name, made_up))
+    # Codes that the catalogue lacks are derived from the name.
+    derived = f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"
+    return Quota(name, _known_codes("sagemaker").get(name, derived))
 
 
 @cache
 def known_quotas(service: str) -> tuple[Quota, ...]:
-    """The quotas of a service: SageMaker's of every type that an API accepts, EC2's of the catalogue."""
-    from gpuproof.catalogue.sagemaker_api_types import accepted_types  # a file, read where quotas are listed
+    """The quotas of a service: SageMaker's for every type that an API accepts, EC2's from the catalogue."""
+    from gpuproof.catalogue.sagemaker_api_types import accepted_types  # reads a file, so only on first use
 
     if service == "ec2":
         return tuple(sorted(Quota(name, code) for name, code in _known_codes("ec2").items()))
@@ -103,25 +101,25 @@ def known_quotas(service: str) -> tuple[Quota, ...]:
     return tuple(sorted(found))
 
 
-def refuse_unknown(keys: Iterable[str]) -> None:
-    """Refuse a quota that there is none of: setting it would change nothing.
+def reject_unknown_quotas(keys: Iterable[str]) -> None:
+    """Reject keys that match no quota: setting them would have no effect.
 
     Raises:
-        UnknownQuota: a key is neither a name nor a code, with or without a region before it.
+        UnknownQuota: a key is neither a name nor a code with an optional prefix `region/`.
     """
     known = {text for service in ("sagemaker", "ec2") for quota in known_quotas(service) for text in quota}
     for key in keys:
         if key in known or key.rpartition("/")[2] in known:
             continue
-        near = difflib.get_close_matches(key, known, n=1)
-        meant = f"; did you mean '{near[0]}'?" if near else ""
-        raise UnknownQuota(f"there is no quota '{key}'{meant}")
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise UnknownQuota(f"unknown quota '{key}'{hint}")
 
 
-def refusal(quota: Quota, limit: float, used: int, count: int) -> AwsError:
-    """What AWS says when a quota is not enough."""
+def quota_error(quota: Quota, limit: float, used: int, count: int) -> AwsError:
+    """AWS's error when a request exceeds a quota."""
     return AwsError(
-        _MOST_INSTANCES,
+        "ResourceLimitExceeded",
         f"The account-level service limit '{quota.name}' is {limit:g} Instances, with current utilization of {used}"
         f" Instances and a request delta of {count} Instances. Please use AWS Service Quotas to request an increase for"
         " this quota. If AWS Service Quotas is not available, contact AWS support to request an increase for this quota.",
@@ -145,6 +143,6 @@ def _instances(resource: Resource) -> list[tuple[str, str, str, int]]:
 
 @cache
 def _known_codes(service: str) -> dict[str, str]:
-    from gpuproof.catalogue.tables import Tables  # files, read where quotas matter
+    from gpuproof.catalogue.tables import Tables  # reads files, so only on first use
 
     return {row.name: row.code for row in Tables().quotas if row.code and row.service == service}

@@ -1,4 +1,4 @@
-"""Which operation of which service a request asks for, whatever its protocol."""
+"""Identifies the service and operation of a request, in any of AWS's protocols."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from urllib.parse import parse_qs
 
 from gpuproof.emulator.protocol import AwsRequest
 
-_READING = ("BatchGet", "Check", "Describe", "Filter", "Get", "Head", "List", "Lookup", "Search", "Simulate")
+_READ_ONLY_PREFIXES = (
+    "BatchGet",
+    "Check",
+    "Describe",
+    "Filter",
+    "Get",
+    "Head",
+    "List",
+    "Lookup",
+    "Search",
+    "Simulate",
+)
 
-# S3 names its operations by method, by how deep the path goes and by a word of the query.
+# S3's operations are identified by method, depth of the path and a query parameter.
 # Source: botocore's service model of S3 (requestUri of each operation).
 _S3: tuple[tuple[str, str, str, str], ...] = (
     ("PUT", "object", "partNumber", "UploadPart"),
@@ -46,49 +57,49 @@ _S3: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-class Named(NamedTuple):
-    """A request's service, as its endpoint is called (`s3`, `logs`, `sagemaker`), and its operation."""
+class OperationName(NamedTuple):
+    """A request's service, by the name of its endpoint (`s3`, `logs`, `sagemaker`), and its operation."""
 
     service: str
     operation: str
 
     @property
-    def only_reads(self) -> bool:
-        """Whether it leaves everything as it was."""
-        return self.operation.startswith(_READING)
+    def read_only(self) -> bool:
+        """Whether it changes nothing."""
+        return self.operation.startswith(_READ_ONLY_PREFIXES)
 
 
-def named(request: AwsRequest) -> Named:
-    """What a request asks for. An operation without a name of its own is called by its method and path."""
+def identify_operation(request: AwsRequest) -> OperationName:
+    """The service and operation of a request. An operation without a name is identified by its method and path."""
     prefix, operation = request.target
     service = request.scope[2] or (prefix.partition("_")[0].lower() if prefix else "s3")
     if operation:
-        return Named(service, operation)
+        return OperationName(service, operation)
     if action := request.form.get("Action"):
-        return Named(service, action)
+        return OperationName(service, action)
     if request.path.startswith("/endpoints/") and request.method == "POST":
-        return Named("sagemaker-runtime", _invocation(request.path))
+        return OperationName("sagemaker-runtime", _invocation(request.path))
     if service == "s3":
-        return Named(service, _s3_operation(request))
+        return OperationName(service, _s3_operation(request))
     reading = "Get" if request.method in ("GET", "HEAD") else request.method.title()
-    return Named(service, f"{reading} {request.path}")
+    return OperationName(service, f"{reading} {request.path}")
 
 
 def is_s3(service: str) -> bool:
-    """Whether a service answers in S3's form."""
+    """Whether a service responds in S3's format."""
     return service in ("s3", "s3express")
 
 
 def _s3_operation(request: AwsRequest) -> str:
-    words = parse_qs(request.query, keep_blank_values=True)
+    parameters = parse_qs(request.query, keep_blank_values=True)
     bucket, _, key = request.path.lstrip("/").partition("/")
     host = request.header("host").partition(":")[0]
     if host.endswith(".localhost") or ".s3." in host:
-        # The bucket stands in the host's name.
+        # Virtual-hosted style: the host name contains the bucket.
         bucket, key = host, request.path.lstrip("/")
     level = "object" if key else "bucket" if bucket else "service"
     for method, where, word, name in _S3:
-        if (method, where) == (request.method, level) and (not word or word in words):
+        if (method, where) == (request.method, level) and (not word or word in parameters):
             if name == "PutObject" and request.header("x-amz-copy-source"):
                 return "CopyObject"
             return "UploadPartCopy" if _copies_part(name, request) else name

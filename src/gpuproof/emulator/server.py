@@ -1,4 +1,4 @@
-"""The emulator as a server on loopback, from the first byte to the last child."""
+"""The emulator's HTTP server on loopback: start, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
+from typing import Any
 
-from gpuproof.emulator.bootstrap import make_first_role
+from gpuproof.emulator.bootstrap import create_role
 from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.options import Options
 from gpuproof.emulator.protocol import DEFAULT_REGION
@@ -23,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 4599
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "emulator", "AWS_SECRET_ACCESS_KEY": "emulator"}
-"""Anything will do; these make it plain to whom they belong."""
+"""Any credentials are accepted; these show in logs where they belong."""
 
 
 def serve(
@@ -38,55 +39,60 @@ def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        announce: gets the URL when requests are answered.
-        fresh: whether what was there before is forgotten first.
-        role: whether an emulator that begins empty gets a role that SageMaker may assume.
+        announce: called with the URL once the server accepts requests.
+        fresh: whether to delete the existing state first.
+        role: whether an emulator without existing state gets a role that SageMaker may assume.
 
     Raises:
-        GPUproofError: the port or the folder is taken, or moto is not installed.
+        GPUproofError: the port or the state folder is in use, or moto is not installed.
     """
-    _forget_own_aws()
+    _remove_aws_settings()
     try:
-        from werkzeug.serving import make_server  # comes with the extra
+        from werkzeug.serving import make_server  # installed with the extra
 
         from gpuproof.emulator.emulator import Emulator
-        from gpuproof.emulator.handler import Handler
         from gpuproof.emulator.wsgi import Application
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gpuproof"):
             raise
         raise GPUproofError(
-            f"The emulator needs the Python package {error.name}, which is not installed.",
+            f"The emulator requires the Python package {error.name}, which is not installed.",
             remedy="pip install 'gpuproof[emulator]'",
         ) from error
-    with _own_folder(options.state, fresh=fresh):
+    with _lock_state(options.state, fresh=fresh):
         try:
-            # What werkzeug prints of a port that is taken, the error says.
+            # The error repeats what werkzeug prints about a port in use.
             with contextlib.redirect_stderr(io.StringIO()):
-                server = make_server(LOOPBACK, options.port, _not_yet, threaded=True, request_handler=Handler)
+                server = make_server(
+                    LOOPBACK,
+                    options.port,
+                    _respond_unavailable,
+                    threaded=True,
+                    request_handler=_quiet_handler(),
+                )
         except (OSError, SystemExit) as error:
-            raise _taken(options.port, error) from error
+            raise _port_error(options.port, error) from error
         url = f"http://{LOOPBACK}:{server.server_port}"
         emulator = Emulator(options, url, faults, quotas)
-        is_old = emulator.restore()
+        had_state = emulator.restore()
         server.app = Application(emulator)
-        ended = _on_signals()
+        stop = _install_signal_handlers()
         thread = threading.Thread(target=server.serve_forever, name="server", daemon=True)
         thread.start()
         try:
-            if role and not is_old:
-                make_first_role(emulator.clients.get("iam", DEFAULT_REGION))
+            if role and not had_state:
+                create_role(emulator.context.clients.get("iam", DEFAULT_REGION))
             emulator.endpoints.restore()
             announce(url)
-            ended.wait()
+            stop.wait()
         finally:
             emulator.shutdown()
             server.shutdown()
             server.server_close()
 
 
-def _forget_own_aws() -> None:
-    """Nothing of the user's own account may reach the emulator's clients, nor moto."""
+def _remove_aws_settings() -> None:
+    """Keep the user's AWS account out of the emulator's own clients and out of moto."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
@@ -94,13 +100,13 @@ def _forget_own_aws() -> None:
 
 
 @contextlib.contextmanager
-def _own_folder(folder: Path, *, fresh: bool) -> Generator[None]:
+def _lock_state(folder: Path, *, fresh: bool) -> Generator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (folder / "lock").open("w")
     except OSError as error:
         raise GPUproofError(
-            f"{folder} is no folder for the emulator's state: {error.strerror}.",
+            f"Cannot keep the emulator's state in {folder}: {error.strerror}.",
             remedy="gpuproof emulator --state FOLDER",
         ) from error
     with lock:
@@ -108,8 +114,8 @@ def _own_folder(folder: Path, *, fresh: bool) -> Generator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise GPUproofError(
-                f"Another emulator keeps its state in {folder}.",
-                remedy="Use that one, end it, or give this one a folder of its own: gpuproof emulator --state FOLDER",
+                f"Another emulator is using the state folder {folder}.",
+                remedy="Use that emulator, stop it, or start this one with another folder: gpuproof emulator --state FOLDER",
             ) from error
         if fresh:
             for path in folder.iterdir():
@@ -118,29 +124,40 @@ def _own_folder(folder: Path, *, fresh: bool) -> Generator[None]:
         yield
 
 
-def _on_signals() -> threading.Event:
-    ended = threading.Event()
+def _quiet_handler() -> type[Any]:
+    from moto.moto_server.werkzeug_app import MotoRequestHandler  # installed with the extra
 
-    def end(_number: int, _frame: object) -> None:
-        ended.set()
+    class QuietHandler(MotoRequestHandler):
+        """Moto's request handler without a log line for every request, and without Nagle's delay."""
+
+        disable_nagle_algorithm = True
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            """Log nothing."""
+
+    return QuietHandler
+
+
+def _install_signal_handlers() -> threading.Event:
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: object) -> None:
+        stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
-    return ended
+        signal.signal(number, on_signal)
+    return stop
 
 
-def _not_yet(_environ: object, start_response: Callable[..., object]) -> list[bytes]:
+def _respond_unavailable(_environ: object, start_response: Callable[..., object]) -> list[bytes]:
     start_response("503 Service Unavailable", [("Content-Length", "0")])
     return []
 
 
-def _taken(port: int, error: BaseException) -> GPUproofError:
-    why = (
-        "is taken"
-        if getattr(error, "errno", errno.EADDRINUSE) == errno.EADDRINUSE
-        else f"cannot be had: {error}"
-    )
+def _port_error(port: int, error: BaseException) -> GPUproofError:
+    in_use = getattr(error, "errno", errno.EADDRINUSE) == errno.EADDRINUSE
+    why = "is already in use" if in_use else f"is unavailable: {error}"
     return GPUproofError(
         f"Port {port} on {LOOPBACK} {why}.",
-        remedy="gpuproof emulator --port 0 takes a free one; another emulator may be running already.",
+        remedy="Another emulator may be running. To use a free port: gpuproof emulator --port 0",
     )

@@ -1,8 +1,7 @@
-"""SageMaker's own service model: what a request must look like, and which members an answer has.
+"""SageMaker's service model: validates requests and filters the members of responses.
 
-The model is the one that ships with the installed botocore, so the emulator is as fresh as the user's boto3. Which
-words AWS uses for a broken constraint is taken from what the service answers. Shapes are `Any` here: botocore's cached
-properties tell a type checker nothing.
+The model is that of the installed botocore, so the emulator is as current as the user's boto3. The wording of broken
+constraints is that of the service's responses. Shapes are typed `Any`, because botocore's cached properties are untyped.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def operation_model(name: str, service: str = "sagemaker") -> OperationModel | N
 
 
 def validate(operation: OperationModel, request: Any) -> None:
-    """Check a request against the operation's model, as the service does.
+    """Validate a request against the operation's model, as the service does.
 
     Raises:
         AwsError: `ValidationException` with every constraint that is broken.
@@ -56,16 +55,16 @@ def validate(operation: OperationModel, request: Any) -> None:
         raise AwsError("ValidationException", report.generate_report())
 
 
-def fitted(shape: Any, value: Any) -> Any:
-    """The value with nothing in it that the shape does not know; members without a value are left out."""
+def filter_members(shape: Any, value: Any) -> Any:
+    """Remove members that the shape does not define, and members without a value."""
     if isinstance(shape, StructureShape):
         members: dict[str, Any] = cast(Any, shape.members)
         known = ((name, member) for name, member in members.items() if value.get(name) is not None)
-        return {name: fitted(member, value[name]) for name, member in known}
+        return {name: filter_members(member, value[name]) for name, member in known}
     if isinstance(shape, ListShape):
-        return [fitted(shape.member, item) for item in value]
+        return [filter_members(shape.member, item) for item in value]
     if isinstance(shape, MapShape):
-        return {name: fitted(shape.value, item) for name, item in value.items()}
+        return {name: filter_members(shape.value, item) for name, item in value.items()}
     return value
 
 
@@ -90,7 +89,7 @@ def _broken(shape: Any, value: Any, path: str) -> Iterator[str]:
 def _broken_structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in shape.required_members:
         if value.get(name) is None:
-            yield _said("null", _below(path, name), "Member must not be null")
+            yield _constraint_error("null", _below(path, name), "Member must not be null")
     for name, item in value.items():
         if name in shape.members and item is not None:
             yield from _broken(shape.members[name], item, _below(path, name))
@@ -99,30 +98,30 @@ def _broken_structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterat
 def _broken_text(shape: Any, text: str, path: str) -> Iterator[str]:
     allowed = getattr(shape, "enum", None)
     if allowed and text not in allowed:
-        yield _said(text, path, f"Member must satisfy enum value set: [{', '.join(allowed)}]")
+        yield _constraint_error(text, path, f"Member must satisfy enum value set: [{', '.join(allowed)}]")
     yield from _broken_size(shape, len(text), text, path)
     pattern = shape.metadata.get("pattern")
     if pattern and not _compiled(pattern).fullmatch(text):
-        yield _said(text, path, f"Member must satisfy regular expression pattern: {pattern}")
+        yield _constraint_error(text, path, f"Member must satisfy regular expression pattern: {pattern}")
 
 
 def _broken_size(shape: Any, size: int, value: Any, path: str) -> Iterator[str]:
-    least, most = shape.metadata.get("min"), shape.metadata.get("max")
-    if least is not None and size < least:
-        yield _said(value, path, f"Member must have length greater than or equal to {least}")
-    if most is not None and size > most:
-        yield _said(value, path, f"Member must have length less than or equal to {most}")
+    minimum, maximum = shape.metadata.get("min"), shape.metadata.get("max")
+    if minimum is not None and size < minimum:
+        yield _constraint_error(value, path, f"Member must have length greater than or equal to {minimum}")
+    if maximum is not None and size > maximum:
+        yield _constraint_error(value, path, f"Member must have length less than or equal to {maximum}")
 
 
 def _broken_number(shape: Any, value: float, path: str) -> Iterator[str]:
-    least, most = shape.metadata.get("min"), shape.metadata.get("max")
-    if least is not None and value < least:
-        yield _said(value, path, f"Member must have value greater than or equal to {least}")
-    if most is not None and value > most:
-        yield _said(value, path, f"Member must have value less than or equal to {most}")
+    minimum, maximum = shape.metadata.get("min"), shape.metadata.get("max")
+    if minimum is not None and value < minimum:
+        yield _constraint_error(value, path, f"Member must have value greater than or equal to {minimum}")
+    if maximum is not None and value > maximum:
+        yield _constraint_error(value, path, f"Member must have value less than or equal to {maximum}")
 
 
-def _said(value: Any, path: str, constraint: str) -> str:
+def _constraint_error(value: Any, path: str, constraint: str) -> str:
     shown = value if isinstance(value, str) else json.dumps(value)
     return f"Value '{shown}' at '{path}' failed to satisfy constraint: {constraint}"
 
@@ -134,7 +133,7 @@ def _below(path: str, name: str) -> str:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # The model's patterns are Java's: \p{L} and its like are what Python does not read. \w also takes the underscore.
+    # The model's patterns are Java's. Python does not support \p{L} and the like; \w also matches the underscore.
     plain = re.sub(r"\\p\{([A-Z])\w*\}", lambda found: _CLASSES.get(found[1], ""), pattern)
     try:
         return re.compile(plain, re.DOTALL)

@@ -1,4 +1,4 @@
-"""SageMaker's own resources: documents in memory, each with a file that is replaced whole on every change."""
+"""SageMaker's own resources: documents in memory, each with a file that is replaced atomically on every change."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gpuproof.emulator.protocol import ACCOUNT
 from gpuproof.util.atomic import write_bytes
+
+TRAINING, PROCESSING = "training-job", "processing-job"
+MODEL, ENDPOINT_CONFIG, ENDPOINT = "model", "endpoint-config", "endpoint"
 
 
 @dataclass
 class Resource:
-    """One resource of SageMaker.
+    """One SageMaker resource.
 
     Args:
         kind: such as `training-job`, as in its ARN.
         region: where it lives.
         name: unique among its kind in the region.
-        document: what its Describe operation answers; times are seconds since the epoch.
+        document: the output of its Describe operation; times are seconds since the epoch.
         tags: by key.
-        extra: what the emulator remembers beside it and never tells.
+        extra: further state of the emulator, which no operation returns.
     """
 
     kind: str
@@ -35,12 +39,17 @@ class Resource:
     tags: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def arn(self) -> str:
+        """The resource's ARN."""
+        return resource_arn(self.kind, self.region, self.name)
+
 
 class Store:
-    """All resources. Safe for threads: what is read is a snapshot of a moment, what is changed is changed at once.
+    """All resources. Thread-safe: reads see a consistent snapshot, and changes are atomic.
 
     Args:
-        folder: where the files lie; made if need be.
+        folder: where the files are; created if necessary.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,12 +61,12 @@ class Store:
             self._resources[_key(resource)] = resource
 
     def get(self, kind: str, region: str, name: str) -> Resource | None:
-        """One resource, if it is there."""
+        """One resource, or None if it does not exist."""
         with self._changed:
             return self._resources.get((kind, region, name))
 
     def all(self, kind: str | None = None, region: str | None = None) -> list[Resource]:
-        """All resources of a kind and region, in the order in which they were made."""
+        """All resources of a kind and region, in the order of their creation."""
         with self._changed:
             return [
                 resource
@@ -66,7 +75,7 @@ class Store:
             ]
 
     def add(self, resource: Resource) -> bool:
-        """Take a new resource in; false if one of that name is there already."""
+        """Add a new resource; returns false if one with that name already exists."""
         with self._changed:
             if _key(resource) in self._resources:
                 return False
@@ -75,32 +84,32 @@ class Store:
             return True
 
     @contextlib.contextmanager
-    def at_once(self) -> Generator[None]:
-        """What is looked up within this still holds for what is added within it."""
+    def locked(self) -> Generator[None]:
+        """Keep other threads from changing anything between a check and the change that depends on it."""
         with self._changed:
             yield
 
     @contextlib.contextmanager
-    def changing(self, resource: Resource) -> Generator[Resource]:
-        """Change a resource: nobody sees it half changed, and it is on disk afterwards."""
+    def modify(self, resource: Resource) -> Generator[Resource]:
+        """Change a resource atomically and write it to disk."""
         with self._changed:
             yield resource
             if "LastModifiedTime" in resource.document:
                 resource.document["LastModifiedTime"] = time.time()
-            # Somebody may have deleted it meanwhile.
+            # It may have been deleted meanwhile.
             if self._resources.get(_key(resource)) is resource:
                 self._write(resource)
             self._changed.notify_all()
 
     def remove(self, resource: Resource) -> None:
-        """Forget a resource."""
+        """Delete a resource."""
         with self._changed:
             self._resources.pop(_key(resource), None)
             self._path(resource).unlink(missing_ok=True)
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition on the resources holds; whether it does."""
+        """Wait until a condition on the resources holds; returns whether it does."""
         with self._changed:
             return self._changed.wait_for(condition, seconds)
 
@@ -111,6 +120,14 @@ class Store:
 
     def _path(self, resource: Resource) -> Path:
         return self._folder / resource.region / resource.kind / f"{quote(resource.name, safe='')}.json"
+
+
+def resource_arn(kind: str, region: str, name: str) -> str:
+    """The ARN of a resource in the partition of its region."""
+    partition = (
+        "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    )
+    return f"arn:{partition}:sagemaker:{region}:{ACCOUNT}:{kind}/{name}"
 
 
 def _key(resource: Resource) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The way of one request: read, perhaps struck by a fault, answered by whoever owns it, written down."""
+"""WSGI entry point: decode the request, inject faults, route it, and record it."""
 
 from __future__ import annotations
 
@@ -16,133 +16,124 @@ from gpuproof.emulator import admin_api
 from gpuproof.emulator.clients import USER_AGENT
 from gpuproof.emulator.emulator import Emulator
 from gpuproof.emulator.faults.fault import AT_REQUEST, Fault
-from gpuproof.emulator.faults.responses import refusal
+from gpuproof.emulator.faults.responses import fault_error
 from gpuproof.emulator.operations import OPERATIONS
-from gpuproof.emulator.operations.call import Call
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest, json_answer, json_error, xml_error
-from gpuproof.emulator.routing import Named, is_s3, named
-from gpuproof.emulator.service_model import fitted, operation_model, validate
-from gpuproof.emulator.services import resource_tagging
-from gpuproof.emulator.services.dispatch import side_answer
+from gpuproof.emulator.operations.call import OperationCall
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response, xml_error
+from gpuproof.emulator.routing import OperationName, identify_operation, is_s3
+from gpuproof.emulator.service_model import filter_members, operation_model, validate
+from gpuproof.emulator.services import dispatch
 
-_REMEMBERED = 100_000
-_DOCTYPE = len("<!doctype html>")
-_SDK_MARKS = ("sagemaker-python-sdk", "md/sagemaker", "sagemaker/")
-_WAITER = "B"  # botocore's mark of a waiter among a user agent's features: botocore/useragent.py
+_MAX_RECORDED = 100_000  # requests
+_DOCTYPE = b"<!doctype html>"
+_SDK_USER_AGENTS = ("sagemaker-python-sdk", "md/sagemaker", "sagemaker/")
+_WAITER = "B"  # botocore's code for a waiter among a user agent's features: botocore/useragent.py
 
 
 class Application:
     """The emulator as a WSGI application.
 
     Args:
-        emulator: everything there is.
+        emulator: handles the requests.
     """
 
     def __init__(self, emulator: Emulator) -> None:
         self._emulator = emulator
-        self._requests: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
+        self._requests: deque[dict[str, Any]] = deque(maxlen=_MAX_RECORDED)
         self._lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request."""
-        if not admin_api.from_this_machine(environ):
+        """Handle one request."""
+        if not admin_api.is_local_request(environ):
             start_response("403 Forbidden", [("Content-Length", "0")])
             return []
         if environ.get("PATH_INFO", "").startswith(admin_api.PREFIX):
-            answer = admin_api.answer(self._emulator, AwsRequest.read(environ), self._requests)
+            context = self._emulator.context
+            response = admin_api.handle(
+                context.faults, context.quotas, AwsRequest.read(environ), self._requests
+            )
         else:
-            answer = self._answered(environ)
-        start_response(f"{answer.status} {_phrase(answer.status)}", list(answer.headers))
-        return answer.body
+            response = self._handle(AwsRequest.read(environ))
+        start_response(f"{response.status} {_phrase(response.status)}", list(response.headers))
+        return response.body
 
-    def _answered(self, environ: dict[str, Any]) -> Answer:
-        request = AwsRequest.read(environ)
-        what = named(request)
+    def _handle(self, request: AwsRequest) -> AwsResponse:
+        operation = identify_operation(request)
         if USER_AGENT in request.user_agent:
-            return self._route(request, what)
-        note = self._remember(request, what)
-        fault = self._emulator.faults.strike(
-            AT_REQUEST, service=what.service, operation=what.operation, name=_name(request)
+            return self._route(request, operation)
+        record = self._record(request, operation)
+        fault = self._emulator.context.faults.trigger(
+            AT_REQUEST, service=operation.service, operation=operation.operation, name=_subject(request)
         )
         try:
-            answer = self._struck(request, what, fault)
+            response = (
+                self._route(request, operation) if fault is None else self._inject(fault, request, operation)
+            )
         except AwsError as error:
-            answer = self._refused(request, what, error)
-        note["status"] = answer.status
-        note["seconds"] = round(time.time() - note["time"], 3)
-        return answer
+            response = _error_response(request, operation, error)
+        record["status"] = response.status
+        record["seconds"] = round(time.time() - record["time"], 3)
+        return response
 
-    def _struck(self, request: AwsRequest, what: Named, fault: Fault | None) -> Answer:
-        if fault is None:
-            return self._route(request, what)
+    def _inject(self, fault: Fault, request: AwsRequest, operation: OperationName) -> AwsResponse:
         if fault.kind == "drop":
             if fault.when == "after":
-                self._route(request, what)
-            raise _dropped(request)
+                self._route(request, operation)
+            raise _drop_connection(request)
         if fault.kind == "slow":
             time.sleep(fault.seconds)
-            return self._route(request, what)
-        raise refusal(fault, request, what)
+            return self._route(request, operation)
+        raise fault_error(fault, request, operation)
 
-    def _route(self, request: AwsRequest, what: Named) -> Answer:
+    def _route(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         try:
             if request.target[0] == "SageMaker":
-                return self._sagemaker(request, what.operation)
-            if what.service == "sagemaker-runtime":
+                return self._handle_sagemaker(request, operation.operation)
+            if operation.service == "sagemaker-runtime":
                 return self._emulator.endpoints.invoke(request)
-            if what.operation == "GetResources" and request.target[0].startswith("ResourceGroupsTagging"):
-                return resource_tagging.answer(self._emulator, request)
-            if (answer := side_answer(self._emulator, request, what)) is not None:
-                return answer
-            return self._motos(request, what)
+            if handler := dispatch.find_handler(request, operation):
+                return handler(self._emulator.context, self._emulator.journal, request)
+            return self._handle_moto(request, operation)
         except AwsError as error:
-            return self._refused(request, what, error)
+            return _error_response(request, operation, error)
         except ConnectionError:
             raise
-        except Exception as error:  # noqa: BLE001 - a client must get AWS's form of an error, never HTML
+        except Exception as error:  # noqa: BLE001 - clients must get AWS's error format, never HTML
             traceback.print_exc()
-            return self._refused(request, what, _unexpected(error))
+            failure = AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500)
+            return _error_response(request, operation, failure)
 
-    def _motos(self, request: AwsRequest, what: Named) -> Answer:
+    def _handle_moto(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         try:
-            answer = self._emulator.journal.answer(request, only_reads=what.only_reads)
+            response = self._emulator.journal.handle(request, read_only=operation.read_only)
         except Exception as error:
-            raise _not_offered(what, f" ({type(error).__name__}: {error})") from error
-        page = next(iter(answer.body), b"")[:_DOCTYPE].lower()
-        if answer.status >= HTTPStatus.BAD_REQUEST and page == b"<!doctype html>":
-            raise _not_offered(what)
-        return answer
+            raise _not_supported(operation, f" ({type(error).__name__}: {error})") from error
+        page = next(iter(response.body), b"")[: len(_DOCTYPE)].lower()
+        if response.status >= HTTPStatus.BAD_REQUEST and page == _DOCTYPE:
+            raise _not_supported(operation)
+        return response
 
-    def _sagemaker(self, request: AwsRequest, name: str) -> Answer:
+    def _handle_sagemaker(self, request: AwsRequest, name: str) -> AwsResponse:
         operation = OPERATIONS.get(name)
         model = operation_model(name)
         if model is None:
             raise AwsError("UnknownOperationException", f"SageMaker has no operation {name}.")
         if operation is None:
-            raise AwsError("UnknownOperationException", f"This emulator does not offer sagemaker:{name}.")
+            raise AwsError("UnknownOperationException", f"This emulator does not support sagemaker:{name}.")
         document = request.document()
         validate(model, document)
-        call = Call(self._emulator, document, request.region, self._hold(request))
-        return json_answer(request, fitted(model.output_shape, operation(call)))
+        emulator = self._emulator
+        hold = emulator.context.options.hold if _may_wait(request) else 0.0
+        call = OperationCall(
+            emulator.context, emulator.jobs, emulator.endpoints, document, request.region, hold
+        )
+        return json_response(request, filter_members(model.output_shape, operation(call)))
 
-    def _hold(self, request: AwsRequest) -> float:
-        agent = request.user_agent
-        features = next((word[2:] for word in agent.split() if word.startswith("m/")), "")
-        waits = any(mark in agent.lower() for mark in _SDK_MARKS) or _WAITER in features.split(",")
-        return self._emulator.options.hold if waits else 0.0
-
-    def _refused(self, request: AwsRequest, what: Named, error: AwsError) -> Answer:
-        if is_s3(what.service):
-            return xml_error(request, error, s3=True)
-        if request.form:
-            return xml_error(request, error, s3=False)
-        return json_error(request, error)
-
-    def _remember(self, request: AwsRequest, what: Named) -> dict[str, Any]:
-        note: dict[str, Any] = {
-            "service": what.service,
-            "operation": what.operation,
-            "name": _name(request),
+    def _record(self, request: AwsRequest, operation: OperationName) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "service": operation.service,
+            "operation": operation.operation,
+            "name": _subject(request),
             "method": request.method,
             "path": request.path,
             "region": request.region,
@@ -152,12 +143,27 @@ class Application:
             "status": None,
         }
         with self._lock:
-            self._requests.append(note)
-        return note
+            self._requests.append(record)
+        return record
 
 
-def _name(request: AwsRequest) -> str:
-    """What a request is about: a job's name, or bucket/key."""
+def _may_wait(request: AwsRequest) -> bool:
+    """Whether the client polls: a SageMaker SDK or one of botocore's waiters."""
+    agent = request.user_agent
+    features = next((word[2:] for word in agent.split() if word.startswith("m/")), "")
+    return any(mark in agent.lower() for mark in _SDK_USER_AGENTS) or _WAITER in features.split(",")
+
+
+def _error_response(request: AwsRequest, operation: OperationName, error: AwsError) -> AwsResponse:
+    if is_s3(operation.service):
+        return xml_error(request, error, s3=True)
+    if request.form:
+        return xml_error(request, error, s3=False)
+    return json_error(request, error)
+
+
+def _subject(request: AwsRequest) -> str:
+    """The name of the request's resource: a job's name, or bucket/key."""
     if request.target[0] == "SageMaker":
         try:
             document = request.document()
@@ -168,21 +174,19 @@ def _name(request: AwsRequest) -> str:
     return request.path.lstrip("/")
 
 
-def _dropped(request: AwsRequest) -> ConnectionError:
+def _drop_connection(request: AwsRequest) -> ConnectionError:
     connection = request.environ.get("werkzeug.socket")
     if connection is not None:
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
-    return ConnectionAbortedError("a fault wanted the connection dropped")
+    return ConnectionAbortedError("the connection was dropped by a fault")
 
 
-def _not_offered(what: Named, why: str = "") -> AwsError:
-    # A status below 500 keeps clients from trying again.
-    return AwsError("NotImplemented", f"This emulator does not offer {what.service}:{what.operation}{why}.")
-
-
-def _unexpected(error: Exception) -> AwsError:
-    return AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500)
+def _not_supported(operation: OperationName, why: str = "") -> AwsError:
+    # A status below 500 keeps clients from retrying.
+    return AwsError(
+        "NotImplemented", f"This emulator does not support {operation.service}:{operation.operation}{why}."
+    )
 
 
 def _phrase(status: int) -> str:

@@ -17,14 +17,14 @@ from gpuproof.cli.main import main
     [
         (["--port", "99999"], "'99999' is not a port"),
         (["--port", "-1"], "'-1' is not a port"),
-        (["--quota", "ml.g5.xlarge=0"], "there is no quota 'ml.g5.xlarge'"),
+        (["--quota", "ml.g5.xlarge=0"], "unknown quota 'ml.g5.xlarge'"),
         (
             ["--quota", "ml.g5.xlarge for training jobs usage=0"],
             "did you mean 'ml.g5.xlarge for training job usage'?",
         ),
         (["--quota", "ml.g5.xlarge for training job usage=none"], "takes NAME=NUMBER"),
-        (["--fault", "drop,when=later"], "when=later is neither before nor after"),
-        (["--fault", "capacity,at=noon"], "at=noon is neither job nor creation"),
+        (["--fault", "drop,when=later"], "when=later is invalid; choose before or after"),
+        (["--fault", "capacity,at=noon"], "at=noon is invalid; choose job or creation"),
     ],
 )
 def test_a_flag_that_cannot_be_meant_says_why(
@@ -42,7 +42,7 @@ def test_a_file_is_no_folder_for_the_state(tmp_path: Path, capsys: pytest.Captur
     with mock.patch.dict(os.environ):  # the emulator forgets the user's own AWS
         assert code_of(["emulator", "--port", "0", "--state", str(file)]) == 1
     said = capsys.readouterr().err
-    assert f"{file} is no folder for the emulator's state: File exists." in said
+    assert f"Cannot keep the emulator's state in {file}: File exists." in said
     assert "--state FOLDER" in said
 
 
@@ -52,7 +52,7 @@ def test_a_port_that_is_taken_is_said_once(tmp_path: Path, capsys: pytest.Captur
         port = taken.getsockname()[1]
         assert code_of(["emulator", "--port", str(port), "--state", str(tmp_path)]) == 1
     first, *_ = capsys.readouterr().err.splitlines()
-    assert first == f"gpuproof: Port {port} on 127.0.0.1 is taken."
+    assert first == f"gpuproof: Port {port} on 127.0.0.1 is already in use."
 
 
 def code_of(words: list[str]) -> int:

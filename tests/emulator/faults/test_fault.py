@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
+from gpuproof.emulator.faults.fault import Fault, Faults, InvalidFault
 from support.emulator_jobs import Account, secondary
 
 pytestmark = pytest.mark.slow
@@ -23,6 +24,75 @@ def code_of(call: Any, **request: Any) -> str:
     with pytest.raises(ClientError) as caught:
         call(**request)
     return caught.value.response["Error"]["Code"]
+
+
+def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
+    fault = Fault.parse("interruption,after=2.5,final=yes,name=train-*,count=3")
+    assert (fault.kind, fault.after, fault.final, fault.name, fault.count) == (
+        "interruption",
+        2.5,
+        True,
+        "train-*",
+        3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("earthquake", "unknown fault 'earthquake'"),
+        ("throttling,where=there", "unknown limit 'where'"),
+        ("throttling,count=many", "count=many is not a number"),
+        (
+            "throttling,operation=CreateTrainingJobs",
+            "unknown operation 'CreateTrainingJobs'; did you mean 'CreateTrainingJob'",
+        ),
+        ("drop,service=s3,operation=CreateTrainingJob", "unknown operation 'CreateTrainingJob' of s3"),
+        ("drop,operation=Xyz*", "of sagemaker, .* and ec2; service= selects another"),
+        ("slow,service=sagmaker", "unknown service 'sagmaker'; did you mean 'sagemaker'"),
+        (
+            "capacity,operation=CreateTrainingJob",
+            "capacity applies to SageMaker's jobs; select them with name= and instance=",
+        ),
+        ("quota,service=s3", "quota applies to SageMaker's jobs"),
+        ("throttling,instance=ml.g5.*", "throttling applies to requests, which have no instance"),
+    ],
+)
+def test_a_fault_that_cannot_be_meant_says_why(text: str, said: str) -> None:
+    with pytest.raises(InvalidFault, match=said):
+        Fault.parse(text)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        "operation=Describe*",
+        "service=s3*,operation=PutObject",
+        "service=monitoring,operation=PutMetricData",
+        "service=lambda,operation=Invoke",
+        "service=elasticmapreduce",
+        "operation=InvokeEndpoint",
+        "operation=Post /2015-03-31/functions",
+    ],
+)
+def test_a_fault_may_be_meant_for_whatever_aws_has(limits: str) -> None:
+    assert Fault.parse(f"slow,seconds=0,{limits}").kind == "slow"
+
+
+def test_a_fault_of_jobs_may_have_patterns_of_any_kind() -> None:
+    fault = Fault.parse("capacity,name=train-[ab],instance=ml.[gp]5.*,service=sage*,operation=*")
+    assert Faults([fault]).trigger(("capacity",), name="train-b", instance="ml.g5.xlarge") is fault
+
+
+def test_the_second_fault_strikes_when_the_first_is_used_up() -> None:
+    faults = Faults([Fault("slow", count=1, seconds=1), Fault("slow", seconds=2)])
+    assert [fault.seconds for _ in range(3) if (fault := faults.trigger(("slow",)))] == [1, 2, 2]
+
+
+def test_a_fault_meets_its_own_type_alone() -> None:
+    faults = Faults([Fault("capacity", instance="ml.p5.*")])
+    assert faults.trigger(("capacity",), instance="ml.g5.xlarge") is None
+    assert faults.trigger(("capacity",), instance="ml.p5.48xlarge") is not None
 
 
 def test_throttling_strikes_one_operation_so_many_times(aws: Account) -> None:
@@ -196,7 +266,7 @@ def test_a_fault_that_cannot_be_meant_is_refused(aws: Account) -> None:
 
     with pytest.raises(urllib.error.HTTPError) as caught:
         aws.emulator.faults("earthquake")
-    assert b"there is no fault 'earthquake'" in caught.value.read()
+    assert b"unknown fault 'earthquake'" in caught.value.read()
     caught.value.close()
 
 

@@ -10,18 +10,17 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
 
 from gpuproof.emulator.clients import Clients
-from gpuproof.emulator.endpoints import ModelContainer, ModelData, ServingFailed
+from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ModelData, ServingFailed
 from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
-from gpuproof.emulator.options import Options
 from support.archives import archive
 from support.aws_emulator import end_emulator, running_emulator, start_emulator
 from support.cli_sandbox import gone, until
+from support.emulator_context import make_context
 from support.emulator_jobs import Account
 from support.emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
 
@@ -218,12 +217,12 @@ def test_a_container_that_takes_too_long_is_ended(aws: Account, tmp_path: Path) 
     handler = "import time\n\ndef model_fn(model_dir):\n    time.sleep(300)\n"
     data = ModelData(container(aws, {"code/inference.py": handler})["ModelDataUrl"])
     # An emulator of its own for the server alone: the API takes no less than 60 seconds.
-    parts = SimpleNamespace(options=Options(tmp_path), clients=Clients(aws.emulator.url))
-    wanted = ModelContainer(
-        aws.name(), "v1", "us-east-1", SERVING_IMAGE, data, {}, None, tmp_path / "disks", startup=3.0
+    context = make_context(tmp_path, clients=Clients(aws.emulator.url))
+    wanted = ContainerSpec(
+        aws.name(), "v1", "us-east-1", SERVING_IMAGE, data, {}, None, tmp_path / "disks", startup_timeout=3.0
     )
     with pytest.raises(ServingFailed, match="did not pass the ping health check"):
-        GPUproofServer(parts).start(wanted)  # type: ignore[arg-type]
+        GPUproofServer(context).start(wanted)
     assert list((tmp_path / "disks").iterdir()) == []
 
 

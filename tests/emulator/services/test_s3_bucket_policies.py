@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpuproof.emulator.services.s3_bucket_policies import holds_without_tls_alone
+from gpuproof.emulator.services.s3_bucket_policies import applies_only_without_tls
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import Account
 
@@ -66,7 +66,7 @@ def test_the_policy_is_the_same_after_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_statements_that_need_a_request_without_tls_never_hold(condition: dict[str, Any]) -> None:
-    assert holds_without_tls_alone({"Effect": "Deny", "Condition": condition})
+    assert applies_only_without_tls({"Effect": "Deny", "Condition": condition})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_statements_that_need_a_request_without_tls_never_hold(condition: dict[s
     ],
 )
 def test_other_statements_may_hold(condition: object) -> None:
-    assert not holds_without_tls_alone({"Effect": "Deny", "Condition": condition})
+    assert not applies_only_without_tls({"Effect": "Deny", "Condition": condition})
 
 
 def _deny(action: str, condition: dict[str, Any] | None) -> dict[str, Any]:

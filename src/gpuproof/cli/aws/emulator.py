@@ -139,7 +139,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         environment=dict(_pair("--env", text) for text in arguments.env),
         stop_grace=arguments.stop_grace,
         hold=arguments.hold,
-        most_hosts=arguments.most_hosts,
+        max_hosts=arguments.most_hosts,
     )
 
 
@@ -151,21 +151,21 @@ def _port(text: str) -> int:
 
 
 def _faults(texts: list[str]) -> list[Fault]:
-    from gpuproof.emulator.faults.fault import BadFault, Fault
+    from gpuproof.emulator.faults.fault import Fault, InvalidFault
 
     try:
         return [Fault.parse(text) for text in texts]
-    except BadFault as error:
+    except InvalidFault as error:
         raise UsageError(f"--fault: {error}", remedy="gpuproof emulator --help shows examples.") from error
 
 
 def _quotas(texts: list[str]) -> dict[str, float]:
-    from gpuproof.emulator.quotas import UnknownQuota, refuse_unknown
+    from gpuproof.emulator.quotas import UnknownQuota, reject_unknown_quotas
 
     pairs = (_pair("--quota", text) for text in texts)
     try:
         values = {name: float(value) for name, value in pairs}
-        refuse_unknown(values)
+        reject_unknown_quotas(values)
     except UnknownQuota as error:
         raise UsageError(
             f"--quota: {error}", remedy="gpuproof gpus show TYPE shows the quotas of a type."

@@ -1,4 +1,4 @@
-"""The agent's file on an instance's disk."""
+"""Places the agent's archive on an instance's disk."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpuproof.backends.agent_archive import agent_file
 
 AGENT = "gpuproof-agent.pyz"
 
-# Two threads that build it at once would write into one file.
+# Two threads that build the archive at once would write to the same file.
 _LOCK = threading.Lock()
 
 
-def put_agent(state: Path, folder: Path) -> None:
-    """Put the agent's file into a folder of an instance.
+def place_agent(state: Path, folder: Path) -> None:
+    """Place the agent's archive in a folder of an instance.
 
     Args:
-        state: where it is kept once it is built.
+        state: the emulator's state folder, where the archive is cached.
     """
     with _LOCK:
         agent = agent_file(state / "agent")
-        # A link of its own: a newer agent takes the old file's place.
+        # A hard link: a newer archive replaces the cached file.
         os.link(agent, folder / AGENT)

@@ -1,4 +1,4 @@
-"""One instance with its container, as the emulator sees it."""
+"""One instance and its container: start, signals, output and outcome."""
 
 from __future__ import annotations
 
@@ -15,18 +15,32 @@ from typing import IO, Any
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ContainerOutcome:
     """How a container ended.
 
     Args:
         code: the exit code as a shell reports it; None if the container could not be started.
-        problem: why it could not be started.
-        ours: whether that is this machine's fault and not the job's.
+        problem: why it could not be started, or what happened to it.
+        internal: whether the emulator or this machine is the cause, not the job.
     """
 
     code: int | None
     problem: str = ""
-    ours: bool = False
+    internal: bool = False
+
+
+def cannot_start(problem: str) -> str:
+    """SageMaker's message for a container that cannot be started."""
+    return f"CannotStartContainerError. Please make sure the container can be run: {problem}"
+
+
+def start_failure(outcome: ContainerOutcome) -> str | None:
+    """The FailureReason of a job whose container could not be started; None if it was started."""
+    if outcome.code is not None:
+        return None
+    if outcome.internal:
+        return f"InternalServerError: {outcome.problem}"
+    return f"AlgorithmError: {cannot_start(outcome.problem)}"
 
 
 class Host:
@@ -34,20 +48,20 @@ class Host:
 
     Args:
         name: `algo-1` and so on.
-        folder: its disk; made if need be.
-        ended: called from a thread of its own when the container has ended.
+        folder: its disk; created if necessary.
+        on_exit: called from another thread when the container has ended.
     """
 
-    def __init__(self, name: str, folder: Path, ended: Callable[[], None]) -> None:
+    def __init__(self, name: str, folder: Path, on_exit: Callable[[], None]) -> None:
         self.name = name
         self.folder = folder
         self.ml = folder / "ml"
         self.home = folder / "home"
         for path in (self.ml, self.home):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.outcome: Outcome | None = None
+        self.outcome: ContainerOutcome | None = None
         self.ended_at = 0.0
-        self._ended = ended
+        self._on_exit = on_exit
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
 
@@ -59,14 +73,14 @@ class Host:
         Args:
             command: program and arguments.
             environment: the whole environment.
-            sink: reads what the container prints, to its end, in a thread of its own.
+            sink: reads the container's output to its end, in another thread.
         """
         self._process = subprocess.Popen(
             [sys.executable, "-m", "gpuproof.emulator.execution.container"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Ctrl-C in the emulator's terminal is the emulator's business.
+            # Ctrl-C in the terminal must reach only the emulator.
             start_new_session=True,
         )
         spec = {
@@ -75,60 +89,64 @@ class Host:
             "environment": dict(environment),
             "folder": "/",
         }
-        self._order(spec)
+        self._send(spec)
         self._thread = threading.Thread(
-            target=self._follow, args=(self._process, sink), name=f"host {self.folder.name}", daemon=True
+            target=self._read_output, args=(self._process, sink), name=f"host {self.folder.name}", daemon=True
         )
         self._thread.start()
 
     def signal(self, number: int) -> None:
         """Send a signal to the container's program."""
-        self._order({"signal": number})
+        self._send({"signal": number})
 
     def kill(self) -> None:
-        """End the container at once, with everything in it."""
-        self._order({"kill": True})
+        """Kill the container with everything in it."""
+        self._send({"kill": True})
 
     def join(self) -> None:
-        """Wait until the container has ended and all that it printed has been taken."""
+        """Wait until the container has ended and all of its output was read."""
         if self._thread is not None:
             self._thread.join()
 
-    def _order(self, order: dict[str, Any]) -> None:
+    def _send(self, command: dict[str, Any]) -> None:
         if self._process is None or self._process.stdin is None:
             return
-        # It may have ended just now; its outcome says so.
+        # It may have just ended; the outcome then shows it.
         with contextlib.suppress(BrokenPipeError, ValueError):
-            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
 
-    def _follow(self, process: subprocess.Popen[bytes], sink: Callable[[IO[bytes]], None]) -> None:
+    def _read_output(self, process: subprocess.Popen[bytes], sink: Callable[[IO[bytes]], None]) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdin is not None
         try:
             sink(process.stdout)
         finally:
-            said = process.stderr.read()
+            report = process.stderr.read()
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait()
             process.stdout.close()
             process.stderr.close()
             self.ended_at = time.monotonic()
-            self.outcome = _outcome(said)
-            self._ended()
+            self.outcome = _parse_outcome(report)
+            self._on_exit()
 
 
-def _outcome(said: bytes) -> Outcome:
+def _parse_outcome(report: bytes) -> ContainerOutcome:
     try:
-        told = json.loads(said.splitlines()[-1])
+        result = json.loads(report.splitlines()[-1])
     except (IndexError, ValueError):
-        why = said.decode(errors="replace").strip()[-500:] or "its process was killed"
-        return Outcome(None, f"the container was lost: {why}", ours=True)
-    if "no_world" in told:
-        return Outcome(None, f"this machine allows no private /opt/ml: {told['no_world']}", ours=True)
-    if "refused" in told:
-        return Outcome(None, told["refused"])
-    code = told["ended"]
-    return Outcome(code if code >= 0 else 128 - code)
+        why = report.decode(errors="replace").strip()[-500:] or "its process was killed"
+        return ContainerOutcome(None, f"the container was lost: {why}", internal=True)
+    if "isolation_failed" in result:
+        return ContainerOutcome(
+            None,
+            f"this machine does not allow a private /opt/ml: {result['isolation_failed']}",
+            internal=True,
+        )
+    if "launch_failed" in result:
+        return ContainerOutcome(None, result["launch_failed"])
+    code = result["exit_code"]
+    return ContainerOutcome(code if code >= 0 else 128 - code)

@@ -1,8 +1,9 @@
-"""S3, as an instance uses it: bringing objects into folders and folders to S3."""
+"""Transfers between an instance's folders and S3."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,104 +13,102 @@ from typing import Any
 
 
 class DownloadFailed(Exception):
-    """Data that cannot be brought; the message is what SageMaker says."""
+    """Data cannot be downloaded; the message is SageMaker's."""
 
 
 class UploadFailed(Exception):
-    """Results that cannot be sent; the message says where and why."""
+    """Results cannot be uploaded; the message contains the address and the reason."""
 
 
 @dataclass(frozen=True)
-class Location:
-    """A place in S3.
+class S3Location:
+    """A bucket and a key or prefix in S3.
 
     Args:
         bucket: the bucket.
-        key: a key or the beginning of keys.
+        key: a key, or a prefix of keys.
     """
 
     bucket: str
     key: str
 
     @classmethod
-    def parse(cls, uri: str) -> Location:
+    def parse(cls, uri: str) -> S3Location:
         """Read `s3://BUCKET/KEY`."""
         bucket, _, key = uri.partition("://")[2].partition("/")
         return cls(bucket, key)
 
-    def below(self, *parts: str) -> Location:
-        """A place below this one, as below a folder."""
+    def below(self, *parts: str) -> S3Location:
+        """The location at a path below this one, as below a folder."""
         key = "/".join([*([self.key.rstrip("/")] if self.key.rstrip("/") else []), *parts])
-        return Location(self.bucket, key)
+        return S3Location(self.bucket, key)
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.key}"
 
 
-def with_prefix(s3: Any, place: Location) -> dict[str, str]:
-    """Keys that begin with the place's key, each with its path below a channel.
+def list_prefix(s3: Any, location: S3Location) -> dict[str, str]:
+    """Keys with a prefix, each with its path in a channel's folder.
 
-    What lies below the prefix as below a folder lies at the channel's top; a key that the prefix meets in the middle of
-    a name keeps that name. Keys that end in a slash are the S3 console's folders.
+    A key below the prefix, as below a folder, gets the path after the prefix; a key in which the prefix ends within a
+    name keeps that whole name. Keys that end in a slash are the S3 console's folders, and are ignored.
 
     Raises:
-        DownloadFailed: there are none.
+        DownloadFailed: no key has the prefix.
     """
-    below = place.key if place.key.endswith("/") or not place.key else f"{place.key}/"
-    above = place.key[: place.key.rfind("/") + 1]
+    below = location.key if location.key.endswith("/") or not location.key else f"{location.key}/"
+    above = location.key[: location.key.rfind("/") + 1]
     found: dict[str, str] = {}
-    for key in _keys(s3, place):
+    for key in _keys(s3, location):
         if not key.endswith("/"):
             found[key] = key.removeprefix(below if key.startswith(below) else above)
     if not found:
         raise DownloadFailed(
-            f'No S3 objects found under S3 URL "{place}" given in input data source. Please ensure that the bucket'
+            f'No S3 objects found under S3 URL "{location}" given in input data source. Please ensure that the bucket'
             " exists in the selected region, that objects exist under that S3 prefix, and that the role may list the"
             " bucket."
         )
     return found
 
 
-def with_manifest(s3: Any, place: Location) -> tuple[str, dict[str, str]]:
-    """The bucket and keys that a manifest file names: `[{"prefix": "s3://…"}, "a/b.csv", …]`.
+def read_manifest(s3: Any, location: S3Location) -> tuple[str, dict[str, str]]:
+    """The bucket and keys that a manifest file lists: `[{"prefix": "s3://…"}, "a/b.csv", …]`.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html
 
     Raises:
-        DownloadFailed: there is no manifest, or it is none.
+        DownloadFailed: the manifest does not exist or is invalid.
     """
-    import json
-
     try:
-        content = json.loads(s3.get_object(Bucket=place.bucket, Key=place.key)["Body"].read())
-        prefix = Location.parse(content[0]["prefix"])
+        content = json.loads(s3.get_object(Bucket=location.bucket, Key=location.key)["Body"].read())
+        prefix = S3Location.parse(content[0]["prefix"])
         return prefix.bucket, {f"{prefix.key}{name}": name for name in content[1:]}
     except s3.exceptions.ClientError as error:
-        raise DownloadFailed(f"Could not read the manifest {place}: {_code(error)}") from error
+        raise DownloadFailed(f"Could not read the manifest {location}: {_code(error)}") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise DownloadFailed(f"{place} is not a manifest: {error}") from error
+        raise DownloadFailed(f"{location} is not a manifest: {error}") from error
 
 
-def share(keys: Mapping[str, str], host: int, hosts: int) -> dict[str, str]:
-    """The keys that one of several hosts gets with `ShardedByS3Key`."""
+def shard(keys: Mapping[str, str], host: int, hosts: int) -> dict[str, str]:
+    """The keys for one of several hosts with `ShardedByS3Key`."""
     return {key: path for number, (key, path) in enumerate(sorted(keys.items())) if number % hosts == host}
 
 
-def bring(s3: Any, bucket: str, keys: Mapping[str, str], folder: Path, *, unzip: bool = False) -> None:
+def download(s3: Any, bucket: str, keys: Mapping[str, str], folder: Path, *, unzip: bool = False) -> None:
     """Download objects into a folder.
 
     Args:
         keys: the path below the folder, by key.
-        unzip: whether the objects are gzip files that shall be unpacked.
+        unzip: whether to decompress the objects, which are gzip files.
 
     Raises:
-        DownloadFailed: an object cannot be read or cannot become a file below the folder.
+        DownloadFailed: an object cannot be read, or cannot be stored below the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for key, path in keys.items():
         target = folder / path
         if not target.resolve().is_relative_to(folder.resolve()):
-            raise DownloadFailed(f"s3://{bucket}/{key} leads out of its folder")
+            raise DownloadFailed(f"s3://{bucket}/{key} would be stored outside of its folder")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             s3.download_file(bucket, key, str(target), Config=_config())
@@ -121,30 +120,54 @@ def bring(s3: Any, bucket: str, keys: Mapping[str, str], folder: Path, *, unzip:
             _unzip(target)
 
 
-def send_file(s3: Any, path: Path, place: Location, kms_key: str | None = None) -> None:
+def download_source(
+    s3: Any, source: Mapping[str, str], folder: Path, host: int, hosts: int, *, unzip: bool
+) -> None:
+    """Download a data source for one host.
+
+    Args:
+        source: `S3DataSource` of a channel or `S3Input` of a processing input.
+        host: number of the host, from 0.
+        hosts: number of hosts.
+        unzip: whether to decompress the objects, which are gzip files.
+
+    Raises:
+        DownloadFailed: the data does not exist, cannot be read or cannot be stored below the folder.
+    """
+    location = S3Location.parse(source["S3Uri"])
+    if source["S3DataType"] == "ManifestFile":
+        bucket, keys = read_manifest(s3, location)
+    else:
+        bucket, keys = location.bucket, list_prefix(s3, location)
+    if source.get("S3DataDistributionType") == "ShardedByS3Key":
+        keys = shard(keys, host, hosts)
+    download(s3, bucket, keys, folder, unzip=unzip)
+
+
+def upload_file(s3: Any, path: Path, location: S3Location, kms_key: str | None = None) -> None:
     """Upload one file.
 
     Raises:
-        UploadFailed: S3 does not take it.
-        OSError: it cannot be read.
+        UploadFailed: S3 rejects it.
+        OSError: the file cannot be read.
     """
     from boto3.exceptions import S3UploadFailedError
 
     extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
     try:
-        s3.upload_file(str(path), place.bucket, place.key, ExtraArgs=extra, Config=_config())
+        s3.upload_file(str(path), location.bucket, location.key, ExtraArgs=extra, Config=_config())
     except S3UploadFailedError as error:
-        raise UploadFailed(f"{place}: {error}") from error
+        raise UploadFailed(f"{location}: {error}") from error
 
 
-def send_folder(s3: Any, folder: Path, place: Location, kms_key: str | None = None) -> None:
+def upload_folder(s3: Any, folder: Path, location: S3Location, kms_key: str | None = None) -> None:
     """Upload everything below a folder."""
     for path, name in files_below(folder):
-        send_file(s3, path, place.below(name), kms_key)
+        upload_file(s3, path, location.below(name), kms_key)
 
 
 def files_below(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Files below a folder, each with its path below it; links are followed, sockets and dead links left out."""
+    """Files below a folder, each with its relative path; links are followed, sockets and broken links ignored."""
     for root, _, names in os.walk(folder, followlinks=True):
         for name in sorted(names):
             path = Path(root, name)
@@ -153,43 +176,43 @@ def files_below(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 class FolderMirror:
-    """Uploads what is new in a folder, again and again.
+    """Uploads a folder's new and changed files, repeatedly.
 
     Args:
         s3: an S3 client.
         folder: on the instance's disk.
-        place: in S3.
-        kms_key: what S3 encrypts with.
+        location: in S3.
+        kms_key: the KMS key with which S3 encrypts.
     """
 
-    def __init__(self, s3: Any, folder: Path, place: Location, kms_key: str | None = None) -> None:
+    def __init__(self, s3: Any, folder: Path, location: S3Location, kms_key: str | None = None) -> None:
         self._s3 = s3
         self._folder = folder
-        self._place = place
+        self._location = location
         self._kms_key = kms_key
-        self._sent: dict[str, tuple[int, int]] = {}
+        self._uploaded: dict[str, tuple[int, int]] = {}
 
     def restore(self) -> None:
-        """Bring what S3 has into the folder; nothing there is no error."""
+        """Download the objects in S3 into the folder; it is no error if there are none."""
         try:
-            keys = with_prefix(self._s3, self._place.below(""))
+            keys = list_prefix(self._s3, self._location.below(""))
         except DownloadFailed:
             return
-        bring(self._s3, self._place.bucket, keys, self._folder)
-        self._sent = dict(self._marks())
+        download(self._s3, self._location.bucket, keys, self._folder)
+        self._uploaded = dict(self._fingerprints())
 
-    def send(self) -> None:
-        """Upload what is new or changed since last time."""
-        for name, mark in list(self._marks()):
-            if self._sent.get(name) == mark:
+    def upload_changes(self) -> None:
+        """Upload files that are new or changed since the last call."""
+        for name, fingerprint in list(self._fingerprints()):
+            if self._uploaded.get(name) == fingerprint:
                 continue
             try:
-                send_file(self._s3, self._folder / name, self._place.below(name), self._kms_key)
+                upload_file(self._s3, self._folder / name, self._location.below(name), self._kms_key)
             except (FileNotFoundError, PermissionError):
                 continue  # a temporary file that was renamed meanwhile
-            self._sent[name] = mark
+            self._uploaded[name] = fingerprint
 
-    def _marks(self) -> Iterable[tuple[str, tuple[int, int]]]:
+    def _fingerprints(self) -> Iterable[tuple[str, tuple[int, int]]]:
         for path, name in files_below(self._folder):
             try:
                 status = path.stat()
@@ -198,24 +221,24 @@ class FolderMirror:
             yield name, (status.st_mtime_ns, status.st_size)
 
 
-def _keys(s3: Any, place: Location) -> Iterator[str]:
+def _keys(s3: Any, location: S3Location) -> Iterator[str]:
     try:
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.key):
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=location.key):
             for item in page.get("Contents", ()):
                 yield item["Key"]
     except s3.exceptions.ClientError as error:
-        raise DownloadFailed(f"{_code(error)} for {place}") from error
+        raise DownloadFailed(f"{_code(error)} for {location}") from error
 
 
 def _code(error: Any) -> str:
-    told = error.response["Error"]
-    return f"{told['Code']} ({error.response['ResponseMetadata']['HTTPStatusCode']}): {told['Message']}"
+    details = error.response["Error"]
+    return f"{details['Code']} ({error.response['ResponseMetadata']['HTTPStatusCode']}): {details['Message']}"
 
 
 def _config() -> Any:
     from boto3.s3.transfer import TransferConfig
 
-    # One thread a job is enough on loopback.
+    # One thread per job is enough on loopback.
     return TransferConfig(use_threads=False, multipart_threshold=1 << 30)
 
 

@@ -1,1 +1,1 @@
-"""Faults on request: what they match, how they answer, and validation."""
+"""Fault injection: which requests and jobs a fault matches, the errors that it causes, and validation."""

@@ -1,25 +1,26 @@
-"""Faults that can be asked for: what they are, when they strike, how they are written.
+"""Faults that can be injected: their kinds, the requests and jobs that they match, and their text form.
 
 `KIND,limit=value,…`, as in `throttling,operation=CreateTrainingJob,count=3` or `capacity,instance=ml.p5.*`.
 
-| kind | what happens |
+| kind | effect |
 |---|---|
 | `throttling` | `ThrottlingException`; `SlowDown` (503) for S3 |
 | `quota` | `ResourceLimitExceeded` when a job or an endpoint is created |
-| `capacity` | the job fails with `CapacityError`; with `at=creation` the call itself is refused |
-| `drop` | the connection is closed without an answer; with `when=after` once the operation was carried out |
-| `slow` | the answer comes `seconds` later |
-| `slow-start` | the job is `Starting` for `seconds` longer |
+| `capacity` | the job fails with `CapacityError`; with `at=creation` the call itself is rejected |
+| `drop` | the connection is closed without a response; with `when=after`, after the operation was performed |
+| `slow` | the response is delayed by `seconds` |
+| `slow-start` | the job stays `Starting` for `seconds` longer |
 | `expired-token` | `ExpiredTokenException` (`ExpiredToken` for S3, IAM and STS) |
-| `access-denied` | `AccessDeniedException` (`AccessDenied` for S3, IAM and STS); `action=iam:PassRole` names another action |
-| `clock-skew` | the signature is refused because the client's clock is wrong |
+| `access-denied` | `AccessDeniedException` (`AccessDenied` for S3, IAM and STS); `action=iam:PassRole` selects another action |
+| `clock-skew` | the signature is rejected because the client's clock is wrong |
 | `internal-error` | `InternalFailure`, HTTP 500 |
-| `interruption` | the spot instance is taken `after` seconds of training, or once it prints a `line` (a pattern); `final=yes` leaves the job `Stopped` |
+| `interruption` | the spot instance is reclaimed `after` seconds of training, or when it prints a `line` (a pattern); with `final=yes` the job ends `Stopped` |
 | `no-image` | the job fails because its image cannot be pulled |
 
-Limits: `service` (as its endpoint is called), `operation`, `name` (a job's name, or bucket/key), `instance` (shell patterns),
-`skip` (so many times nothing happens first), `count` (how often it strikes; without it always). Jobs and endpoints, which
-`quota`, `capacity`, `slow-start`, `interruption` and `no-image` are about, have a name and an instance alone.
+Limits: `service` (by the name of its endpoint), `operation`, `name` (a job's name, or bucket/key), `instance` (all four are
+shell patterns), `skip` (number of matches without effect first), `count` (number of times it is triggered; default: no limit).
+`quota`, `capacity`, `slow-start`, `interruption` and `no-image` apply to jobs and endpoints, which only have a name and an
+instance type.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ AT_REQUEST = ("throttling", "drop", "slow", "expired-token", "access-denied", "c
 AT_CREATION = ("quota",)
 IN_JOB = ("capacity", "slow-start", "interruption", "no-image")
 KINDS = (*AT_REQUEST, *AT_CREATION, *IN_JOB)
-
 
 LIMITS = (
     "service",
@@ -53,8 +53,8 @@ LIMITS = (
 )
 
 
-class BadFault(ValueError):
-    """A fault that cannot be meant; the message says why."""
+class InvalidFault(ValueError):
+    """A fault that is invalid or can never be triggered; the message contains the reason."""
 
 
 @dataclass
@@ -62,20 +62,21 @@ class Fault:
     """One fault.
 
     Args:
-        kind: what happens.
+        kind: its effect.
         service: pattern of the service, such as `s3`.
         operation: pattern of the operation.
-        name: pattern of what it is about: a job's name, or bucket/key.
+        name: pattern of the resource: a job's name, or bucket/key.
         instance: pattern of the instance type.
-        skip: how many times it passes by first.
-        count: how often it strikes; None is always.
-        seconds: of `slow` and `slow-start`.
+        skip: number of matches left that have no effect.
+        count: number of times that it can be triggered; None for no limit.
+        seconds: delay of `slow` and `slow-start`.
         after: seconds of training before an `interruption`.
-        line: pattern of a line of the script's at which an `interruption` strikes; empty for `after`.
+        line: pattern of an output line that triggers an `interruption`; empty to use `after`.
         final: whether an `interruption` ends the job.
-        when: `before` or `after` the operation was carried out, of `drop`.
-        at: `creation` has `capacity` refuse the call itself.
-        action: which action `access-denied` is about, if not the operation itself.
+        when: whether `drop` closes the connection `before` or `after` the operation is performed.
+        at: `creation` if `capacity` rejects the call itself, else `job`.
+        action: the denied action of `access-denied`, if not the operation itself.
+        struck: number of times that it was triggered.
     """
 
     kind: str
@@ -95,79 +96,83 @@ class Fault:
     struck: int = 0
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Fault:
-        """A fault from its members.
+    def from_members(cls, values: Mapping[str, Any]) -> Fault:
+        """Create a fault from its members.
 
         Raises:
-            BadFault: a member is unknown or cannot be read, or the fault could never strike.
+            InvalidFault: a member is unknown or invalid, or the fault could never be triggered.
         """
         members = dict(values)
         kind = str(members.pop("kind", ""))
         if kind not in KINDS:
-            raise BadFault(f"there is no fault '{kind}'; there are {', '.join(KINDS)}")
-        plain: dict[str, Any] = {}
+            raise InvalidFault(f"unknown fault '{kind}'; choose from {', '.join(KINDS)}")
+        parsed: dict[str, Any] = {}
         for name, value in members.items():
-            plain[name] = _read(name, value)
-        fault = cls(kind, **plain)
-        fault._refuse_in_vain()
+            parsed[name] = _parse_member(name, value)
+        fault = cls(kind, **parsed)
+        fault._check_reachable()
         return fault
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Read `KIND,limit=value,…`.
+        """Parse `KIND,limit=value,…`.
 
         Raises:
-            BadFault: it cannot be read.
+            InvalidFault: the text is invalid, or the fault could never be triggered.
         """
         kind, *limits = text.split(",")
         pairs = [limit.partition("=") for limit in limits]
-        return cls.read({"kind": kind, **{name.strip(): value for name, _, value in pairs}})
+        return cls.from_members({"kind": kind, **{name.strip(): value for name, _, value in pairs}})
 
-    def _refuse_in_vain(self) -> None:
+    def _check_reachable(self) -> None:
         if self.kind not in AT_REQUEST:
             if not (fnmatchcase("sagemaker", self.service) and fnmatchcase("", self.operation)):
-                raise BadFault(f"{self.kind} strikes SageMaker's jobs, by name= and instance=")
+                raise InvalidFault(
+                    f"{self.kind} applies to SageMaker's jobs; select them with name= and instance="
+                )
         elif not fnmatchcase("", self.instance):
-            raise BadFault(f"{self.kind} strikes requests, which have no instance")
+            raise InvalidFault(f"{self.kind} applies to requests, which have no instance")
         elif (self.service, self.operation) != ("*", "*"):
-            from gpuproof.emulator.faults.validation import why_never  # botocore's models take a moment
+            from gpuproof.emulator.faults.validation import (
+                unreachable_reason,  # botocore's models load slowly
+            )
 
-            if why := why_never(self.service, self.operation):
-                raise BadFault(why)
+            if why := unreachable_reason(self.service, self.operation):
+                raise InvalidFault(why)
 
     def document(self) -> dict[str, Any]:
         """The fault as JSON."""
         return asdict(self)
 
-    def meets(self, service: str, operation: str, name: str, instance: str) -> bool:
-        """Whether it is meant for such a request or job."""
+    def matches(self, service: str, operation: str, name: str, instance: str) -> bool:
+        """Whether it applies to a request or job."""
         pairs = ((service, self.service), (operation, self.operation), (name, self.name))
         return all(fnmatchcase(value, pattern) for value, pattern in (*pairs, (instance, self.instance)))
 
 
 class Faults:
-    """All faults that are asked for, and how often each struck."""
+    """The faults to inject, in order of precedence. Thread-safe."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self._faults = list(faults)
         self._lock = threading.Lock()
 
     def add(self, fault: Fault) -> None:
-        """Ask for one more."""
+        """Add a fault."""
         with self._lock:
             self._faults.append(fault)
 
     def clear(self) -> None:
-        """Ask for none any more."""
+        """Remove all faults."""
         with self._lock:
             self._faults.clear()
 
     def documents(self) -> list[dict[str, Any]]:
-        """All of them as JSON."""
+        """All faults as JSON."""
         with self._lock:
             return [fault.document() for fault in self._faults]
 
-    def strike(
+    def trigger(
         self,
         kinds: tuple[str, ...],
         *,
@@ -175,20 +180,20 @@ class Faults:
         operation: str = "",
         name: str = "",
         instance: str = "",
-        **needed: Any,
+        **required: Any,
     ) -> Fault | None:
-        """The first fault of these kinds that is meant and not used up; it counts as having struck.
+        """Return and count the first fault of these kinds that matches and is not used up; None if there is none.
 
         Args:
-            needed: members that must have just these values.
+            required: members that must have exactly these values.
         """
         with self._lock:
             for fault in self._faults:
                 if fault.kind not in kinds or any(
-                    getattr(fault, key) != value for key, value in needed.items()
+                    getattr(fault, key) != value for key, value in required.items()
                 ):
                     continue
-                if not fault.meets(service, operation, name, instance):
+                if not fault.matches(service, operation, name, instance):
                     continue
                 if fault.skip > 0:
                     fault.skip -= 1
@@ -200,20 +205,20 @@ class Faults:
         return None
 
 
-_WORDS = {"when": ("before", "after"), "at": ("job", "creation")}
-_READERS = {"skip": int, "count": int, "seconds": float, "after": float}
+_CHOICES = {"when": ("before", "after"), "at": ("job", "creation")}
+_NUMBER_TYPES = {"skip": int, "count": int, "seconds": float, "after": float}
 
 
-def _read(name: str, value: Any) -> Any:
+def _parse_member(name: str, value: Any) -> Any:
     try:
-        if name in _READERS:
-            return _READERS[name](value)
+        if name in _NUMBER_TYPES:
+            return _NUMBER_TYPES[name](value)
     except (TypeError, ValueError) as error:
-        raise BadFault(f"{name}={value} is no number") from error
+        raise InvalidFault(f"{name}={value} is not a number") from error
     if name == "final":
         return value is True or str(value).lower() in ("yes", "true", "1")
     if name not in LIMITS:
-        raise BadFault(f"a fault has no '{name}'; it has {', '.join(LIMITS)}")
-    if name in _WORDS and value not in _WORDS[name]:
-        raise BadFault(f"{name}={value} is neither {' nor '.join(_WORDS[name])}")
+        raise InvalidFault(f"unknown limit '{name}'; choose from {', '.join(LIMITS)}")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise InvalidFault(f"{name}={value} is invalid; choose {' or '.join(_CHOICES[name])}")
     return str(value)

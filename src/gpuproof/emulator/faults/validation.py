@@ -1,6 +1,6 @@
-"""Whether a fault can ever strike what it is meant for: a misspelt operation would be waited for in vain.
+"""Detects faults that can never be triggered, such as those for a misspelled operation.
 
-The operations are those of the installed botocore.
+The known operations are those of the installed botocore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from botocore.loaders import Loader
 from gpuproof.emulator.service_model import service_model
 from gpuproof.util.humanize import join_words
 
-# As their endpoints are called, and as botocore calls them where that differs; EC2's model is by far the largest.
+# By the names of their endpoints, with botocore's names; EC2's model, by far the largest, comes last.
 _SERVICES = {
     "sagemaker": "sagemaker",
     "sagemaker-runtime": "sagemaker-runtime",
@@ -33,19 +33,19 @@ _SERVICES = {
 }
 
 
-def why_never(service: str, operation: str) -> str:
-    """Why nothing meets these two patterns; empty where something may.
+def unreachable_reason(service: str, operation: str) -> str:
+    """EndReason nothing meets these two patterns; empty where something may.
 
     Args:
-        service: pattern of a service, as its endpoint is called.
-        operation: pattern of an operation. One with a blank is a method and a path, which no model knows.
+        service: pattern of a service, by the name of its endpoint.
+        operation: pattern of an operation. One with a space is a method and a path, which no model contains.
     """
     models = [model for name, model in _SERVICES.items() if fnmatchcase(name, service)]
     if not models and service in Loader().list_available_services("service-2"):
         models = [service]
     if not models:
-        # It may be the endpoint of one that botocore calls otherwise.
-        return _like(service, _SERVICES, "service")
+        # It may be a service whose endpoint has another name than in botocore.
+        return _suggestion(service, _SERVICES, "service")
     if operation == "*" or " " in operation:
         return ""
     known: list[str] = []
@@ -54,13 +54,15 @@ def why_never(service: str, operation: str) -> str:
         if any(fnmatchcase(name, operation) for name in names):
             return ""
         known += names
-    return _like(operation, known, "operation") or f"there is no operation '{operation}' of {_joined(models)}"
+    return (
+        _suggestion(operation, known, "operation") or f"unknown operation '{operation}' of {_joined(models)}"
+    )
 
 
-def _like(name: str, known: Iterable[str], kind: str) -> str:
-    like = get_close_matches(name, known, 1)
-    return f"there is no {kind} '{name}'; did you mean '{like[0]}'?" if like else ""
+def _suggestion(name: str, known: Iterable[str], kind: str) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"unknown {kind} '{name}'; did you mean '{close[0]}'?" if close else ""
 
 
 def _joined(models: list[str]) -> str:
-    return models[0] if len(models) == 1 else f"{join_words(models)}; service= names another"
+    return models[0] if len(models) == 1 else f"{join_words(models)}; service= selects another"

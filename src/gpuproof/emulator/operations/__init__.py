@@ -1,4 +1,4 @@
-"""What SageMaker is asked: one function for each operation, from a checked request to an answer."""
+"""SageMaker's operations: one function each, from a validated request to the response document."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuproof.emulator.operations import endpoints, processing, search, tags, training
-from gpuproof.emulator.operations.call import Call
+from gpuproof.emulator.operations.call import OperationCall
 
-Operation = Callable[[Call], dict[str, Any]]
+Operation = Callable[[OperationCall], dict[str, Any]]
 
 OPERATIONS: dict[str, Operation] = {
     **training.OPERATIONS,
@@ -17,4 +17,4 @@ OPERATIONS: dict[str, Operation] = {
     **tags.OPERATIONS,
     **search.OPERATIONS,
 }
-"""Every operation that the emulator offers, by its name."""
+"""Every SageMaker operation that the emulator supports, by name."""

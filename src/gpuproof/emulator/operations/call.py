@@ -3,66 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import unquote
 
-from gpuproof.emulator.arns import arn_of
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
 from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
 
-if TYPE_CHECKING:
-    from gpuproof.emulator.emulator import Emulator
+_UNSETTLED = ("InProgress", "Stopping", "Creating", "Updating", "Deleting")
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request that its model allows.
+class OperationCall:
+    """A call whose request conforms to the operation's model.
 
     Args:
-        emulator: everything there is.
+        context: the emulator's shared state.
+        jobs: runs jobs.
+        endpoints: runs endpoints.
         request: the operation's input.
-        region: where it was sent.
-        hold: seconds for which the answer may wait for a change.
+        region: the region of the request.
+        hold: seconds for which the response may be held while nothing changes.
     """
 
-    emulator: Emulator
+    context: Context
+    jobs: JobSupervisor
+    endpoints: EndpointRegistry
     request: dict[str, Any]
     region: str
     hold: float
 
-    def found(self, kind: str, name: str, missing: str) -> Resource:
-        """A resource of this call's region.
+    def find(self, kind: str, name: str, missing: str) -> Resource:
+        """A resource in this call's region.
 
         Raises:
-            AwsError: there is none; `missing` is what AWS says then.
+            AwsError: it does not exist; the message is `missing`.
         """
-        resource = self.emulator.store.get(kind, self.region, name)
+        resource = self.context.store.get(kind, self.region, name)
         if resource is None:
             raise AwsError("ValidationException", missing)
         return resource
 
-    def settled(self, resource: Resource, status: str) -> Resource:
-        """The resource once the member `status` is no longer in progress, or as it is when the hold is over."""
+    def wait_until_settled(self, resource: Resource, status: str) -> Resource:
+        """Wait, for at most the hold, until the resource's member `status` is no longer in progress; returns the resource."""
         if self.hold > 0:
-            going_on = ("InProgress", "Stopping", "Creating", "Updating", "Deleting")
-            self.emulator.store.wait_for(lambda: resource.document.get(status) not in going_on, self.hold)
+            self.context.store.wait_for(lambda: resource.document.get(status) not in _UNSETTLED, self.hold)
         return resource
 
 
-def new_tags(request: dict[str, Any]) -> dict[str, str]:
-    """The tags of a request that creates something."""
+def request_tags(request: dict[str, Any]) -> dict[str, str]:
+    """The tags of a request that creates a resource."""
     return {tag["Key"]: tag["Value"] for tag in request.get("Tags", ())}
 
 
-def refuse_unknown_role(call: Call, arn: str) -> None:
-    """Refuse a role that SageMaker may not assume, as AWS does.
+def check_role(call: OperationCall, arn: str) -> None:
+    """Reject a role that SageMaker may not assume, as AWS does.
 
     Raises:
-        AwsError: it does not exist or does not trust SageMaker.
+        AwsError: the role does not exist or does not trust SageMaker.
     """
-    from urllib.parse import unquote
-
     name = arn.rpartition("/")[2]
-    iam = call.emulator.clients.get("iam", "us-east-1")
+    iam = call.context.clients.get("iam", "us-east-1")
     try:
         document = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
     except iam.exceptions.NoSuchEntityException:
@@ -76,12 +79,12 @@ def refuse_unknown_role(call: Call, arn: str) -> None:
         )
 
 
-def created(call: Call, resource: Resource, duplicate: str) -> str:
-    """Take a new resource in; its ARN.
+def add_resource(call: OperationCall, resource: Resource, duplicate: str) -> str:
+    """Add a new resource; returns its ARN.
 
     Raises:
-        AwsError: the name is taken; `duplicate` says so in AWS's words for that kind.
+        AwsError: the name is already in use; `duplicate` is AWS's message for that kind of resource.
     """
-    if not call.emulator.store.add(resource):
-        raise AwsError("ResourceInUse", duplicate.format(arn=arn_of(resource), name=resource.name))
-    return arn_of(resource)
+    if not call.context.store.add(resource):
+        raise AwsError("ResourceInUse", duplicate.format(arn=resource.arn, name=resource.name))
+    return resource.arn

@@ -1,55 +1,52 @@
-"""What may stand in the way of new instances: quotas, capacity, and names that are used twice."""
+"""Checks before instances are created: quotas, capacity and duplicate names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuproof.emulator.operations.call import Call
+from gpuproof.emulator.faults.responses import NO_CAPACITY
+from gpuproof.emulator.operations.call import OperationCall
 from gpuproof.emulator.protocol import AwsError
-from gpuproof.emulator.quotas import quota_for, refusal
-
-CAPACITY = (
-    "Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
-)
+from gpuproof.emulator.quotas import quota_error, quota_for
 
 
-def refuse_by_fault(
-    call: Call, use: str, name: str, instance_type: str, count: int, market: str = "on-demand"
+def check_quota_and_capacity(
+    call: OperationCall, use: str, name: str, instance_type: str, count: int, market: str = "on-demand"
 ) -> None:
-    """Refuse new instances for which there is no quota or, where a fault wants it so, no capacity.
+    """Reject new instances that exceed a quota, or for which a fault simulates a lack of quota or capacity.
 
     Args:
         use: `training`, `processing` or `endpoint`.
-        name: of what is to be created.
+        name: of the job or endpoint to be created.
         market: `on-demand` or `spot`.
 
     Raises:
         AwsError: `ResourceLimitExceeded` or `CapacityError`.
     """
-    emulator = call.emulator
+    context = call.context
     quota = quota_for(instance_type, use, market)
-    if emulator.faults.strike(("quota",), name=name, instance=instance_type):
-        raise refusal(quota, 0, 0, count)
-    if emulator.faults.strike(("capacity",), name=name, instance=instance_type, at="creation"):
-        raise AwsError("CapacityError", CAPACITY)
-    limit = emulator.quotas.limit(call.region, quota)
-    used = emulator.quotas.used(call.region, use, instance_type, market)
+    if context.faults.trigger(("quota",), name=name, instance=instance_type):
+        raise quota_error(quota, 0, 0, count)
+    if context.faults.trigger(("capacity",), name=name, instance=instance_type, at="creation"):
+        raise AwsError("CapacityError", NO_CAPACITY)
+    limit = context.quotas.limit(call.region, quota)
+    used = context.quotas.used(call.region, use, instance_type, market)
     if used + count > limit:
-        raise refusal(quota, limit, used, count)
-    if count > emulator.options.most_hosts:
+        raise quota_error(quota, limit, used, count)
+    if count > context.options.max_hosts:
         raise AwsError(
             "ResourceLimitExceeded",
-            f"This emulator starts no more than {emulator.options.most_hosts} instances for one job, and {count} were"
-            " asked for. `gpuproof emulator --most-hosts` raises that.",
+            f"The request needs {count} instances, and this emulator starts at most {context.options.max_hosts} for one"
+            " job. To raise the limit: gpuproof emulator --most-hosts N",
         )
 
 
-def refuse_twice(names: Sequence[str], what: str) -> None:
-    """Refuse a name that stands twice in a request.
+def reject_duplicates(names: Sequence[str], message: str) -> None:
+    """Reject a request in which a name occurs twice.
 
     Raises:
-        AwsError: one does.
+        AwsError: a name does; its message begins with `message`.
     """
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise AwsError("ValidationException", f"{what}: {', '.join(twice)}")
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise AwsError("ValidationException", f"{message}: {', '.join(duplicates)}")

@@ -1,4 +1,4 @@
-"""Lists of resources: filters, order and pages, the same for every kind."""
+"""List operations: filters, order and pages, the same for every kind of resource."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpuproof.emulator.operations.call import Call
+from gpuproof.emulator.operations.call import OperationCall
 from gpuproof.emulator.protocol import AwsError
 from gpuproof.emulator.store import Resource
 
-_PAGE = 10  # of every List operation of SageMaker that is not told otherwise
+_PAGE = 10  # default MaxResults of SageMaker's List operations
 
 
 @dataclass(frozen=True)
 class Listing:
-    """How one kind is listed.
+    """How one kind of resource is listed.
 
     Args:
         kind: of the resources.
-        summaries: member of the answer that holds them.
-        status: member of the document that tells the status; empty if there is none.
-        order: ascending or descending unless the request says so.
-        visible: the document as it is now.
+        summaries: member of the response that holds the list.
+        status: member of the document that holds the status; empty if there is none.
+        order: `Ascending` or `Descending`, unless the request specifies one.
+        visible: returns the current document of a resource.
     """
 
     kind: str
@@ -33,17 +33,17 @@ class Listing:
     order: str = "Ascending"
     visible: Callable[[Resource], dict[str, Any]] = lambda resource: resource.document
 
-    def answer(self, call: Call) -> dict[str, Any]:
-        """One page of the list that the call asks for."""
+    def list_page(self, call: OperationCall) -> dict[str, Any]:
+        """Return one page of the resources that match the call."""
         request = call.request
         found = [
             self.visible(item)
-            for item in call.emulator.store.all(self.kind, call.region)
-            if self._wanted(item, request)
+            for item in call.context.store.all(self.kind, call.region)
+            if self._matches(item, request)
         ]
-        wanted_pool = request.get("WarmPoolStatusEquals")
-        if wanted_pool:
-            found = [item for item in found if item.get("WarmPoolStatus", {}).get("Status") == wanted_pool]
+        pool_status = request.get("WarmPoolStatusEquals")
+        if pool_status:
+            found = [item for item in found if item.get("WarmPoolStatus", {}).get("Status") == pool_status]
         by_name = request.get("SortBy") == "Name"
         name = next((key for key in found[0] if key.endswith("Name")), "") if found else ""
         found.sort(
@@ -57,7 +57,7 @@ class Listing:
             return item.get(self.status, "")
         return item["CreationTime"]
 
-    def _wanted(self, item: Resource, request: Mapping[str, Any]) -> bool:
+    def _matches(self, item: Resource, request: Mapping[str, Any]) -> bool:
         document = item.document
         if (part := request.get("NameContains")) and part.lower() not in item.name.lower():
             return False
@@ -66,34 +66,34 @@ class Listing:
         made, changed = document["CreationTime"], document.get("LastModifiedTime", document["CreationTime"])
         return all(
             (
-                made > moment(request.get("CreationTimeAfter"), float("-inf")),
-                made < moment(request.get("CreationTimeBefore"), float("inf")),
-                changed > moment(request.get("LastModifiedTimeAfter"), float("-inf")),
-                changed < moment(request.get("LastModifiedTimeBefore"), float("inf")),
+                made > parse_time(request.get("CreationTimeAfter"), float("-inf")),
+                made < parse_time(request.get("CreationTimeBefore"), float("inf")),
+                changed > parse_time(request.get("LastModifiedTimeAfter"), float("-inf")),
+                changed < parse_time(request.get("LastModifiedTimeBefore"), float("inf")),
             )
         )
 
 
 def page(member: str, found: list[dict[str, Any]], request: Mapping[str, Any]) -> dict[str, Any]:
-    """The page that the request's token and size ask for."""
+    """The page at the request's `NextToken`, of at most `MaxResults` items."""
     start = _position(request.get("NextToken"))
     size = request.get("MaxResults") or _PAGE
-    answer: dict[str, Any] = {member: found[start : start + size]}
+    response: dict[str, Any] = {member: found[start : start + size]}
     if start + size < len(found):
-        answer["NextToken"] = base64.b64encode(f"from:{start + size}".encode()).decode()
-    return answer
+        response["NextToken"] = base64.b64encode(f"from:{start + size}".encode()).decode()
+    return response
 
 
-def moment(value: Any, otherwise: float) -> float:
-    """A time of a request, in seconds since the epoch."""
+def parse_time(value: Any, default: float) -> float:
+    """A time in a request, in seconds since the epoch."""
     if value is None:
-        return otherwise
+        return default
     if isinstance(value, int | float):
         return float(value)
     try:
         return datetime.fromisoformat(str(value)).timestamp()
     except ValueError as error:
-        raise AwsError("SerializationException", f"{value} is no time.") from error
+        raise AwsError("SerializationException", f"{value} is not a time.") from error
 
 
 def _position(token: str | None) -> int:

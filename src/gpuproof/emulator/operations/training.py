@@ -1,83 +1,52 @@
-"""Training jobs."""
+"""Operations on training jobs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from gpuproof.emulator.arns import TRAINING, arn_of
-from gpuproof.emulator.execution.jobs.warm_pools import with_pool
-from gpuproof.emulator.operations.call import Call, created, new_tags, refuse_unknown_role
-from gpuproof.emulator.operations.create_checks import refuse_by_fault, refuse_twice
-from gpuproof.emulator.operations.list import Listing
-from gpuproof.emulator.operations.stop_delete import delete_job, stop_job
+from gpuproof.emulator.execution.jobs.warm_pools import describe_with_warm_pool
+from gpuproof.emulator.job_kinds import TRAINING_JOB
+from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
+from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
+from gpuproof.emulator.operations.jobs import MAX_RUNTIME_S, JobOperations
 from gpuproof.emulator.protocol import AwsError, now
-from gpuproof.emulator.store import Resource
+from gpuproof.emulator.store import TRAINING, Resource, resource_arn
 
-_MAX_RUNTIME = 86_400  # seconds, unless the request says otherwise
 _MISSING = "Requested resource not found."
 _DUPLICATE = (
     "Training job names must be unique within an AWS account and region, and a training job with this name already"
     " exists ({arn})"
 )
-_LISTING = Listing(TRAINING, "TrainingJobSummaries", "TrainingJobStatus", visible=with_pool)
 
 
-def create(call: Call) -> dict[str, Any]:
+def create(call: OperationCall) -> dict[str, Any]:
     """`CreateTrainingJob`."""
     request = call.request
     _check(call)
-    refuse_unknown_role(call, request["RoleArn"])
+    check_role(call, request["RoleArn"])
     config = request["ResourceConfig"]
     market = "spot" if request.get("EnableManagedSpotTraining") else "on-demand"
-    asked: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for group in config.get("InstanceGroups") or [config]:
-        asked[group["InstanceType"]] += group["InstanceCount"]
+        counts[group["InstanceType"]] += group["InstanceCount"]
     name = request["TrainingJobName"]
-    resource = Resource(TRAINING, call.region, name, _document(call), new_tags(request))
-    with call.emulator.store.at_once():
-        for kind, count in asked.items():
-            refuse_by_fault(call, "training", name, kind, count, market)
-        arn = created(call, resource, _DUPLICATE)
-    call.emulator.supervisor.train(resource)
+    job = Resource(TRAINING, call.region, name, _document(call), request_tags(request))
+    with call.context.store.locked():
+        for instance_type, count in counts.items():
+            check_quota_and_capacity(call, "training", name, instance_type, count, market)
+        arn = add_resource(call, job, _DUPLICATE)
+    call.jobs.start(job)
     return {"TrainingJobArn": arn}
-
-
-def describe(call: Call) -> dict[str, Any]:
-    """`DescribeTrainingJob`."""
-    job = call.settled(_job(call), "TrainingJobStatus")
-    return with_pool(job)
-
-
-def listed(call: Call) -> dict[str, Any]:
-    """`ListTrainingJobs`."""
-    return _LISTING.answer(call)
-
-
-def stop(call: Call) -> dict[str, Any]:
-    """`StopTrainingJob`."""
-    return stop_job(call, _job(call), "Training")
-
-
-def delete(call: Call) -> dict[str, Any]:
-    """`DeleteTrainingJob`."""
-    return delete_job(call, _job(call), "Training")
 
 
 OPERATIONS = {
     "CreateTrainingJob": create,
-    "DescribeTrainingJob": describe,
-    "ListTrainingJobs": listed,
-    "StopTrainingJob": stop,
-    "DeleteTrainingJob": delete,
+    **JobOperations(TRAINING_JOB, _MISSING, describe_with_warm_pool).table(),
 }
 
 
-def _job(call: Call) -> Resource:
-    return call.found(TRAINING, call.request["TrainingJobName"], _MISSING)
-
-
-def _check(call: Call) -> None:
+def _check(call: OperationCall) -> None:
     request = call.request
     algorithm = request.get("AlgorithmSpecification") or {}
     if not algorithm.get("TrainingImage") and not algorithm.get("AlgorithmName"):
@@ -85,7 +54,7 @@ def _check(call: Call) -> None:
     if not algorithm.get("TrainingImage"):
         raise AwsError(
             "ValidationException",
-            f"Could not find algorithm {algorithm['AlgorithmName']}: give TrainingImage.",
+            f"Could not find algorithm {algorithm['AlgorithmName']}. Specify TrainingImage instead.",
         )
     config = request.get("ResourceConfig")
     if not config or not (config.get("InstanceGroups") or config.get("InstanceType")):
@@ -93,13 +62,13 @@ def _check(call: Call) -> None:
     if not config.get("InstanceGroups") and not config.get("InstanceCount"):
         raise AwsError("ValidationException", "ResourceConfig must name InstanceCount.")
     names = [channel["ChannelName"] for channel in request.get("InputDataConfig", ())]
-    refuse_twice(names, "Channel names must be unique in InputDataConfig")
+    reject_duplicates(names, "Channel names must be unique in InputDataConfig")
     _check_times(request)
 
 
 def _check_times(request: dict[str, Any]) -> None:
     times = request.get("StoppingCondition") or {}
-    longest, wait = times.get("MaxRuntimeInSeconds", _MAX_RUNTIME), times.get("MaxWaitTimeInSeconds")
+    longest, wait = times.get("MaxRuntimeInSeconds", MAX_RUNTIME_S), times.get("MaxWaitTimeInSeconds")
     spot = request.get("EnableManagedSpotTraining")
     if spot and (wait is None or wait < longest):
         raise AwsError(
@@ -117,7 +86,7 @@ def _check_times(request: dict[str, Any]) -> None:
         )
 
 
-def _document(call: Call) -> dict[str, Any]:
+def _document(call: OperationCall) -> dict[str, Any]:
     request, moment = call.request, now()
     document = {name: value for name, value in request.items() if name != "Tags"}
     output = request["OutputDataConfig"]
@@ -126,10 +95,10 @@ def _document(call: Call) -> dict[str, Any]:
         "EnableInterContainerTrafficEncryption": False,
         "EnableManagedSpotTraining": False,
         **document,
-        "TrainingJobArn": arn_of(Resource(TRAINING, call.region, request["TrainingJobName"], {})),
+        "TrainingJobArn": resource_arn(TRAINING, call.region, request["TrainingJobName"]),
         "OutputDataConfig": {"KmsKeyId": "", "CompressionType": "GZIP", **output},
         "StoppingCondition": {
-            "MaxRuntimeInSeconds": _MAX_RUNTIME,
+            "MaxRuntimeInSeconds": MAX_RUNTIME_S,
             **(request.get("StoppingCondition") or {}),
         },
         "TrainingJobStatus": "InProgress",

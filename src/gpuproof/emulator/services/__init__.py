@@ -1,1 +1,1 @@
-"""What the emulator adds to moto: log filters, quotas, prices, tags, bucket policies."""
+"""Operations of other AWS services that moto lacks: log filters, quotas, prices, tags and bucket policies."""

@@ -1,26 +1,35 @@
-"""Small parts of other services that moto does not have, or has wrong, and that clients of SageMaker ask for."""
+"""Handlers for operations of other services that moto does not implement, or implements differently from AWS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuproof.emulator.emulator import Emulator
-from gpuproof.emulator.protocol import Answer, AwsRequest
-from gpuproof.emulator.routing import Named
-from gpuproof.emulator.services import iam_simulate, logs, pricing, s3_bucket_policies, service_quotas
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.moto_journal import Journal
+from gpuproof.emulator.protocol import AwsRequest, AwsResponse
+from gpuproof.emulator.routing import OperationName
+from gpuproof.emulator.services import (
+    iam_simulate,
+    logs,
+    pricing,
+    resource_tagging,
+    s3_bucket_policies,
+    service_quotas,
+)
 
-Side = Callable[[Emulator, AwsRequest], Answer]
+Handler = Callable[[Context, Journal, AwsRequest], AwsResponse]
 
-_SIDES: dict[tuple[str, str], Side] = {
-    ("iam", "SimulatePrincipalPolicy"): iam_simulate.answer,
-    **{("s3", name): s3_bucket_policies.answer for name in s3_bucket_policies.OPERATIONS},
-    **{("logs", name): logs.answer for name in logs.OPERATIONS},
-    **{("servicequotas", name): service_quotas.answer for name in service_quotas.OPERATIONS},
-    **{("pricing", name): pricing.answer for name in pricing.OPERATIONS},
+_HANDLERS: dict[tuple[str, str], Handler] = {
+    ("iam", "SimulatePrincipalPolicy"): iam_simulate.handle,
+    **{("s3", name): s3_bucket_policies.handle for name in s3_bucket_policies.OPERATIONS},
+    **{("logs", name): logs.handle for name in logs.OPERATIONS},
+    **{("servicequotas", name): service_quotas.handle for name in service_quotas.OPERATIONS},
+    **{("pricing", name): pricing.handle for name in pricing.OPERATIONS},
 }
 
 
-def side_answer(emulator: Emulator, request: AwsRequest, what: Named) -> Answer | None:
-    """The answer, if one of these owns the request."""
-    side = _SIDES.get((what.service, what.operation))
-    return None if side is None else side(emulator, request)
+def find_handler(request: AwsRequest, operation: OperationName) -> Handler | None:
+    """The handler of a request, or None if moto handles it."""
+    if operation.operation == "GetResources" and request.target[0].startswith("ResourceGroupsTagging"):
+        return resource_tagging.handle
+    return _HANDLERS.get((operation.service, operation.operation))

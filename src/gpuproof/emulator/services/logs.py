@@ -1,21 +1,22 @@
-"""`FilterLogEvents` with `logStreamNamePrefix`, as `aws logs tail` asks it: moto would tell every stream's lines."""
+"""`FilterLogEvents` with `logStreamNamePrefix`, as `aws logs tail` calls it; moto ignores the prefix and returns the lines of all streams."""
 
 from __future__ import annotations
 
 import json
 
-from gpuproof.emulator.emulator import Emulator
-from gpuproof.emulator.protocol import Answer, AwsRequest, json_answer
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.moto_journal import Journal
+from gpuproof.emulator.protocol import AwsRequest, AwsResponse, json_response
 
 OPERATIONS = ("FilterLogEvents",)
 
 
-def answer(emulator: Emulator, request: AwsRequest) -> Answer:
-    """`FilterLogEvents`; a prefix becomes the names of the streams that have it."""
+def handle(context: Context, journal: Journal, request: AwsRequest) -> AwsResponse:
+    """Handle `FilterLogEvents`: replace a prefix by the names of the matching streams."""
     document = request.document()
     prefix = document.pop("logStreamNamePrefix", None)
     if prefix is not None:
-        logs = emulator.clients.get("logs", request.region)
+        logs = context.clients.get("logs", request.region)
         pages = logs.get_paginator("describe_log_streams").paginate(
             logGroupName=document.get("logGroupName", ""), logStreamNamePrefix=prefix
         )
@@ -24,9 +25,9 @@ def answer(emulator: Emulator, request: AwsRequest) -> Answer:
                 one["logStreamName"] for page in pages for one in page["logStreams"]
             ]
         except logs.exceptions.ResourceNotFoundException:
-            pass  # moto says so
+            pass  # moto reports it
         else:
             if not document["logStreamNames"]:
-                return json_answer(request, {"events": [], "searchedLogStreams": []})
+                return json_response(request, {"events": [], "searchedLogStreams": []})
         request = request.with_body(json.dumps(document).encode())
-    return emulator.journal.answer(request, only_reads=True)
+    return journal.handle(request, read_only=True)

@@ -1,4 +1,4 @@
-"""The Pricing API, with the prices that the catalogue ships."""
+"""The AWS Price List API, with the prices in the catalogue."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from functools import cache
 from typing import Any
 
 from gpuproof.catalogue.model import Price
-from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.operations.list import page
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest, json_answer
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_response
 
 OPERATIONS = ("GetProducts", "DescribeServices", "GetAttributeValues")
 
 _SERVICES = {"AmazonSageMaker": "sagemaker", "AmazonEC2": "ec2"}
-# Words of SageMaker's usage types: `Train:ml.g5.xlarge`.
+# Prefixes of SageMaker's usage types: `Train:ml.g5.xlarge`.
 _USAGE = {
     "training": "Train",
     "endpoint": "Host",
@@ -34,41 +35,40 @@ _EC2 = {
 }
 
 
-def answer(emulator: Emulator, request: AwsRequest) -> Answer:
-    """Answer one of the operations."""
-    del emulator
+def handle(_context: Context, _journal: Journal, request: AwsRequest) -> AwsResponse:
+    """Handle any of the operations."""
     document = request.document()
     services = {code: name for code, name in _SERVICES.items() if document.get("ServiceCode") in (None, code)}
     if not services:
-        raise AwsError("NotFoundException", f"There are no prices of {document['ServiceCode']} here.")
+        raise AwsError("NotFoundException", f"This emulator has no prices for {document['ServiceCode']}.")
     if request.target[1] == "DescribeServices":
-        told = [
+        described = [
             {
                 "ServiceCode": code,
                 "AttributeNames": sorted({key for item in _products(name) for key in item[0]}),
             }
             for code, name in services.items()
         ]
-        return json_answer(request, {**page("Services", told, document), "FormatVersion": "aws_v1"})
+        return json_response(request, {**page("Services", described, document), "FormatVersion": "aws_v1"})
     found = [item for name in services.values() for item in _products(name)]
     if request.target[1] == "GetAttributeValues":
         values = sorted({item[0].get(document["AttributeName"], "") for item in found} - {""})
-        return json_answer(
+        return json_response(
             request,
             page("AttributeValues", [{"Value": value} for value in values], {"MaxResults": 100, **document}),
         )
-    wanted = [(item["Field"], item["Value"]) for item in document.get("Filters") or ()]
-    fitting = [item for item in found if all(item[0].get(field) == value for field, value in wanted)]
+    filters = [(item["Field"], item["Value"]) for item in document.get("Filters") or ()]
+    matching = [item for item in found if all(item[0].get(field) == value for field, value in filters)]
     listed = page(
-        "PriceList", [{"text": _product(*item)} for item in fitting], {"MaxResults": 100, **document}
+        "PriceList", [{"text": _product_json(*item)} for item in matching], {"MaxResults": 100, **document}
     )
     listed["PriceList"] = [item["text"] for item in listed["PriceList"]]
-    return json_answer(request, {**listed, "FormatVersion": "aws_v1"})
+    return json_response(request, {**listed, "FormatVersion": "aws_v1"})
 
 
 @cache
 def _products(service: str) -> list[tuple[dict[str, str], float]]:
-    from gpuproof.catalogue.tables import Tables  # files, read where prices are asked for
+    from gpuproof.catalogue.tables import Tables  # reads files, so only on first use
 
     prices = (price for price in Tables().prices.values() if price.service == service)
     return [
@@ -93,7 +93,7 @@ def _attributes(price: Price) -> Iterator[dict[str, str]]:
             }
 
 
-def _product(attributes: dict[str, str], usd: float) -> str:
+def _product_json(attributes: dict[str, str], usd: float) -> str:
     dimension: dict[str, Any] = {"unit": "Hrs", "pricePerUnit": {"USD": f"{usd:.10f}"}}
     return json.dumps(
         {

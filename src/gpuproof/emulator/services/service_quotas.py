@@ -1,14 +1,15 @@
-"""Service Quotas, for SageMaker's instances."""
+"""The Service Quotas API, for SageMaker's and EC2's instances."""
 
 from __future__ import annotations
 
 import uuid
 from typing import Any
 
-from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.operations.list import page
-from gpuproof.emulator.protocol import ACCOUNT, Answer, AwsError, AwsRequest, json_answer, now
-from gpuproof.emulator.quotas import ENOUGH, Quota, known_quotas
+from gpuproof.emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse, json_response, now
+from gpuproof.emulator.quotas import DEFAULT_LIMIT, Quota, known_quotas
 
 OPERATIONS = (
     "GetServiceQuota",
@@ -20,28 +21,31 @@ OPERATIONS = (
 _NAMES = {"sagemaker": "Amazon SageMaker", "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)"}
 
 
-def answer(emulator: Emulator, request: AwsRequest) -> Answer:
-    """Answer one of the operations."""
+def handle(context: Context, _: Journal, request: AwsRequest) -> AwsResponse:
+    """Handle any of the operations."""
     operation, document = request.target[1], request.document()
     service = document.get("ServiceCode", "")
-    own = known_quotas(service)
+    quotas_of_service = known_quotas(service)
     if operation.startswith("List"):
         quotas = [
-            _described(emulator, request, service, quota, default="Default" in operation) for quota in own
+            _described(context, request, service, quota, default="Default" in operation)
+            for quota in quotas_of_service
         ]
-        return json_answer(request, page("Quotas", quotas, {"MaxResults": 100, **document}))
+        return json_response(request, page("Quotas", quotas, {"MaxResults": 100, **document}))
     code = document.get("QuotaCode", "")
-    quota = next((item for item in own if item.code == code), None)
+    quota = next((item for item in quotas_of_service if item.code == code), None)
     if quota is None:
-        raise AwsError("NoSuchResourceException", f"There is no quota {code} of {service}.")
+        raise AwsError("NoSuchResourceException", f"{service} has no quota {code}.")
     if operation == "RequestServiceQuotaIncrease":
-        return json_answer(request, {"RequestedQuota": _request(service, quota, document["DesiredValue"])})
-    described = _described(emulator, request, service, quota, default="Default" in operation)
-    return json_answer(request, {"Quota": described})
+        return json_response(
+            request, {"RequestedQuota": _increase_request(service, quota, document["DesiredValue"])}
+        )
+    described = _described(context, request, service, quota, default="Default" in operation)
+    return json_response(request, {"Quota": described})
 
 
 def _described(
-    emulator: Emulator, request: AwsRequest, service: str, quota: Quota, *, default: bool
+    context: Context, request: AwsRequest, service: str, quota: Quota, *, default: bool
 ) -> dict[str, Any]:
     region = request.region
     return {
@@ -50,14 +54,14 @@ def _described(
         "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:{service}/{quota.code}",
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
-        "Value": ENOUGH if default else emulator.quotas.limit(region, quota),
+        "Value": DEFAULT_LIMIT if default else context.quotas.limit(region, quota),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,
     }
 
 
-def _request(service: str, quota: Quota, value: float) -> dict[str, Any]:
+def _increase_request(service: str, quota: Quota, value: float) -> dict[str, Any]:
     return {
         "Id": uuid.uuid4().hex,
         "ServiceCode": service,

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from gpuproof.emulator.execution.endpoints.invocations import Target, event, forward
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest
+from gpuproof.emulator.execution.endpoints.invocations import InvocationTarget, encode_event, forward
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 
 def test_a_container_that_takes_too_long_is_a_model_error() -> None:
     with _container(None) as port:
-        told = _error(forward(_request(), _target(port, patience=0.2)))
+        told = _error(forward(_request(), _target(port, timeout=0.2)))
     assert told["ErrorCode"] == "ModelError"
     assert told["Message"].startswith(
         "Your invocation timed out while waiting for a response from container primary"
@@ -29,7 +29,7 @@ def test_a_container_that_hangs_up_is_a_model_error() -> None:
     with _container(b"") as port:
         told = _error(forward(_request(), _target(port)))
     assert told["OriginalStatusCode"] == 502
-    assert "hung up" in told["OriginalMessage"]
+    assert "closed the connection" in told["OriginalMessage"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_an_event_is_read_by_botocore() -> None:
     from botocore.eventstream import EventStreamBuffer
 
     buffer = EventStreamBuffer()
-    buffer.add_data(event({":message-type": "event", ":event-type": "PayloadPart"}, b"payload"))
+    buffer.add_data(encode_event({":message-type": "event", ":event-type": "PayloadPart"}, b"payload"))
     (message,) = buffer
     assert (message.headers, message.payload) == (
         {":message-type": "event", ":event-type": "PayloadPart"},
@@ -114,8 +114,8 @@ def _container(answer: bytes | None, seen: list[bytes] | None = None) -> Iterato
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def _target(port: int, patience: float = 60.0) -> Target:
-    return Target(port, "v1", "us-east-1", "/aws/sagemaker/Endpoints/e", "v1/i-0", patience)
+def _target(port: int, timeout: float = 60.0) -> InvocationTarget:
+    return InvocationTarget(port, "v1", "us-east-1", "/aws/sagemaker/Endpoints/e", "v1/i-0", timeout)
 
 
 def _request(**environ: str) -> AwsRequest:
@@ -130,7 +130,7 @@ def _request(**environ: str) -> AwsRequest:
     )
 
 
-def _error(answer: Answer) -> dict[str, Any]:
+def _error(answer: AwsResponse) -> dict[str, Any]:
     assert answer.status == 424
     assert ("x-amzn-errortype", "ModelError") in answer.headers
     return json.loads(b"".join(answer.body))

@@ -7,10 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from gpuproof.emulator.execution.host import ContainerOutcome
+from gpuproof.emulator.execution.jobs.training_job import failure_reason
 from support.aws_emulator import running_emulator
 from support.emulator_jobs import IMAGE, Account, channel, metric, secondary
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said", "reason"),
+    [
+        (ContainerOutcome(1), "boom", "AlgorithmError: boom, exit code: 1"),
+        (ContainerOutcome(137), "", "AlgorithmError: , exit code: 137"),
+        (
+            ContainerOutcome(None, "x: No such file"),
+            "",
+            "AlgorithmError: CannotStartContainerError. Please make sure the container can be run: x: No such file",
+        ),
+        (ContainerOutcome(None, "no /opt/ml", internal=True), "", "InternalServerError: no /opt/ml"),
+    ],
+)
+def test_failure_reasons_have_sagemakers_form(outcome: ContainerOutcome, said: str, reason: str) -> None:
+    assert failure_reason(outcome, said) == reason
 
 
 def test_a_job_reads_its_channel_and_its_model_comes_to_s3(aws: Account) -> None:

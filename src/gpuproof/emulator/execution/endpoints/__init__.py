@@ -1,1 +1,1 @@
-"""Endpoints: the model server in a container, and invocations as SageMaker Runtime sends them."""
+"""Endpoints: their status, the model servers in their containers, and invocations as SageMaker Runtime sends them."""

@@ -1,4 +1,4 @@
-"""One invocation on its way to a model's container and back, with the runtime's own headers, errors and event stream.
+"""Forwards an invocation to a model's container, with SageMaker Runtime's headers, errors and event stream.
 
 Sources: botocore's service model `sagemaker-runtime`;
 https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
@@ -12,31 +12,31 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuproof.emulator.protocol import ACCOUNT, Answer, AwsError, AwsRequest
+from gpuproof.emulator.protocol import ACCOUNT, AwsError, AwsRequest, AwsResponse
 
-RESPONSE_S = 60.0
-"""How long a container may take for an answer."""
+RESPONSE_TIMEOUT_S = 60.0
+"""Seconds within which a container must respond."""
 
-_TARGETS = "HTTP_X_AMZN_SAGEMAKER_"
-_KEPT_BACK = ("target-variant", "accept", "content-type")
-_OURS = "x-amzn-sagemaker-"
+_REQUEST_PREFIX = "HTTP_X_AMZN_SAGEMAKER_"
+_NOT_FORWARDED = ("target-variant", "accept", "content-type")
+_HEADER_PREFIX = "x-amzn-sagemaker-"
 _STREAMED = "/invocations-response-stream"
-_MOST_AT_ONCE = 1 << 16
+_MAX_PART = 1 << 16
 _PART = "PayloadPart"
 _ADVICE = "See the CloudWatch log group {group} in account {account} for more information."
 
 
 @dataclass(frozen=True)
-class Target:
-    """The container that is asked.
+class InvocationTarget:
+    """The container to which an invocation goes.
 
     Args:
-        port: where it listens on loopback.
-        variant: whose it is.
-        region: where the endpoint is.
+        port: its port on loopback.
+        variant: name of the production variant.
+        region: the endpoint's region.
         group: its log group.
         stream: its log stream.
-        patience: seconds that it may take for an answer.
+        timeout: seconds within which it must respond.
     """
 
     port: int
@@ -44,61 +44,63 @@ class Target:
     region: str
     group: str
     stream: str
-    patience: float = RESPONSE_S
+    timeout: float = RESPONSE_TIMEOUT_S
 
 
-def forward(request: AwsRequest, target: Target) -> Answer:
-    """Ask a container, and answer as the runtime would.
+def forward(request: AwsRequest, target: InvocationTarget) -> AwsResponse:
+    """Forward an invocation to a container, and return the response as SageMaker Runtime does.
 
     Raises:
-        AwsError: nobody listens there.
+        AwsError: no server listens on the port.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=target.patience)
+    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=target.timeout)
     try:
         connection.request("POST", "/invocations", request.content(), _headers(request))
         response = connection.getresponse()
         if response.status >= 300:
             return _model_error(request, target, response.status, response.read())
         if request.path.endswith(_STREAMED):
-            headers = _answer_headers(request, target, response, "X-Amzn-SageMaker-Content-Type")
+            headers = _response_headers(request, target, response, "X-Amzn-SageMaker-Content-Type")
             kind = ("Content-Type", "application/vnd.amazon.eventstream")
-            return Answer(200, (kind, *headers), _events(connection, response))
+            return AwsResponse(200, (kind, *headers), _events(connection, response))
         content = response.read()
     except TimeoutError:
         connection.close()
         return _timed_out(request, target)
     except ConnectionRefusedError as error:
         connection.close()
-        raise AwsError("ServiceUnavailable", "The container is being started again.", 503) from error
+        raise AwsError("ServiceUnavailable", "The container is restarting.", 503) from error
     except (OSError, http.client.HTTPException) as error:
         connection.close()
-        return _model_error(request, target, 502, f"the container hung up: {error}".encode())
+        return _model_error(request, target, 502, f"the container closed the connection: {error}".encode())
     connection.close()
     length = ("Content-Length", str(len(content)))
-    return Answer(200, (length, *_answer_headers(request, target, response, "Content-Type")), [content])
+    return AwsResponse(
+        200, (length, *_response_headers(request, target, response, "Content-Type")), [content]
+    )
 
 
-def event(headers: dict[str, str], payload: bytes) -> bytes:
+def encode_event(headers: dict[str, str], payload: bytes) -> bytes:
     """One message of an event stream: https://smithy.io/2.0/aws/amazon-eventstream.html"""
-    told = b"".join(_event_header(name, value) for name, value in headers.items())
-    prelude = (16 + len(told) + len(payload)).to_bytes(4, "big") + len(told).to_bytes(4, "big")
-    message = prelude + zlib.crc32(prelude).to_bytes(4, "big") + told + payload
+    encoded = b"".join(_event_header(name, value) for name, value in headers.items())
+    prelude = (16 + len(encoded) + len(payload)).to_bytes(4, "big") + len(encoded).to_bytes(4, "big")
+    message = prelude + zlib.crc32(prelude).to_bytes(4, "big") + encoded + payload
     return message + zlib.crc32(message).to_bytes(4, "big")
 
 
 def _event_header(name: str, value: str) -> bytes:
     text = value.encode()
-    # Kind 7 is a string.
+    # Type 7 is a string.
     return bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text
 
 
 def _headers(request: AwsRequest) -> dict[str, str]:
-    """What the container hears of a request's headers."""
+    """The headers of a request that are forwarded to the container."""
     headers = {
-        _OURS + name: value
+        _HEADER_PREFIX + name: value
         for key, value in request.environ.items()
-        if key.startswith(_TARGETS)
-        and (name := key.removeprefix(_TARGETS).lower().replace("_", "-")) not in _KEPT_BACK
+        if key.startswith(_REQUEST_PREFIX)
+        and (name := key.removeprefix(_REQUEST_PREFIX).lower().replace("_", "-")) not in _NOT_FORWARDED
     }
     accept = request.header("x-amzn-sagemaker-accept" if request.path.endswith(_STREAMED) else "accept")
     if accept:
@@ -108,10 +110,12 @@ def _headers(request: AwsRequest) -> dict[str, str]:
     return headers
 
 
-def _answer_headers(
-    request: AwsRequest, target: Target, response: http.client.HTTPResponse, content_type: str
+def _response_headers(
+    request: AwsRequest, target: InvocationTarget, response: http.client.HTTPResponse, content_type: str
 ) -> tuple[tuple[str, str], ...]:
-    passed = [(name, value) for name, value in response.getheaders() if name.lower().startswith(_OURS)]
+    passed = [
+        (name, value) for name, value in response.getheaders() if name.lower().startswith(_HEADER_PREFIX)
+    ]
     return (
         ("x-amzn-RequestId", request.request_id),
         ("x-Amzn-Invoked-Production-Variant", target.variant),
@@ -127,35 +131,35 @@ def _events(connection: http.client.HTTPConnection, response: http.client.HTTPRe
         ":message-type": "event",
     }
     try:
-        while content := response.read1(_MOST_AT_ONCE):
-            yield event(part, content)
+        while content := response.read1(_MAX_PART):
+            yield encode_event(part, content)
         if response.length:
-            yield _broken(f"{response.length} bytes are missing")
+            yield _stream_error(f"{response.length} bytes are missing")
     except (OSError, http.client.HTTPException) as error:
-        yield _broken(str(error) or type(error).__name__)
+        yield _stream_error(str(error) or type(error).__name__)
     finally:
         connection.close()
 
 
-def _broken(why: str) -> bytes:
+def _stream_error(why: str) -> bytes:
     headers = {
         ":exception-type": "ModelStreamError",
         ":content-type": "application/json",
         ":message-type": "exception",
     }
-    document = {"Message": f"The container's answer broke off: {why}", "ErrorCode": "StreamBroken"}
-    return event(headers, json.dumps(document).encode())
+    document = {"Message": f"The container's response ended early: {why}", "ErrorCode": "StreamBroken"}
+    return encode_event(headers, json.dumps(document).encode())
 
 
-def _model_error(request: AwsRequest, target: Target, status: int, content: bytes) -> Answer:
-    said = content.decode("utf-8", "replace")
-    whose = "client" if status < 500 else "server"
+def _model_error(request: AwsRequest, target: InvocationTarget, status: int, content: bytes) -> AwsResponse:
+    text = content.decode("utf-8", "replace")
+    side = "client" if status < 500 else "server"
     advice = _ADVICE.format(group=target.group, account=ACCOUNT)
-    message = f'Received {whose} error ({status}) from primary with message "{said}". {advice}'
-    return _error(request, target, 424, message, status, said)
+    message = f'Received {side} error ({status}) from primary with message "{text}". {advice}'
+    return _error(request, target, 424, message, status, text)
 
 
-def _timed_out(request: AwsRequest, target: Target) -> Answer:
+def _timed_out(request: AwsRequest, target: InvocationTarget) -> AwsResponse:
     message = (
         "Your invocation timed out while waiting for a response from container primary. Review the latency metrics for "
         "each container in Amazon CloudWatch, resolve the issue, and try again."
@@ -164,13 +168,13 @@ def _timed_out(request: AwsRequest, target: Target) -> Answer:
 
 
 def _error(
-    request: AwsRequest, target: Target, status: int, message: str, original: int, said: str
-) -> Answer:
+    request: AwsRequest, target: InvocationTarget, status: int, message: str, original: int, text: str
+) -> AwsResponse:
     document = {
         "ErrorCode": "ModelError",
         "Message": message,
         "OriginalStatusCode": original,
-        "OriginalMessage": said,
+        "OriginalMessage": text,
         "LogStreamArn": f"arn:aws:logs:{target.region}:{ACCOUNT}:log-group:{target.group}:log-stream:{target.stream}",
     }
     body = json.dumps(document).encode()
@@ -180,4 +184,4 @@ def _error(
         ("x-amzn-RequestId", request.request_id),
         ("x-amzn-errortype", "ModelError"),
     )
-    return Answer(status, headers, [body])
+    return AwsResponse(status, headers, [body])

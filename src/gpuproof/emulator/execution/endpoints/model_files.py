@@ -1,4 +1,4 @@
-"""What SageMaker lays into `/opt/ml` before a model's container starts: the model, and the handler's source."""
+"""Downloads the model and the handler's source into `/opt/ml`, before a model's container starts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from gpuproof.agent.artifacts.archive_create import ArtifactError
 from gpuproof.agent.artifacts.archive_extract import unpack
-from gpuproof.emulator.endpoints import ModelData, ServingFailed
-from gpuproof.emulator.execution.s3_sync import DownloadFailed, Location, bring, with_prefix
+from gpuproof.emulator.execution.endpoints.container_spec import ModelData, ServingFailed
+from gpuproof.emulator.execution.s3_sync import DownloadFailed, S3Location, download, list_prefix
 
 SUBMIT_DIRECTORY = "SAGEMAKER_SUBMIT_DIRECTORY"
 _CODE = "code"
@@ -22,50 +22,50 @@ _NOT_UNPACKED = (
 )
 
 
-def bring_model(s3: Any, data: ModelData, disk: Path, ml: Path) -> None:
-    """Lay a model into `model`, below an instance's `/opt/ml`.
+def download_model(s3: Any, data: ModelData, disk: Path, ml: Path) -> None:
+    """Download a model into `model`, below an instance's `/opt/ml`.
 
     Args:
-        disk: where an archive may lie for a moment.
+        disk: folder for a temporary archive.
 
     Raises:
-        ServingFailed: it is not there, or no archive where one was promised.
+        ServingFailed: it does not exist, or is not an archive although it is declared as one.
     """
     model = ml / "model"
     if data.packed:
-        _unpacked(s3, data.uri, disk, model)
+        _download_archive(s3, data.uri, disk, model)
         return
-    place = Location.parse(data.uri)
+    location = S3Location.parse(data.uri)
     try:
-        keys = with_prefix(s3, place) if data.prefix else {place.key: place.key.rpartition("/")[2]}
-        bring(s3, place.bucket, keys, model)
+        keys = list_prefix(s3, location) if data.prefix else {location.key: location.key.rpartition("/")[2]}
+        download(s3, location.bucket, keys, model)
     except DownloadFailed as error:
         raise ServingFailed(_NOT_DOWNLOADED.format(uri=data.uri, why=error)) from error
 
 
-def bring_source(s3: Any, environment: dict[str, str], disk: Path, ml: Path) -> dict[str, str]:
-    """The container's variables once the source that `SAGEMAKER_SUBMIT_DIRECTORY` names on S3 lies in `/opt/ml/code`.
+def download_source(s3: Any, environment: dict[str, str], disk: Path, ml: Path) -> dict[str, str]:
+    """Download the source at `SAGEMAKER_SUBMIT_DIRECTORY`, if on S3, into `/opt/ml/code`; returns the container's variables.
 
     Raises:
-        ServingFailed: it is not there, or no archive.
+        ServingFailed: it does not exist, or is not an archive.
     """
     uri = environment.get(SUBMIT_DIRECTORY, "")
     if not uri.startswith("s3://"):
         return environment
-    _unpacked(s3, uri, disk, ml / _CODE)
+    _download_archive(s3, uri, disk, ml / _CODE)
     return {**environment, SUBMIT_DIRECTORY: f"/opt/ml/{_CODE}"}
 
 
-def _unpacked(s3: Any, uri: str, disk: Path, folder: Path) -> None:
-    place = Location.parse(uri)
+def _download_archive(s3: Any, uri: str, disk: Path, folder: Path) -> None:
+    location = S3Location.parse(uri)
     archive = disk / "archive.tar.gz"
     try:
-        bring(s3, place.bucket, {place.key: archive.name}, disk)
+        download(s3, location.bucket, {location.key: archive.name}, disk)
         unpack(archive, folder)
     except DownloadFailed as error:
         raise ServingFailed(_NOT_DOWNLOADED.format(uri=uri, why=error)) from error
     except ArtifactError as error:
-        why = str(error).replace(str(archive), place.key)
+        why = str(error).replace(str(archive), location.key)
         raise ServingFailed(_NOT_UNPACKED.format(uri=uri, why=why)) from error
     finally:
         archive.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Containers of models: GPUproof's own server in a private `/opt/ml`, started, waited for, and started again if it dies."""
+"""Containers of models: GPUproof's server in a private `/opt/ml`, restarted if it exits."""
 
 from __future__ import annotations
 
@@ -12,69 +12,65 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gpuproof.emulator.endpoints import ModelContainer, ServingFailed
-from gpuproof.emulator.execution.agent_archive import AGENT, put_agent
-from gpuproof.emulator.execution.endpoints.invocations import Target, forward
-from gpuproof.emulator.execution.endpoints.model_files import bring_model, bring_source
-from gpuproof.emulator.execution.host import Host
-from gpuproof.emulator.execution.interpreters import base_environment
-from gpuproof.emulator.execution.jobs.instances import CANNOT_START, region_environment, role_environment
-from gpuproof.emulator.execution.jobs.log_shipper import LogStream
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest
-
-if TYPE_CHECKING:
-    from gpuproof.emulator.emulator import Emulator
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
+from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ServingFailed
+from gpuproof.emulator.execution.endpoints.invocations import InvocationTarget, forward
+from gpuproof.emulator.execution.endpoints.model_files import download_model, download_source
+from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
+from gpuproof.emulator.execution.host import Host, cannot_start
+from gpuproof.emulator.execution.log_shipper import LogStream
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 _UNHEALTHY = (
     "The primary container for production variant {variant} did not pass the ping health check. Please check CloudWatch "
     "logs for this endpoint."
 )
-_LOST = "InternalServerError: We encountered an internal error. Please try again. ({why})"
-_LOOK_S = 0.05
+_INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again. ({why})"
+_POLL_S = 0.05
 _PING_S = 2.0  # https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
-_STOP_S = 30.0  # the same page: SIGKILL follows SIGTERM after 30 seconds
-_AGAIN_S = 1.0
+_STOP_S = 30.0  # same page: SIGKILL follows SIGTERM after 30 seconds
+_RESTART_DELAY_S = 1.0
 
 
 class GPUproofServer:
     """Starts containers of models.
 
     Args:
-        emulator: everything there is.
+        context: the emulator's shared state.
     """
 
-    def __init__(self, emulator: Emulator) -> None:
-        self._emulator = emulator
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._live: set[_Container] = set()
         self._lock = threading.Lock()
-        self._ended = False
+        self._shut_down = False
 
-    def start(self, container: ModelContainer) -> _Container:
-        """Start a container and wait until it answers `/ping`.
+    def start(self, spec: ContainerSpec) -> _Container:
+        """Start a container and wait until it responds to `/ping`.
 
         Raises:
             ServingFailed: it does not; the message is the endpoint's FailureReason.
         """
-        made = _Container(self._emulator, container, self._live.discard)
+        container = _Container(self._context, spec, self._live.discard)
         with self._lock:
-            if self._ended:
-                raise ServingFailed(_LOST.format(why="the emulator ends"))
-            self._live.add(made)
+            if self._shut_down:
+                raise ServingFailed(_INTERNAL_ERROR.format(why="the emulator is shutting down"))
+            self._live.add(container)
         try:
-            made.bring()
-            made.launch()
-            made.wait_until_healthy()
+            container.prepare()
+            container.launch()
+            container.wait_until_healthy()
         except BaseException:
-            made.kill()
+            container.kill()
             raise
-        return made
+        return container
 
     def shutdown(self) -> None:
-        """End all containers at once."""
+        """Kill all containers."""
         with self._lock:
-            self._ended = True
+            self._shut_down = True
             live = list(self._live)
         for container in live:
             container.kill()
@@ -84,106 +80,106 @@ class _Container:
     """One container.
 
     Args:
-        emulator: everything there is.
-        asked: what to start.
-        gone: called once the container is no more.
+        context: the emulator's shared state.
+        spec: what to start.
+        on_exit: called after the container has ended.
     """
 
-    def __init__(self, emulator: Emulator, asked: ModelContainer, gone: Callable[[_Container], None]) -> None:
-        self._emulator = emulator
-        self._asked = asked
-        self._gone = gone
+    def __init__(self, context: Context, spec: ContainerSpec, on_exit: Callable[[_Container], None]) -> None:
+        self._context = context
+        self._spec = spec
+        self._on_exit = on_exit
         instance = f"i-{secrets.token_hex(9)[:17]}"
-        self._group = f"/aws/sagemaker/Endpoints/{asked.endpoint}"
-        self._stream = f"{asked.variant}/{instance}"
-        self._folder = asked.folder / instance
+        self._group = f"/aws/sagemaker/Endpoints/{spec.endpoint}"
+        self._stream = f"{spec.variant}/{instance}"
+        self._folder = spec.folder / instance
         self._environment: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._changed = threading.Event()
-        self._ending = False
+        self._wake = threading.Event()
+        self._stopping = False
         self._healthy = False
-        self._host = Host(instance, self._folder, self._host_ended)
+        self._host = Host(instance, self._folder, self._on_host_exit)
 
-    def bring(self) -> None:
-        """Lay out the disk.
+    def prepare(self) -> None:
+        """Prepare the disk.
 
         Raises:
-            ServingFailed: the model is not to be had.
+            ServingFailed: the model or its source is not available.
         """
-        asked, host = self._asked, self._host
-        put_agent(self._emulator.options.state, self._folder)
-        s3 = self._emulator.clients.get("s3", asked.region)
-        if asked.model_data is not None:
-            bring_model(s3, asked.model_data, self._folder, host.ml)
-        own = bring_source(s3, asked.environment, self._folder, host.ml)
-        options = self._emulator.options
+        spec, host = self._spec, self._host
+        place_agent(self._context.options.state, self._folder)
+        s3 = self._context.clients.get("s3", spec.region)
+        if spec.model_data is not None:
+            download_model(s3, spec.model_data, self._folder, host.ml)
+        own = download_source(s3, spec.environment, self._folder, host.ml)
+        options = self._context.options
         self._environment = {
-            **base_environment(options, asked.image, host.home, os.environ),
+            **base_environment(options, spec.image, host.home, os.environ),
             **options.environment,
-            **region_environment(asked.region),
-            "SAGEMAKER_REGION": asked.region,
+            **region_environment(spec.region),
+            "SAGEMAKER_REGION": spec.region,
             **self._credentials(),
             **own,
         }
 
     def launch(self) -> None:
-        """Start the server, unless the container is to end."""
+        """Start the server, unless the container is being stopped."""
         with self._lock:
-            if self._ending:
+            if self._stopping:
                 return
-            self._host = Host(self._host.name, self._folder, self._host_ended)
+            self._host = Host(self._host.name, self._folder, self._on_host_exit)
             self._port_file.unlink(missing_ok=True)
-            logs = self._emulator.clients.get("logs", self._asked.region)
+            logs = self._context.clients.get("logs", self._spec.region)
             sink = LogStream(logs, self._group, self._stream).copy
             self._host.start(self._command(), self._environment, sink)
 
     def wait_until_healthy(self) -> None:
-        """Wait until the server answers `/ping`.
+        """Wait until the server responds to `/ping`.
 
         Raises:
-            ServingFailed: it ended first, took too long, or the emulator ends.
+            ServingFailed: it exits first, takes too long, or the emulator shuts down.
         """
-        deadline = time.monotonic() + self._asked.startup
-        while time.monotonic() < deadline and not self._ending and self._host.outcome is None:
-            if self._answers_ping():
+        deadline = time.monotonic() + self._spec.startup_timeout
+        while time.monotonic() < deadline and not self._stopping and self._host.outcome is None:
+            if self._is_healthy():
                 self._healthy = True
                 return
-            self._changed.wait(_LOOK_S)
+            self._wake.wait(_POLL_S)
         outcome = self._host.outcome
-        if self._ending or (outcome is not None and outcome.ours):
-            why = outcome.problem if outcome is not None else "the emulator ends"
-            raise ServingFailed(_LOST.format(why=why))
+        if self._stopping or (outcome is not None and outcome.internal):
+            why = outcome.problem if outcome is not None else "the emulator is shutting down"
+            raise ServingFailed(_INTERNAL_ERROR.format(why=why))
         if outcome is not None and outcome.code is None:
-            raise ServingFailed(CANNOT_START.format(problem=outcome.problem))
-        raise ServingFailed(_UNHEALTHY.format(variant=self._asked.variant))
+            raise ServingFailed(cannot_start(outcome.problem))
+        raise ServingFailed(_UNHEALTHY.format(variant=self._spec.variant))
 
-    def invoke(self, request: AwsRequest) -> Answer:
-        """The container's own answer to an invocation."""
+    def invoke(self, request: AwsRequest) -> AwsResponse:
+        """Forward an invocation and return the container's response."""
         port = self._port()
         if port is None:
-            raise AwsError("ServiceUnavailable", "The container is being started again.", 503)
-        asked = self._asked
-        return forward(request, Target(port, asked.variant, asked.region, self._group, self._stream))
+            raise AwsError("ServiceUnavailable", "The container is restarting.", 503)
+        spec = self._spec
+        return forward(request, InvocationTarget(port, spec.variant, spec.region, self._group, self._stream))
 
     def stop(self) -> None:
-        """Let running requests end, then end everything."""
+        """Let requests in progress complete, then end everything."""
         with self._lock:
-            self._ending = True
-        self._changed.clear()
+            self._stopping = True
+        self._wake.clear()
         if self._host.outcome is None:
             self._host.signal(signal.SIGTERM)
-            self._changed.wait(min(_STOP_S, self._emulator.options.stop_grace))
+            self._wake.wait(min(_STOP_S, self._context.options.stop_grace))
         self.kill()
 
     def kill(self) -> None:
-        """End everything at once."""
+        """Kill the container with everything in it."""
         with self._lock:
-            self._ending = True
+            self._stopping = True
             self._host.kill()
-        self._changed.set()
+        self._wake.set()
         self._host.join()
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._gone(self)
+        self._on_exit(self)
 
     @property
     def _port_file(self) -> Path:
@@ -195,21 +191,21 @@ class _Container:
         return ["/bin/sh", "-c", 'exec "$@" 3>"$0"', str(self._port_file), *serve, "--leave-on-failure"]
 
     def _credentials(self) -> dict[str, str]:
-        if self._asked.role is None:
-            return {"AWS_ENDPOINT_URL": self._emulator.clients.url}
+        if self._spec.role is None:
+            return {"AWS_ENDPOINT_URL": self._context.clients.url}
         return role_environment(
-            self._emulator.clients, self._asked.region, self._asked.role, self._asked.endpoint
+            self._context.clients, self._spec.region, self._spec.role, self._spec.endpoint
         )
 
     def _port(self) -> int | None:
-        """Where the server listens; None until it does."""
+        """The port on which the server listens; None until it does."""
         try:
-            told = self._port_file.read_text(encoding="ascii")
+            text = self._port_file.read_text(encoding="ascii")
         except OSError:
             return None
-        return int(told) if told.endswith("\n") else None
+        return int(text) if text.endswith("\n") else None
 
-    def _answers_ping(self) -> bool:
+    def _is_healthy(self) -> bool:
         port = self._port()
         if port is None:
             return False
@@ -222,12 +218,12 @@ class _Container:
         finally:
             connection.close()
 
-    def _host_ended(self) -> None:
-        self._changed.set()
+    def _on_host_exit(self) -> None:
+        self._wake.set()
         with self._lock:
-            again = self._healthy and not self._ending
-        if again:
-            # SageMaker starts a container that ended again.
-            timer = threading.Timer(_AGAIN_S, self.launch)
+            restart = self._healthy and not self._stopping
+        if restart:
+            # SageMaker restarts a container that exits.
+            timer = threading.Timer(_RESTART_DELAY_S, self.launch)
             timer.daemon = True
             timer.start()

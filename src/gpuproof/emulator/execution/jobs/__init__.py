@@ -1,1 +1,1 @@
-"""Training and processing jobs: one thread per job, one container process per host."""
+"""Training and processing jobs: one thread for each job, one container process for each host."""

@@ -1,40 +1,41 @@
-"""The instances of one job: disks, containers, logs; the same for training and processing."""
+"""The instances of one job: disks, containers, logs and variables; the same for training and processing."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpuproof.emulator.clients import Clients
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.environment import base_environment, region_environment, role_environment
 from gpuproof.emulator.execution.host import Host
-from gpuproof.emulator.execution.interpreters import base_environment
-from gpuproof.emulator.execution.jobs.job_control import Control
-from gpuproof.emulator.execution.jobs.log_shipper import LogStream
+from gpuproof.emulator.execution.jobs.job_control import EndReason, JobControl, JobFailed, wait_for_containers
+from gpuproof.emulator.execution.log_shipper import LogStream
+from gpuproof.emulator.execution.s3_sync import FolderMirror, UploadFailed
+from gpuproof.emulator.job_kinds import JOB_KINDS
 from gpuproof.emulator.store import Resource
-
-if TYPE_CHECKING:
-    from gpuproof.emulator.emulator import Emulator
-
-CANNOT_START = "CannotStartContainerError. Please make sure the container can be run: {problem}"
 
 
 class Instances:
     """The instances of one attempt at a job.
 
     Args:
-        emulator: everything there is.
-        job: whose instances they are.
-        control: is woken when a container ends.
-        folder: where their disks lie.
+        context: the emulator's shared state.
+        job: the job that runs on them.
+        control: woken when a container ends.
+        folder: for their disks.
         count: how many.
     """
 
-    def __init__(self, emulator: Emulator, job: Resource, control: Control, folder: Path, count: int) -> None:
-        self._emulator = emulator
+    def __init__(
+        self, context: Context, job: Resource, control: JobControl, folder: Path, count: int
+    ) -> None:
+        self._context = context
         self._job = job
+        self._control = control
         self.hosts = [
             Host(f"algo-{number}", folder / f"algo-{number}", control.wake) for number in range(1, count + 1)
         ]
@@ -48,69 +49,87 @@ class Instances:
         self,
         image: str,
         command: Sequence[str],
-        environment: Callable[[Host], Mapping[str, str]],
-        group: str,
-        seen: Callable[[str], None] = lambda _: None,
+        environment: Mapping[str, str],
+        on_line: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Start every container, and send what it prints to CloudWatch Logs.
+        """Start every container, and send its output to CloudWatch Logs.
 
         Args:
-            environment: the job's own variables for a host.
-            group: the log group.
-            seen: gets every line of every host.
+            environment: the job's own variables.
+            on_line: called with every line of every host.
         """
-        logs = self._emulator.clients.get("logs", self._job.region)
+        options, group = self._context.options, JOB_KINDS[self._job.kind].log_group
+        logs = self._context.clients.get("logs", self._job.region)
         for host in self.hosts:
-            stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{int(time.time())}", seen)
-            base = base_environment(self._emulator.options, image, host.home, os.environ)
-            host.start(
-                command, {**base, **self._emulator.options.environment, **environment(host)}, stream.copy
-            )
+            stream = LogStream(logs, group, f"{self._job.name}/{host.name}-{int(time.time())}", on_line)
+            base = base_environment(options, image, host.home, os.environ)
+            host.start(command, {**base, **options.environment, **environment}, stream.copy)
 
-    def credentials(self, role: str) -> dict[str, str]:
-        """What the containers need to call the emulator as the job's role."""
-        clients, job = self._emulator.clients, self._job
-        return role_environment(clients, job.region, role, job.name)
+    def wait(self, deadline: float, tick: Callable[[], None], interruption: float | None = None) -> EndReason:
+        """Wait until every container has ended and its output was sent; arguments as of `wait_for_containers`."""
+        options = self._context.options
+        reason = wait_for_containers(
+            self.hosts,
+            self._control,
+            deadline=deadline,
+            interruption=interruption,
+            grace=options.stop_grace,
+            tick=tick,
+            interval=options.checkpoint_interval,
+        )
+        for host in self.hosts:
+            host.join()
+        return reason
 
-    def failing_host(self) -> Host | None:
-        """The host whose container was the first not to end well; the others were ended because of it."""
-        failing = [host for host in self.hosts if host.outcome is not None and host.outcome.code != 0]
-        return min(failing, key=lambda host: host.ended_at, default=None)
+    def environment(self, *, isolated: bool) -> dict[str, str]:
+        """The variables of the job's containers.
+
+        Args:
+            isolated: whether the job has network isolation, and so no credentials.
+        """
+        job, prefix = self._job, JOB_KINDS[self._job.kind].word.upper()
+        role = job.document["RoleArn"]
+        credentials = {} if isolated else role_environment(self._context.clients, job.region, role, job.name)
+        return {
+            f"{prefix}_JOB_NAME": job.name,
+            f"{prefix}_JOB_ARN": job.arn,
+            **region_environment(job.region),
+            **credentials,
+            **(job.document.get("Environment") or {}),
+        }
+
+    def first_failed_host(self) -> Host | None:
+        """The host whose container failed first; the others were ended because of it."""
+        failed = [host for host in self.hosts if host.outcome is not None and host.outcome.code != 0]
+        return min(failed, key=lambda host: host.ended_at, default=None)
 
 
-def role_environment(clients: Clients, region: str, role: str, name: str) -> dict[str, str]:
-    """What a container needs to call the emulator as a role.
+def upload_changes(mirrors: Sequence[FolderMirror], what: str) -> None:
+    """Upload what is new in folders.
 
     Args:
-        name: of the job or endpoint, for the role's session.
+        what: `Artifact` or `Checkpoint`, for the message.
+
+    Raises:
+        JobFailed: S3 rejects an upload.
     """
-    session = f"SageMaker-{name}"[:64]
-    given = clients.get("sts", region).assume_role(RoleArn=role, RoleSessionName=session)["Credentials"]
-    return {
-        "AWS_ENDPOINT_URL": clients.url,
-        "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": given["SessionToken"],
-    }
+    try:
+        for mirror in mirrors:
+            mirror.upload_changes()
+    except UploadFailed as error:
+        raise JobFailed(f"ClientError: {what} upload failed:{error}") from error
 
 
-def region_environment(region: str) -> dict[str, str]:
-    """The region, as every AWS SDK reads it."""
-    return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
-
-
-def text_of(path: Path, most: int = 1024) -> str:
-    """The beginning of a small file of the script's; empty if there is none."""
+def read_text(path: Path, limit: int = 1024) -> str:
+    """The first characters of a file that the script wrote; empty if it does not exist."""
     try:
         with path.open("rb") as file:
-            return file.read(most * 4).decode("utf-8", "replace")[:most].strip()
+            return file.read(limit * 4).decode("utf-8", "replace")[:limit].strip()
     except OSError:
         return ""
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write a configuration file of the contract."""
-    import json
-
+    """Write a configuration file of SageMaker's contract."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document), encoding="utf-8")

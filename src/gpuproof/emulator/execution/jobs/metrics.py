@@ -1,4 +1,4 @@
-"""Metrics that a training job's MetricDefinitions find in what its script prints."""
+"""Metrics that a training job's MetricDefinitions extract from its output."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Metrics:
-    """The newest value of each metric.
+    """The latest value of each metric.
 
     Args:
-        definitions: `MetricDefinitions` of the request; one whose expression cannot be read finds nothing.
+        definitions: `MetricDefinitions` of the request; a definition with an invalid expression is ignored.
     """
 
     def __init__(self, definitions: Sequence[dict[str, str]]) -> None:
@@ -24,8 +24,8 @@ class Metrics:
                 continue
         self._values: dict[str, tuple[float, float]] = {}
 
-    def look_at(self, line: str) -> None:
-        """Look for metrics in a line."""
+    def scan_line(self, line: str) -> None:
+        """Extract metrics from a line."""
         for name, pattern in self._patterns:
             match = pattern.search(line)
             if match is None or not match.groups():

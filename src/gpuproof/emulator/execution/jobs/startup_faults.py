@@ -1,38 +1,30 @@
-"""What may end a job before its instances are there: no capacity, no image, or a start that takes long."""
+"""Faults that act on a job before its instances start: a slow start, no capacity or no image."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from gpuproof.emulator.execution.jobs.job_control import Control
-from gpuproof.emulator.operations.create_checks import CAPACITY
-
-if TYPE_CHECKING:
-    from gpuproof.emulator.emulator import Emulator
-
-ENDED_WITH_EMULATOR = "InternalServerError: the emulator ended while the job ran. Please try again."
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.jobs.job_control import JobControl, JobFailed
+from gpuproof.emulator.faults.responses import NO_CAPACITY
 
 
-class JobFailed(Exception):
-    """The job has failed; the message is its FailureReason."""
-
-
-def begin(emulator: Emulator, control: Control, name: str, instance_type: str, *, warm: bool = False) -> None:
-    """Let the faults strike that are meant for a job's start.
+def apply_startup_faults(
+    context: Context, control: JobControl, name: str, instance_type: str, *, warm: bool = False
+) -> None:
+    """Trigger the faults that match a starting job.
 
     Args:
-        name: the job's.
-        warm: whether the instances are there already.
+        name: of the job.
+        warm: whether the job uses the instances of a warm pool, which start at once.
 
     Raises:
-        JobFailed: there is no capacity or no image.
+        JobFailed: a fault simulates a lack of capacity or a missing image.
     """
-    faults = emulator.faults
-    if not warm and (slow := faults.strike(("slow-start",), name=name, instance=instance_type)):
+    faults = context.faults
+    if not warm and (slow := faults.trigger(("slow-start",), name=name, instance=instance_type)):
         control.pause(slow.seconds)
-    if faults.strike(("capacity",), name=name, instance=instance_type, at="job"):
-        raise JobFailed(f"CapacityError: {CAPACITY}")
-    if faults.strike(("no-image",), name=name, instance=instance_type):
+    if faults.trigger(("capacity",), name=name, instance=instance_type, at="job"):
+        raise JobFailed(f"CapacityError: {NO_CAPACITY}")
+    if faults.trigger(("no-image",), name=name, instance=instance_type):
         raise JobFailed(
             "ClientError: Cannot pull algorithm container. Either the image does not exist or its permissions are"
             " incorrect."

@@ -1,44 +1,40 @@
-"""One training job, from the first instance to the last upload."""
+"""Runs one training job, from its instances to the upload of its artifacts."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuproof.agent.artifacts.archive_create import pack
-from gpuproof.emulator.arns import arn_of
-from gpuproof.emulator.execution.host import Host, Outcome
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.host import ContainerOutcome, Host, start_failure
 from gpuproof.emulator.execution.jobs import training_layout
-from gpuproof.emulator.execution.jobs.instances import CANNOT_START, Instances, region_environment, text_of
-from gpuproof.emulator.execution.jobs.job_control import Control, Why, watch
+from gpuproof.emulator.execution.jobs.instances import Instances, read_text, upload_changes
+from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
 from gpuproof.emulator.execution.jobs.metrics import Metrics
-from gpuproof.emulator.execution.jobs.startup_faults import ENDED_WITH_EMULATOR, JobFailed, begin
+from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.jobs.training_toolkit import prepare_toolkit
-from gpuproof.emulator.execution.jobs.warm_pools import take_pool
+from gpuproof.emulator.execution.jobs.warm_pools import claim_warm_pool
 from gpuproof.emulator.execution.s3_sync import (
     DownloadFailed,
     FolderMirror,
-    Location,
+    S3Location,
     UploadFailed,
-    send_file,
-    send_folder,
+    upload_file,
+    upload_folder,
 )
 from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.protocol import now
 from gpuproof.emulator.store import Resource
 
-if TYPE_CHECKING:
-    from gpuproof.emulator.emulator import Emulator
+SPOT_PRICE_RATIO = 0.3
+"""Billed seconds per second of spot training. AWS's ratio differs by type and hour; the emulator's is constant."""
 
-GROUP = "/aws/sagemaker/TrainingJobs"
-SPOT_SHARE = 0.3
-"""What a second of spot training is billed as: AWS's prices differ by type and hour, this emulator's do not."""
-
-_SAID = {
+_STATUS_MESSAGES = {
     "Starting": "Preparing the instances for training",
     "Downloading": "Downloading input data",
     "Training": "Training image download completed. Training in progress.",
@@ -50,154 +46,144 @@ _SAID = {
     "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
     "MaxWaitTimeExceeded": "Training job runtime exceeded MaxWaitTimeInSeconds provided",
 }
+_BEFORE_UPLOAD = ("Starting", "Downloading", "Training")
 
 
-_BEFORE_THE_END = ("Starting", "Downloading", "Training")
-
-
-class TrainingRun:
-    """Carries one training job out.
+class TrainingJobRun:
+    """Runs one training job.
 
     Args:
-        emulator: everything there is.
-        job: the job, just created.
-        control: what others want of it.
+        context: the emulator's shared state.
+        job: the new job.
+        control: requests to the job from other threads.
         folder: for its instances' disks.
     """
 
-    def __init__(self, emulator: Emulator, job: Resource, control: Control, folder: Path) -> None:
-        self._emulator = emulator
+    def __init__(self, context: Context, job: Resource, control: JobControl, folder: Path) -> None:
+        self._context = context
         self._job = job
         self._document = job.document
         self._control = control
         self._folder = folder
-        self._s3 = emulator.clients.get("s3", job.region)
+        self._s3 = context.clients.get("s3", job.region)
         self._metrics = Metrics(self._document["AlgorithmSpecification"].get("MetricDefinitions") or ())
-        self._deadline = 0.0
 
     def run(self) -> None:
-        """Carry the job out, to its end."""
+        """Run the job to its end, and record its status."""
         try:
-            status, secondary = self._attempts()
+            status, secondary = self._run_attempts()
         except JobFailed as error:
-            self._end("Failed", "Failed", str(error))
+            self._record_end("Failed", "Failed", str(error))
             return
         if not self._control.shut_down:
-            self._end(status, secondary)
+            self._record_end(status, secondary)
 
-    def _attempts(self) -> tuple[str, str]:
-        times = self._document["StoppingCondition"]
-        self._deadline = time.monotonic() + times["MaxRuntimeInSeconds"]
-        patience = time.monotonic() + times.get("MaxWaitTimeInSeconds", math.inf)
+    def _run_attempts(self) -> tuple[str, str]:
+        """Run attempts until one is not interrupted; returns the job's status and secondary status."""
+        limits = self._document["StoppingCondition"]
+        run_deadline = time.monotonic() + limits["MaxRuntimeInSeconds"]
+        wait_deadline = time.monotonic() + limits.get("MaxWaitTimeInSeconds", math.inf)
         attempt = 1
         while True:
-            interruption = self._interruption()
-            why, instances = self._attempt(attempt, interruption, min(self._deadline, patience))
-            if why is Why.SHUTDOWN:
-                raise JobFailed(ENDED_WITH_EMULATOR)
-            if why is Why.INTERRUPTED and interruption is not None:
-                self._secondary("Interrupted")
+            interruption = self._next_interruption()
+            reason, instances = self._run_attempt(attempt, interruption, min(run_deadline, wait_deadline))
+            if reason is EndReason.SHUTDOWN:
+                raise JobFailed(SHUT_DOWN)
+            if reason is EndReason.INTERRUPTED and interruption is not None:
+                self._set_secondary_status("Interrupted")
                 if interruption.final:
                     return "Stopped", "Interrupted"
                 attempt += 1
-                self._secondary("Starting")
+                self._set_secondary_status("Starting")
                 continue
-            if why is Why.TIME:
-                over = "MaxWaitTimeExceeded" if patience < self._deadline else "MaxRuntimeExceeded"
-                self._upload(instances, succeeded=True)
-                return "Stopped", over
-            if why is Why.STOPPED:
-                self._upload(instances, succeeded=True)
+            if reason is EndReason.TIMED_OUT:
+                exceeded = "MaxWaitTimeExceeded" if wait_deadline < run_deadline else "MaxRuntimeExceeded"
+                self._upload_artifacts(instances, succeeded=True)
+                return "Stopped", exceeded
+            if reason is EndReason.STOPPED:
+                self._upload_artifacts(instances, succeeded=True)
                 return "Stopped", "Stopped"
-            reason = self._failure(instances)
-            self._upload(instances, succeeded=reason is None)
-            if reason is not None:
-                raise JobFailed(reason)
+            failure = _failure(instances)
+            self._upload_artifacts(instances, succeeded=failure is None)
+            if failure is not None:
+                raise JobFailed(failure)
             return "Completed", "Completed"
 
-    def _attempt(self, attempt: int, interruption: Fault | None, deadline: float) -> tuple[Why, Instances]:
-        count = sum(
-            group["InstanceCount"]
-            for group in self._document["ResourceConfig"].get("InstanceGroups")
-            or [self._document["ResourceConfig"]]
-        )
-        instances = Instances(self._emulator, self._job, self._control, self._folder / str(attempt), count)
-        self._starting()
-        if self._control.stop_asked or self._control.shut_down:
-            return (Why.SHUTDOWN if self._control.shut_down else Why.STOPPED), instances
-        self._secondary("Downloading")
-        mirrors = self._bring(instances)
-        if self._control.stop_asked:
-            return Why.STOPPED, instances
+    def _run_attempt(
+        self, attempt: int, interruption: Fault | None, deadline: float
+    ) -> tuple[EndReason, Instances]:
+        config = self._document["ResourceConfig"]
+        count = sum(group["InstanceCount"] for group in config.get("InstanceGroups") or [config])
+        instances = Instances(self._context, self._job, self._control, self._folder / str(attempt), count)
+        warm = claim_warm_pool(self._context.store, self._job)
+        apply_startup_faults(self._context, self._control, self._job.name, self._instance_type(), warm=warm)
+        if self._control.shut_down:
+            return EndReason.SHUTDOWN, instances
+        if self._control.stop_requested:
+            return EndReason.STOPPED, instances
+        self._set_secondary_status("Downloading")
+        mirrors = self._prepare(instances)
+        if self._control.stop_requested:
+            return EndReason.STOPPED, instances
         command = self._command(instances)
-        self._secondary("Training")
+        self._set_secondary_status("Training")
         started = time.monotonic()
-        with self._emulator.store.changing(self._job):
+        with self._context.store.modify(self._job):
             self._document.setdefault("TrainingStartTime", now())
-        variables = self._environment(instances)
+        variables = instances.environment(isolated=bool(self._document.get("EnableNetworkIsolation")))
         image = self._document["AlgorithmSpecification"]["TrainingImage"]
         self._control.interrupted = False
-        instances.start(
-            image, command, lambda _: variables, GROUP, lambda line: self._see(line, interruption)
-        )
-        why = watch(
-            instances.hosts,
-            self._control,
-            deadline=deadline,
+        instances.start(image, command, variables, lambda line: self._on_line(line, interruption))
+        reason = instances.wait(
+            deadline,
+            lambda: upload_changes(mirrors, "Checkpoint"),
             interruption=None if interruption is None or interruption.line else started + interruption.after,
-            grace=self._emulator.options.stop_grace,
-            tick=lambda: _send_all(mirrors),
-            interval=self._emulator.options.checkpoint_interval,
         )
-        for host in instances.hosts:
-            host.join()
-        _send_all(mirrors)
-        return why, instances
+        upload_changes(mirrors, "Checkpoint")
+        return reason, instances
 
-    def _see(self, line: str, interruption: Fault | None) -> None:
-        self._metrics.look_at(line)
+    def _on_line(self, line: str, interruption: Fault | None) -> None:
+        self._metrics.scan_line(line)
         if interruption is not None and interruption.line and fnmatchcase(line, interruption.line):
             self._control.interrupt()
 
-    def _interruption(self) -> Fault | None:
+    def _next_interruption(self) -> Fault | None:
         if not self._document.get("EnableManagedSpotTraining"):
             return None
-        return self._emulator.faults.strike(("interruption",), name=self._job.name, instance=self._type())
+        faults = self._context.faults
+        return faults.trigger(("interruption",), name=self._job.name, instance=self._instance_type())
 
-    def _type(self) -> str:
+    def _instance_type(self) -> str:
         config = self._document["ResourceConfig"]
         return config.get("InstanceType") or config["InstanceGroups"][0]["InstanceType"]
 
-    def _starting(self) -> None:
-        warm = take_pool(self._emulator.store, self._job)
-        begin(self._emulator, self._control, self._job.name, self._type(), warm=warm)
-
-    def _bring(self, instances: Instances) -> list[FolderMirror]:
+    def _prepare(self, instances: Instances) -> list[FolderMirror]:
+        """Prepare the instances' disks; returns the folders of checkpoints to upload."""
         mirrors: list[FolderMirror] = []
         for number, host in enumerate(instances.hosts):
-            training_layout.lay_out(host.ml, self._document, host.name, instances.names)
+            training_layout.write_layout(host.ml, self._document, host.name, instances.names)
             try:
-                training_layout.bring_channels(
+                training_layout.download_channels(
                     self._s3, host.ml, self._document, number, len(instances.hosts)
                 )
-                mirrors += self._mirror(host)
+                if mirror := self._checkpoint_mirror(host):
+                    mirror.restore()
+                    mirrors.append(mirror)
             except DownloadFailed as error:
                 raise JobFailed(f"ClientError: Data download failed:{error}") from error
         return mirrors
 
-    def _mirror(self, host: Host) -> list[FolderMirror]:
+    def _checkpoint_mirror(self, host: Host) -> FolderMirror | None:
         config = self._document.get("CheckpointConfig")
         if not config:
-            return []
+            return None
         folder = training_layout.checkpoint_folder(host.ml, config)
         if folder is None:
             raise JobFailed(
-                f"ClientError: this emulator keeps checkpoints below /opt/ml alone, not in {config['LocalPath']}."
+                f"ClientError: this emulator supports checkpoints only below /opt/ml, not in {config['LocalPath']}."
             )
         folder.mkdir(parents=True, exist_ok=True)
-        mirror = FolderMirror(self._s3, folder, Location.parse(config["S3Uri"]), self._kms_key())
-        mirror.restore()
-        return [mirror]
+        return FolderMirror(self._s3, folder, S3Location.parse(config["S3Uri"]), self._kms_key())
 
     def _command(self, instances: Instances) -> list[str]:
         algorithm = self._document["AlgorithmSpecification"]
@@ -209,124 +195,111 @@ class TrainingRun:
                 self._s3,
                 instances.hosts,
                 self._document.get("HyperParameters") or {},
-                self._emulator.options.state,
+                self._context.options.state,
             )
         except DownloadFailed as error:
             raise JobFailed(f"AlgorithmError: the source of the job: {error}, exit code: 1") from error
 
-    def _environment(self, instances: Instances) -> dict[str, str]:
-        isolated = self._document.get("EnableNetworkIsolation")
-        return {
-            "TRAINING_JOB_NAME": self._job.name,
-            "TRAINING_JOB_ARN": arn_of(self._job),
-            **region_environment(self._job.region),
-            **({} if isolated else instances.credentials(self._document["RoleArn"])),
-            **(self._document.get("Environment") or {}),
-        }
-
-    def _failure(self, instances: Instances) -> str | None:
-        host = instances.failing_host()
-        if host is None or host.outcome is None:
-            return None
-        return failure_reason(host.outcome, text_of(host.ml / "output" / "failure"))
-
-    def _upload(self, instances: Instances, *, succeeded: bool) -> None:
+    def _upload_artifacts(self, instances: Instances, *, succeeded: bool) -> None:
         if not instances.hosts or not (instances.hosts[0].ml / "model").is_dir():
             return
-        self._secondary("Uploading")
+        self._set_secondary_status("Uploading")
         output = self._document["OutputDataConfig"]
-        place = Location.parse(output["S3OutputPath"]).below(self._job.name, "output")
+        location = S3Location.parse(output["S3OutputPath"]).below(self._job.name, "output")
         models = [host.ml / "model" for host in instances.hosts]
         outputs = [host.ml / "output" / "data" for host in instances.hosts]
-        plain = output.get("CompressionType") == "NONE"
+        compressed = output.get("CompressionType") != "NONE"
         try:
-            self._send(outputs, place, "output", plain=plain, empty=False)
-            self._send(models, place, "model", plain=plain, empty=succeeded)
+            self._upload_merged(outputs, location, "output", compressed=compressed, even_empty=False)
+            self._upload_merged(models, location, "model", compressed=compressed, even_empty=succeeded)
         except UploadFailed as error:
             raise JobFailed(f"ClientError: Artifact upload failed:{error}") from error
-        suffix = "model/" if plain else "model.tar.gz"
-        with self._emulator.store.changing(self._job):
-            self._document["ModelArtifacts"] = {"S3ModelArtifacts": f"{place}/{suffix}"}
+        suffix = "model.tar.gz" if compressed else "model/"
+        with self._context.store.modify(self._job):
+            self._document["ModelArtifacts"] = {"S3ModelArtifacts": f"{location}/{suffix}"}
 
-    def _send(self, folders: Sequence[Path], place: Location, name: str, *, plain: bool, empty: bool) -> None:
-        together = self._folder / f"all-{name}"
-        _merge(folders, together)
-        if not empty and not any(together.iterdir()):
+    def _upload_merged(
+        self, folders: Sequence[Path], location: S3Location, name: str, *, compressed: bool, even_empty: bool
+    ) -> None:
+        merged = self._folder / f"all-{name}"
+        _merge(folders, merged)
+        if not even_empty and not any(merged.iterdir()):
             return
-        if plain:
-            send_folder(self._s3, together, place.below(name), self._kms_key())
+        if not compressed:
+            upload_folder(self._s3, merged, location.below(name), self._kms_key())
             return
         archive = self._folder / f"{name}.tar.gz"
-        pack(together, archive)
-        send_file(self._s3, archive, place.below(archive.name), self._kms_key())
+        pack(merged, archive)
+        upload_file(self._s3, archive, location.below(archive.name), self._kms_key())
 
     def _kms_key(self) -> str | None:
         return self._document["OutputDataConfig"].get("KmsKeyId") or None
 
-    def _secondary(self, status: str) -> None:
+    def _set_secondary_status(self, status: str) -> None:
         moment = now()
-        with self._emulator.store.changing(self._job):
-            stopping = self._document["TrainingJobStatus"] == "Stopping" and status in _BEFORE_THE_END
+        with self._context.store.modify(self._job):
+            stopping = self._document["TrainingJobStatus"] == "Stopping" and status in _BEFORE_UPLOAD
             if stopping or self._document["SecondaryStatusTransitions"][-1]["Status"] == status:
                 return
             self._document["SecondaryStatus"] = status
             transitions = self._document["SecondaryStatusTransitions"]
             transitions[-1].setdefault("EndTime", moment)
-            transitions.append({"Status": status, "StartTime": moment, "StatusMessage": _SAID[status]})
+            transitions.append(
+                {"Status": status, "StartTime": moment, "StatusMessage": _STATUS_MESSAGES[status]}
+            )
 
-    def _end(self, status: str, secondary: str, reason: str = "") -> None:
+    def _record_end(self, status: str, secondary: str, reason: str = "") -> None:
         moment = now()
-        self._secondary(secondary)
-        with self._emulator.store.changing(self._job):
+        self._set_secondary_status(secondary)
+        with self._context.store.modify(self._job):
             document = self._document
             document["SecondaryStatusTransitions"][-1]["EndTime"] = moment
-            document["SecondaryStatusTransitions"][-1]["StatusMessage"] = reason or _SAID[secondary]
+            document["SecondaryStatusTransitions"][-1]["StatusMessage"] = (
+                reason or _STATUS_MESSAGES[secondary]
+            )
             document["FinalMetricDataList"] = self._metrics.final()
             document["TrainingEndTime"] = moment
             document["DebugRuleEvaluationStatuses"] = None
             if "TrainingStartTime" in document:
-                whole = max(1, math.ceil(moment - document["TrainingStartTime"]))
+                seconds = max(1, math.ceil(moment - document["TrainingStartTime"]))
                 spot = document.get("EnableManagedSpotTraining")
-                document["TrainingTimeInSeconds"] = whole
-                document["BillableTimeInSeconds"] = max(1, round(whole * SPOT_SHARE)) if spot else whole
+                document["TrainingTimeInSeconds"] = seconds
+                document["BillableTimeInSeconds"] = (
+                    max(1, round(seconds * SPOT_PRICE_RATIO)) if spot else seconds
+                )
             if reason:
                 document["FailureReason"] = reason[:1024]
             document["TrainingJobStatus"] = status
 
 
-def failure_reason(outcome: Outcome, said: str) -> str:
-    """A training job's `FailureReason`, as SageMaker words it.
+def failure_reason(outcome: ContainerOutcome, message: str) -> str:
+    """A training job's `FailureReason`, in SageMaker's format.
 
     Args:
-        said: what the container wrote into `/opt/ml/output/failure`.
+        message: the content of the container's `/opt/ml/output/failure`.
     """
-    if outcome.code is None and outcome.ours:
-        return f"InternalServerError: {outcome.problem}"
-    if outcome.code is None:
-        return f"AlgorithmError: {CANNOT_START.format(problem=outcome.problem)}"
+    if reason := start_failure(outcome):
+        return reason
     ending = f", exit code: {outcome.code}"
-    return f"AlgorithmError: {said[: 1024 - len('AlgorithmError: ') - len(ending)]}{ending}"
+    return f"AlgorithmError: {message[: 1024 - len('AlgorithmError: ') - len(ending)]}{ending}"
 
 
-def _send_all(mirrors: Sequence[FolderMirror]) -> None:
-    try:
-        for mirror in mirrors:
-            mirror.send()
-    except UploadFailed as error:
-        raise JobFailed(f"ClientError: Checkpoint upload failed:{error}") from error
+def _failure(instances: Instances) -> str | None:
+    host = instances.first_failed_host()
+    if host is None or host.outcome is None:
+        return None
+    return failure_reason(host.outcome, read_text(host.ml / "output" / "failure"))
 
 
 def _merge(folders: Sequence[Path], target: Path) -> None:
-    """Bring the files of all hosts together; of two with one name the first host's stays."""
-    import os
-
+    """Merge the files of all hosts; of files with the same name, the first host's is kept."""
     target.mkdir(parents=True, exist_ok=True)
     for folder in reversed(folders):
         if folder.is_dir():
             for path in sorted(folder.rglob("*")):
-                place = target / path.relative_to(folder)
+                merged = target / path.relative_to(folder)
                 if path.is_dir() and not path.is_symlink():
-                    place.mkdir(parents=True, exist_ok=True)
+                    merged.mkdir(parents=True, exist_ok=True)
                 elif path.is_file():
-                    place.unlink(missing_ok=True)
-                    os.link(path.resolve(), place)
+                    merged.unlink(missing_ok=True)
+                    os.link(path.resolve(), merged)

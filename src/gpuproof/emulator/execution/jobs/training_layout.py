@@ -1,4 +1,4 @@
-"""`/opt/ml` of a training job's instance: folders and configuration files, as SageMaker lays them out.
+"""`/opt/ml` of a training job's instance: folders, configuration files and channels, as on SageMaker.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
 """
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.emulator.execution.jobs.instances import write_json
-from gpuproof.emulator.execution.s3_sync import Location, bring, share, with_manifest, with_prefix
+from gpuproof.emulator.execution.s3_sync import download_source
 
 _GROUP = "homogeneousCluster"
 _CHECKPOINTS = "/opt/ml/checkpoints"
 
 
-def lay_out(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
-    """Make the folders and write the configuration."""
+def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
+    """Create the folders and configuration files."""
     for folder in ("input/data", "model", "output/data", "checkpoints"):
         (ml / folder).mkdir(parents=True, exist_ok=True)
     config = ml / "input" / "config"
@@ -28,7 +28,7 @@ def lay_out(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> 
 
 
 def input_data_config(document: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """`inputdataconfig.json`."""
+    """The content of `inputdataconfig.json`."""
     mode = document["AlgorithmSpecification"].get("TrainingInputMode", "File")
     found: dict[str, dict[str, str]] = {}
     for channel in document.get("InputDataConfig") or ():
@@ -43,7 +43,7 @@ def input_data_config(document: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> dict[str, Any]:
-    """`resourceconfig.json`."""
+    """The content of `resourceconfig.json`."""
     groups = instance_groups(document, hosts)
     own = next(group for group in groups if host in group["hosts"])
     return {
@@ -57,7 +57,7 @@ def resource_config(document: dict[str, Any], host: str, hosts: list[str]) -> di
 
 
 def instance_groups(document: dict[str, Any], hosts: list[str]) -> list[dict[str, Any]]:
-    """Which hosts are of which type."""
+    """The instance groups with their hosts, as in `resourceconfig.json`."""
     config = document["ResourceConfig"]
     groups = config.get("InstanceGroups") or [
         {"InstanceGroupName": _GROUP, **config, "InstanceCount": len(hosts)}
@@ -77,35 +77,28 @@ def instance_groups(document: dict[str, Any], hosts: list[str]) -> list[dict[str
     return found
 
 
-def bring_channels(s3: Any, ml: Path, document: dict[str, Any], number: int, count: int) -> None:
+def download_channels(s3: Any, ml: Path, document: dict[str, Any], number: int, count: int) -> None:
     """Download every channel of one host.
 
     Args:
         number: of the host, from 0.
-        count: of hosts.
+        count: number of hosts.
 
     Raises:
-        DownloadFailed: data is not there or cannot be laid out.
+        DownloadFailed: data does not exist or cannot be stored.
     """
     for channel in document.get("InputDataConfig") or ():
         folder = ml / "input" / "data" / channel["ChannelName"]
         source = channel["DataSource"].get("S3DataSource")
         if source is None:
-            # A file system of the user's network cannot be reached from here.
+            # File systems in the user's VPC are unreachable.
             folder.mkdir(parents=True, exist_ok=True)
             continue
-        place = Location.parse(source["S3Uri"])
-        if source["S3DataType"] == "ManifestFile":
-            bucket, keys = with_manifest(s3, place)
-        else:
-            bucket, keys = place.bucket, with_prefix(s3, place)
-        if source.get("S3DataDistributionType") == "ShardedByS3Key":
-            keys = share(keys, number, count)
-        bring(s3, bucket, keys, folder, unzip=channel.get("CompressionType") == "Gzip")
+        download_source(s3, source, folder, number, count, unzip=channel.get("CompressionType") == "Gzip")
 
 
 def checkpoint_folder(ml: Path, config: dict[str, Any]) -> Path | None:
-    """Where checkpoints lie on the instance's disk; None if the path is not below `/opt/ml`."""
+    """The folder of checkpoints on the instance's disk; None if the path is not below `/opt/ml`."""
     path = config.get("LocalPath") or _CHECKPOINTS
     if path != "/opt/ml" and not path.startswith("/opt/ml/"):
         return None

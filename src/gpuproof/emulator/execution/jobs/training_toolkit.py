@@ -1,6 +1,7 @@
-"""What stands for an image's own `train` where a training job names no ContainerEntrypoint: the agent knows how.
+"""The agent in place of an image's own `train`, for training jobs without a ContainerEntrypoint.
 
-So SageMaker's SDK v2 runs here, whose jobs name their script in hyperparameters and leave the rest to the image.
+The jobs of SageMaker's SDK v2 are of this kind: they name their script in hyperparameters and leave the rest to the
+image.
 """
 
 from __future__ import annotations
@@ -11,30 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.agent.paths import ContainerPaths
-from gpuproof.emulator.execution.agent_archive import AGENT, put_agent
+from gpuproof.emulator.execution.agent_archive import AGENT, place_agent
 from gpuproof.emulator.execution.host import Host
-from gpuproof.emulator.execution.s3_sync import Location, bring
+from gpuproof.emulator.execution.s3_sync import S3Location, download
 
 _SUBMIT_DIRECTORY = "sagemaker_submit_directory"
 
 
 def prepare_toolkit(s3: Any, hosts: list[Host], hyperparameters: Mapping[str, str], state: Path) -> list[str]:
-    """Bring the job's source and the agent to every host; the command that does what the image's `train` would do.
+    """Place the job's source and the agent on every host; returns the command that replaces the image's `train`.
 
     Args:
-        state: where the agent's file is kept.
+        state: the emulator's state folder, where the agent's archive is cached.
 
     Raises:
-        DownloadFailed: the source is not there.
+        DownloadFailed: the source does not exist.
     """
     source = _text(hyperparameters.get(_SUBMIT_DIRECTORY, ""))
     for host in hosts:
         folder = host.ml / "input" / "toolkit"
         folder.mkdir(parents=True, exist_ok=True)
-        put_agent(state, folder)
+        place_agent(state, folder)
         if source.startswith("s3://"):
-            place = Location.parse(source)
-            bring(s3, place.bucket, {place.key: ContainerPaths(folder).toolkit_source.name}, folder)
+            location = S3Location.parse(source)
+            download(s3, location.bucket, {location.key: ContainerPaths(folder).toolkit_source.name}, folder)
     inside = "/opt/ml/input/toolkit"
     return ["python3", f"{inside}/{AGENT}", "--toolkit", inside]
 

@@ -1,18 +1,17 @@
-"""Warm pools: instances that a training job keeps for the next one, as its Describe tells of them."""
+"""Warm pools: instances that a training job keeps for the next job, as Describe reports them."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from gpuproof.emulator.arns import TRAINING
-from gpuproof.emulator.store import Resource, Store
+from gpuproof.emulator.store import TRAINING, Resource, Store
 
-_SAME = ("InstanceType", "InstanceCount", "VolumeSizeInGB", "VolumeKmsKeyId", "InstanceGroups")
+_MATCHED_MEMBERS = ("InstanceType", "InstanceCount", "VolumeSizeInGB", "VolumeKmsKeyId", "InstanceGroups")
 
 
-def with_pool(job: Resource, clock: float | None = None) -> dict[str, Any]:
-    """The job's document with the state that its warm pool has by now."""
+def describe_with_warm_pool(job: Resource, clock: float | None = None) -> dict[str, Any]:
+    """The job's document with the current state of its warm pool."""
     document = job.document
     keep = document.get("ResourceConfig", {}).get("KeepAlivePeriodInSeconds")
     if not keep:
@@ -30,32 +29,32 @@ def with_pool(job: Resource, clock: float | None = None) -> dict[str, Any]:
             "ResourceRetainedBillableTimeInSeconds": int(moment - end),
         }
     else:
-        passed = (time.time() if clock is None else clock) - end
-        status = "Available" if passed < keep else "Terminated"
-        pool = {"Status": status, "ResourceRetainedBillableTimeInSeconds": int(min(passed, keep))}
+        elapsed = (time.time() if clock is None else clock) - end
+        status = "Available" if elapsed < keep else "Terminated"
+        pool = {"Status": status, "ResourceRetainedBillableTimeInSeconds": int(min(elapsed, keep))}
     return {**document, "WarmPoolStatus": pool}
 
 
-def take_pool(store: Store, job: Resource) -> bool:
-    """Have a new job take the instances of an earlier one over; whether there were any that fit.
+def claim_warm_pool(store: Store, job: Resource) -> bool:
+    """Let a new job reuse the instances of an earlier one; returns whether any matched.
 
-    Source of what must be the same: https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html
+    Source of the members that must be equal: https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html
     """
     if not job.document["ResourceConfig"].get("KeepAlivePeriodInSeconds"):
         return False
     for other in store.all(TRAINING, job.region):
-        if other is job or not _fits(other.document, job.document):
+        if other is job or not _matches(other.document, job.document):
             continue
-        if with_pool(other).get("WarmPoolStatus", {}).get("Status") == "Available":
-            with store.changing(other):
+        if describe_with_warm_pool(other).get("WarmPoolStatus", {}).get("Status") == "Available":
+            with store.modify(other):
                 other.extra["reused"] = (job.name, time.time())
             return True
     return False
 
 
-def _fits(first: dict[str, Any], second: dict[str, Any]) -> bool:
+def _matches(first: dict[str, Any], second: dict[str, Any]) -> bool:
     pools = [
-        [document["ResourceConfig"].get(name) for name in _SAME]
+        [document["ResourceConfig"].get(name) for name in _MATCHED_MEMBERS]
         + [document["RoleArn"], document.get("VpcConfig"), document.get("EnableNetworkIsolation")]
         for document in (first, second)
     ]

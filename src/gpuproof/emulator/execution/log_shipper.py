@@ -1,4 +1,4 @@
-"""What a container prints, on its way to CloudWatch Logs: in batches, as it comes."""
+"""Sends a container's output to CloudWatch Logs, in batches, as it arrives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import IO, Any
 
 # Limits of PutLogEvents: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
-_MOST_EVENTS = 10_000
-_MOST_BYTES = 1_048_576
-_OVERHEAD = 26  # bytes that each event counts more than its text
-_LONGEST = 262_144 - _OVERHEAD  # bytes of one event
-_PATIENCE = 0.25  # seconds that a line waits for others
+_MAX_EVENTS = 10_000
+_MAX_BYTES = 1_048_576
+_OVERHEAD = 26  # bytes that count for each event in addition to its text
+_MAX_EVENT_BYTES = 262_144 - _OVERHEAD  # bytes of one event
+_BATCH_S = 0.25  # seconds that a line waits for further lines
 _READ = 1 << 18
 
 
@@ -22,10 +22,10 @@ class LogStream:
 
     Args:
         logs: a CloudWatch Logs client.
-        group: the log group; made if need be.
+        group: the log group; created if necessary.
         stream: the stream's name.
-        seen: gets every line.
-        clock: gives seconds since the epoch.
+        on_line: called with every line.
+        clock: returns seconds since the epoch.
     """
 
     def __init__(
@@ -33,32 +33,32 @@ class LogStream:
         logs: Any,
         group: str,
         stream: str,
-        seen: Callable[[str], None] = lambda _: None,
+        on_line: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._logs = logs
         self._group = group
         self._stream = stream
-        self._seen = seen
+        self._on_line = on_line
         self._clock = clock
         self._events: list[dict[str, Any]] = []
         self._bytes = 0
         self._since = 0.0
-        for make in (
+        for create in (
             lambda: logs.create_log_group(logGroupName=group),
             lambda: logs.create_log_stream(logGroupName=group, logStreamName=stream),
         ):
             try:
-                make()
+                create()
             except logs.exceptions.ResourceAlreadyExistsException:
                 continue
 
     def copy(self, source: IO[bytes]) -> None:
-        """Send everything that comes out of a pipe, to its end."""
+        """Send everything that a pipe yields, to its end."""
         descriptor = source.fileno()
         rest = b""
         while True:
-            wait = None if not self._events else max(0.0, self._since + _PATIENCE - time.monotonic())
+            wait = None if not self._events else max(0.0, self._since + _BATCH_S - time.monotonic())
             if not select.select([descriptor], [], [], wait)[0]:
                 self.flush()
                 continue
@@ -68,7 +68,7 @@ class LogStream:
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:
                 self.add(line)
-            if len(rest) > _LONGEST:
+            if len(rest) > _MAX_EVENT_BYTES:
                 self.add(rest)
                 rest = b""
         if rest:
@@ -76,14 +76,14 @@ class LogStream:
         self.flush()
 
     def add(self, line: bytes) -> None:
-        """Take one line; it is sent with others."""
+        """Add one line to the batch."""
         moment = int(self._clock() * 1000)
-        # CloudWatch takes no empty event.
-        for start in range(0, len(line) or 1, _LONGEST):
-            text = line[start : start + _LONGEST].rstrip(b"\r").decode("utf-8", "replace") or " "
-            self._seen(text)
+        # CloudWatch Logs rejects empty events.
+        for start in range(0, len(line) or 1, _MAX_EVENT_BYTES):
+            text = line[start : start + _MAX_EVENT_BYTES].rstrip(b"\r").decode("utf-8", "replace") or " "
+            self._on_line(text)
             size = len(text.encode()) + _OVERHEAD
-            if len(self._events) == _MOST_EVENTS or self._bytes + size > _MOST_BYTES:
+            if len(self._events) == _MAX_EVENTS or self._bytes + size > _MAX_BYTES:
                 self.flush()
             if not self._events:
                 self._since = time.monotonic()
@@ -91,7 +91,7 @@ class LogStream:
             self._bytes += size
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the batch."""
         if not self._events:
             return
         events, self._events, self._bytes = self._events, [], 0

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from gpuproof.emulator.endpoints import Endpoints, ModelContainer, ModelData, ServingFailed
-from gpuproof.emulator.options import Options
-from gpuproof.emulator.protocol import Answer, AwsError, AwsRequest
-from gpuproof.emulator.store import Resource, Store
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.endpoints.container_spec import ContainerSpec, ModelData, ServingFailed
+from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
+from gpuproof.emulator.store import Resource
 from support.cli_sandbox import until
+from support.emulator_context import make_context
 
 REGION = "us-east-1"
 
@@ -26,8 +28,8 @@ class Running:
     image: str
     stopped: bool = False
 
-    def invoke(self, request: AwsRequest) -> Answer:
-        return Answer(200, (), [self.image.encode() + b": " + request.content()])
+    def invoke(self, request: AwsRequest) -> AwsResponse:
+        return AwsResponse(200, (), [self.image.encode() + b": " + request.content()])
 
     def stop(self) -> None:
         self.stopped = True
@@ -38,13 +40,13 @@ class Server:
     """Serves every image but `broken`."""
 
     started: list[Running] = field(default_factory=list)
-    asked: list[ModelContainer] = field(default_factory=list)
+    asked: list[ContainerSpec] = field(default_factory=list)
 
-    def start(self, container: ModelContainer) -> Running:
-        self.asked.append(container)
-        if container.image == "broken":
+    def start(self, spec: ContainerSpec) -> Running:
+        self.asked.append(spec)
+        if spec.image == "broken":
             raise ServingFailed("The primary container did not pass the ping health check.")
-        self.started.append(Running(container.image))
+        self.started.append(Running(spec.image))
         return self.started[-1]
 
     def shutdown(self) -> None:
@@ -52,26 +54,19 @@ class Server:
             running.stop()
 
 
-@dataclass
-class Aws:
-    """As much of an emulator as endpoints need."""
-
-    store: Store
-    options: Options
-
-    def config(self, name: str, image: str) -> Resource:
-        """A model and a configuration of its own."""
-        container = {"Image": image, "ModelDataUrl": "s3://b/model.tar.gz", "Environment": {"A": "b"}}
-        self.store.add(Resource("model", REGION, name, {"ModelName": name, "PrimaryContainer": container}))
-        variant = {"VariantName": "all", "ModelName": name, "InstanceType": "ml.g5.xlarge"}
-        config = Resource("endpoint-config", REGION, name, {"ProductionVariants": [variant]})
-        self.store.add(config)
-        return config
+def add_config(context: Context, name: str, image: str) -> Resource:
+    """Add a model and a configuration for it."""
+    container = {"Image": image, "ModelDataUrl": "s3://b/model.tar.gz", "Environment": {"A": "b"}}
+    context.store.add(Resource("model", REGION, name, {"ModelName": name, "PrimaryContainer": container}))
+    variant = {"VariantName": "all", "ModelName": name, "InstanceType": "ml.g5.xlarge"}
+    config = Resource("endpoint-config", REGION, name, {"ProductionVariants": [variant]})
+    context.store.add(config)
+    return config
 
 
 @pytest.fixture
-def aws(tmp_path: Path) -> Aws:
-    return Aws(Store(tmp_path / "store"), Options(tmp_path))
+def context(tmp_path: Path) -> Context:
+    return make_context(tmp_path)
 
 
 @pytest.fixture
@@ -80,14 +75,14 @@ def server() -> Server:
 
 
 @pytest.fixture
-def endpoints(aws: Aws, server: Server) -> Iterator[Endpoints]:
-    made = Endpoints(aws, server)  # type: ignore[arg-type]
+def endpoints(context: Context, server: Server) -> Iterator[EndpointRegistry]:
+    made = EndpointRegistry(context, server)
     yield made
     made.shutdown()
 
 
-def test_an_endpoint_serves_its_model(aws: Aws, server: Server, endpoints: Endpoints) -> None:
-    endpoint = _created(aws, endpoints, aws.config("one", "first"))
+def test_an_endpoint_serves_its_model(context: Context, server: Server, endpoints: EndpointRegistry) -> None:
+    endpoint = _created(context, endpoints, add_config(context, "one", "first"))
     assert endpoint.document["EndpointStatus"] == "InService"
     assert b"".join(endpoints.invoke(_request("e")).body) == b"first: hello"
     (asked,) = server.asked
@@ -98,8 +93,10 @@ def test_an_endpoint_serves_its_model(aws: Aws, server: Server, endpoints: Endpo
     )
 
 
-def test_a_container_that_does_not_serve_fails_the_endpoint(aws: Aws, endpoints: Endpoints) -> None:
-    endpoint = _created(aws, endpoints, aws.config("one", "broken"))
+def test_a_container_that_does_not_serve_fails_the_endpoint(
+    context: Context, endpoints: EndpointRegistry
+) -> None:
+    endpoint = _created(context, endpoints, add_config(context, "one", "broken"))
     assert endpoint.document["EndpointStatus"] == "Failed"
     assert "ping health check" in endpoint.document["FailureReason"]
     with pytest.raises(AwsError, match="not found"):
@@ -107,33 +104,39 @@ def test_a_container_that_does_not_serve_fails_the_endpoint(aws: Aws, endpoints:
 
 
 def test_an_update_replaces_the_old_container_when_the_new_one_serves(
-    aws: Aws, server: Server, endpoints: Endpoints
+    context: Context, server: Server, endpoints: EndpointRegistry
 ) -> None:
-    endpoint = _created(aws, endpoints, aws.config("one", "first"))
-    _updated(aws, endpoints, endpoint, aws.config("two", "second"))
+    endpoint = _created(context, endpoints, add_config(context, "one", "first"))
+    _updated(context, endpoints, endpoint, add_config(context, "two", "second"))
     assert b"".join(endpoints.invoke(_request("e")).body) == b"second: hello"
     until(lambda: server.started[0].stopped, "the end of the old container")
     assert endpoint.document["EndpointConfigName"] == "two"
 
 
-def test_an_update_that_fails_leaves_the_old_container_in_service(aws: Aws, endpoints: Endpoints) -> None:
-    endpoint = _created(aws, endpoints, aws.config("one", "first"))
-    _updated(aws, endpoints, endpoint, aws.config("two", "broken"))
+def test_an_update_that_fails_leaves_the_old_container_in_service(
+    context: Context, endpoints: EndpointRegistry
+) -> None:
+    endpoint = _created(context, endpoints, add_config(context, "one", "first"))
+    _updated(context, endpoints, endpoint, add_config(context, "two", "broken"))
     assert endpoint.document["EndpointStatus"] == "InService"
     assert endpoint.document["EndpointConfigName"] == "one"
     assert b"".join(endpoints.invoke(_request("e")).body) == b"first: hello"
 
 
-def test_a_deleted_endpoint_ends_its_container(aws: Aws, server: Server, endpoints: Endpoints) -> None:
-    endpoints.delete(_created(aws, endpoints, aws.config("one", "first")))
+def test_a_deleted_endpoint_ends_its_container(
+    context: Context, server: Server, endpoints: EndpointRegistry
+) -> None:
+    endpoints.delete(_created(context, endpoints, add_config(context, "one", "first")))
     assert server.started[0].stopped
     with pytest.raises(AwsError, match="Endpoint e of account 123456789012 not found"):
         endpoints.invoke(_request("e"))
 
 
-def test_endpoints_come_back_after_a_restart(aws: Aws, server: Server, endpoints: Endpoints) -> None:
-    endpoint = _created(aws, endpoints, aws.config("one", "first"))
-    again = Endpoints(aws, server)  # type: ignore[arg-type]
+def test_endpoints_come_back_after_a_restart(
+    context: Context, server: Server, endpoints: EndpointRegistry
+) -> None:
+    endpoint = _created(context, endpoints, add_config(context, "one", "first"))
+    again = EndpointRegistry(context, server)
     again.restore()
     until(lambda: endpoint.document["EndpointStatus"] == "InService", "the endpoint")
     assert b"".join(again.invoke(_request("e")).body) == b"first: hello"
@@ -141,12 +144,12 @@ def test_endpoints_come_back_after_a_restart(aws: Aws, server: Server, endpoints
 
 
 def test_an_endpoint_whose_configuration_is_gone_has_failed_after_a_restart(
-    aws: Aws, server: Server, endpoints: Endpoints
+    context: Context, server: Server, endpoints: EndpointRegistry
 ) -> None:
-    config = aws.config("one", "first")
-    endpoint = _created(aws, endpoints, config)
-    aws.store.remove(config)
-    again = Endpoints(aws, server)  # type: ignore[arg-type]
+    config = add_config(context, "one", "first")
+    endpoint = _created(context, endpoints, config)
+    context.store.remove(config)
+    again = EndpointRegistry(context, server)
     again.restore()
     assert endpoint.document["EndpointStatus"] == "Failed"
     assert "Could not find endpoint configuration one" in endpoint.document["FailureReason"]
@@ -154,15 +157,15 @@ def test_an_endpoint_whose_configuration_is_gone_has_failed_after_a_restart(
 
 @pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0)])
 def test_a_variant_without_weight_is_asked_only_by_its_name(
-    aws: Aws, endpoints: Endpoints, weights: tuple[float, float]
+    context: Context, endpoints: EndpointRegistry, weights: tuple[float, float]
 ) -> None:
     variants = []
     for name, weight in zip(("first", "second"), weights, strict=True):
-        (variant,) = aws.config(name, name).document["ProductionVariants"]
+        (variant,) = add_config(context, name, name).document["ProductionVariants"]
         variants.append({**variant, "VariantName": name, "InitialVariantWeight": weight})
     config = Resource("endpoint-config", REGION, "both", {"ProductionVariants": variants})
-    aws.store.add(config)
-    _created(aws, endpoints, config)
+    context.store.add(config)
+    _created(context, endpoints, config)
     expected = b"first: hello" if weights[0] else b"second: hello"
     assert {b"".join(endpoints.invoke(_request("e")).body) for _ in range(20)} == {expected}
     for name in ("first", "second"):
@@ -170,27 +173,27 @@ def test_a_variant_without_weight_is_asked_only_by_its_name(
         assert b"".join(answer.body) == f"{name}: hello".encode()
 
 
-def test_what_is_not_served_is_said(aws: Aws, endpoints: Endpoints) -> None:
-    config = aws.config("many", "first")
-    model = aws.store.get("model", REGION, "many")
+def test_what_is_not_served_is_said(context: Context, endpoints: EndpointRegistry) -> None:
+    config = add_config(context, "many", "first")
+    model = context.store.get("model", REGION, "many")
     assert model is not None
     model.document["PrimaryContainer"]["Mode"] = "MultiModel"
-    endpoint = _created(aws, endpoints, config)
+    endpoint = _created(context, endpoints, config)
     assert endpoint.document["EndpointStatus"] == "Failed"
     assert "one model in one container" in endpoint.document["FailureReason"]
 
 
-def _created(aws: Aws, endpoints: Endpoints, config: Resource) -> Resource:
+def _created(context: Context, endpoints: EndpointRegistry, config: Resource) -> Resource:
     document: dict[str, Any] = {"EndpointStatus": "Creating", "EndpointConfigName": config.name}
     endpoint = Resource("endpoint", REGION, "e", document)
-    aws.store.add(endpoint)
+    context.store.add(endpoint)
     endpoints.create(endpoint, config)
     until(lambda: endpoint.document["EndpointStatus"] != "Creating", "the endpoint")
     return endpoint
 
 
-def _updated(aws: Aws, endpoints: Endpoints, endpoint: Resource, config: Resource) -> None:
-    with aws.store.changing(endpoint):
+def _updated(context: Context, endpoints: EndpointRegistry, endpoint: Resource, config: Resource) -> None:
+    with context.store.modify(endpoint):
         endpoint.document["EndpointStatus"] = "Updating"
     endpoints.update(endpoint, config)
     until(lambda: endpoint.document["EndpointStatus"] != "Updating", "the update")

@@ -1,0 +1,70 @@
+"""What a model server starts: container, model data and variables of one production variant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STARTUP_TIMEOUT_S = 8 * 60.0
+"""Seconds until a container must be healthy, unless the variant specifies otherwise:
+https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html"""
+
+
+class ServingFailed(Exception):
+    """A container does not serve; the message is the endpoint's FailureReason."""
+
+
+@dataclass(frozen=True)
+class ModelData:
+    """Location of a model in S3.
+
+    Args:
+        uri: its address.
+        packed: whether it is a single `.tar.gz`.
+        prefix: whether the address is a prefix, as of a folder.
+    """
+
+    uri: str
+    packed: bool = True
+    prefix: bool = False
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """The container of one production variant.
+
+    Args:
+        endpoint: the endpoint's name.
+        variant: the variant's name.
+        region: the endpoint's region.
+        image: the container image.
+        model_data: location of the model; None if there is none.
+        environment: the model's own variables.
+        role: ARN of the model's role.
+        folder: for the disks of the variant's instances.
+        startup_timeout: seconds until it must be healthy.
+    """
+
+    endpoint: str
+    variant: str
+    region: str
+    image: str
+    model_data: ModelData | None
+    environment: dict[str, str]
+    role: str | None
+    folder: Path
+    startup_timeout: float = STARTUP_TIMEOUT_S
+
+
+def model_data(container: dict[str, Any]) -> ModelData | None:
+    """The `ModelDataUrl` or `ModelDataSource` of a container definition."""
+    source = (container.get("ModelDataSource") or {}).get("S3DataSource")
+    if source is not None:
+        return ModelData(
+            source["S3Uri"],
+            packed=source.get("CompressionType") == "Gzip",
+            prefix=source.get("S3DataType") == "S3Prefix",
+        )
+    url = container.get("ModelDataUrl")
+    return ModelData(url) if url else None

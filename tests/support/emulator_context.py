@@ -1,0 +1,45 @@
+"""The emulator's shared state and calls of its operations, for tests without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuproof.emulator.clients import Clients
+from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
+from gpuproof.emulator.execution.endpoints.registry import EndpointRegistry
+from gpuproof.emulator.execution.jobs.job_control import JobControl
+from gpuproof.emulator.execution.jobs.supervisor import JobSupervisor
+from gpuproof.emulator.faults.fault import Faults
+from gpuproof.emulator.operations.call import OperationCall
+from gpuproof.emulator.options import Options
+from gpuproof.emulator.quotas import Quotas
+from gpuproof.emulator.store import PROCESSING, TRAINING, Resource, Store
+
+REGION = "us-east-1"
+
+
+def make_context(
+    folder: Path,
+    *,
+    store: Store | None = None,
+    quotas: dict[str, float] | None = None,
+    clients: Clients | None = None,
+) -> Context:
+    """An emulator's state in a folder, without faults; its clients reach no server unless given."""
+    store = store or Store(folder / "store")
+    clients = clients or Clients("http://127.0.0.1:9")
+    return Context(Options(folder), store, Faults([]), Quotas(store, quotas or {}), clients)
+
+
+def make_call(context: Context, request: dict[str, Any]) -> OperationCall:
+    """A call of an operation; jobs that it starts do nothing."""
+    jobs = JobSupervisor(context, {TRAINING: _do_nothing, PROCESSING: _do_nothing})
+    return OperationCall(
+        context, jobs, EndpointRegistry(context, GPUproofServer(context)), request, REGION, 0.0
+    )
+
+
+def _do_nothing(_context: Context, _job: Resource, _control: JobControl, _folder: Path) -> None:
+    """A job that ends at once."""
