@@ -12,7 +12,7 @@ import pytest
 
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output
 from gpuproof.backends.record import RunRecord
-from gpuproof.cli.follow import final_document, follow_to_the_end
+from gpuproof.cli.follow import final_document, follow_run
 from gpuproof.errors import ExitCode, GPUproofError
 from gpuproof.terminal.console import Console
 
@@ -123,7 +123,7 @@ def test_output_goes_one_way_and_everything_else_the_other(
     console: Console, own: io.StringIO, sink: io.BytesIO
 ) -> None:
     run = Told([GOES_ON, Output(b"epoch 1\n"), Notice("AWS answers again."), DONE])
-    assert follow_to_the_end(run, console) == ExitCode.OK
+    assert follow_run(run, console) == ExitCode.OK
     assert sink.getvalue() == b"epoch 1\n"
     said = own.getvalue()
     assert "note       AWS answers again.\n" in said
@@ -138,14 +138,14 @@ def test_the_progress_line_has_state_time_cost_and_the_places_words(
 ) -> None:
     console.live = True
     sample = {"seconds": 185.0, "cost": 0.123, "message": "Training in progress."}
-    follow_to_the_end(Told([GOES_ON, Live(sample), DONE]), console)
+    follow_run(Told([GOES_ON, Live(sample), DONE]), console)
     assert "Training · 3:05 · $0.12 · Training in progress." in own.getvalue()
 
 
 class TestInterrupts:
     def test_the_first_stops_the_run_and_waits_for_its_end(self, console: Console) -> None:
         run = Told([GOES_ON, Output(b"one\n"), KeyboardInterrupt()], [Output(b"two\n"), DONE])
-        assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
+        assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False]
         assert run.offsets == [0, 4]
 
@@ -153,32 +153,32 @@ class TestInterrupts:
         self, console: Console, own: io.StringIO
     ) -> None:
         run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
-        assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
+        assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert own.getvalue().endswith(
             "gpuproof: train-1 is still stopping; wait for its end with: gpuproof wait train-1 --region eu-west-1\n"
         )
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()], [KeyboardInterrupt()], [DONE], at_once=True)
-        assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
+        assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
     def test_a_second_while_the_first_is_carried_out_still_asks_for_the_stop(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()])
         run.stop_error = KeyboardInterrupt()
-        assert follow_to_the_end(run, console) == ExitCode.INTERRUPTED
+        assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
     def test_who_only_looks_on_stops_nothing(self, console: Console) -> None:
         run = Told([GOES_ON, KeyboardInterrupt()])
-        assert follow_to_the_end(run, console, stop_on_interrupt=False) == ExitCode.INTERRUPTED
+        assert follow_run(run, console, stop_on_interrupt=False) == ExitCode.INTERRUPTED
         assert run.stops == []
 
     def test_a_stop_that_fails_is_an_error_that_is_seen(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()])
         run.stop_error = GPUproofError("it goes on, and costs")
         with pytest.raises(GPUproofError, match="goes on, and costs"):
-            follow_to_the_end(run, console)
+            follow_run(run, console)
 
 
 def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
@@ -193,7 +193,7 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
 def test_the_last_values_of_metrics_are_told_at_the_end(console: Console, own: io.StringIO) -> None:
     run = Told([DONE])
     run.record = RunRecord.of({**DONE.document, "metrics": {"loss": 1 / 3, "val:accuracy": 0.91}})
-    follow_to_the_end(run, console)
+    follow_run(run, console)
     assert "metrics    loss 0.333333, val:accuracy 0.91\n" in own.getvalue()
 
 
@@ -206,19 +206,19 @@ STATES: list[Event | BaseException] = [
 
 
 def test_where_nobody_sees_a_progress_line_each_state_is_a_line(console: Console, own: io.StringIO) -> None:
-    follow_to_the_end(Told(STATES), console)
+    follow_run(Told(STATES), console)
     lines = [line for line in own.getvalue().splitlines() if line.startswith("status")]
     assert lines == ["status     Starting: Preparing the instances", "status     Downloading"]
 
 
 def test_where_somebody_watches_the_progress_line_tells_it(console: Console, own: io.StringIO) -> None:
     console.live = True
-    follow_to_the_end(Told(STATES), console)
+    follow_run(Told(STATES), console)
     assert "status" not in own.getvalue()
 
 
 def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.StringIO) -> None:
     run = Told([state("Starting", place="local"), DONE])
     run.is_remote = False
-    follow_to_the_end(run, console)
+    follow_run(run, console)
     assert "status" not in own.getvalue()

@@ -82,7 +82,7 @@ def test_on_a_terminal_the_progress_line_is_replaced(console: Console, terminal:
 
 def test_lines_take_the_place_of_the_progress_line(console: Console, terminal: Terminal) -> None:
     console.progress("working")
-    console.say("done")
+    console.print("done")
     assert terminal.seen() == f"working{CLEAR}done\n"
 
 
@@ -104,7 +104,7 @@ def test_a_line_without_an_end_is_left_alone(console: Console, terminal: Termina
 
 def test_a_line_of_ours_does_not_hang_on_to_one_without_an_end(console: Console, terminal: Terminal) -> None:
     console.write(b"epoch 1: ")
-    console.say("note")
+    console.print("note")
     assert terminal.seen() == "epoch 1: \nnote\n"
 
 
@@ -146,7 +146,7 @@ def test_on_a_pipe_the_output_comes_byte_for_byte_and_nothing_with_it() -> None:
     console = Console(own=own, output=output)
     console.progress("working")
     console.write(b"\xff\xfe no end")
-    console.say("note")
+    console.print("note")
     console.write(b"\n\x1b[31m")
     console.end_progress()
     assert output.getvalue() == b"\xff\xfe no end\n\x1b[31m"

@@ -26,7 +26,7 @@ _ISOLATION = {
 }
 
 
-def follow_to_the_end(
+def follow_run(
     run: Run,
     console: Console,
     *,
@@ -74,9 +74,9 @@ def follow_to_the_end(
 
 def show_end(run: Run, record: RunRecord, console: Console) -> None:
     """Print the verdict, status, cost, artifacts and explanations of a run that has ended."""
-    console.say()
+    console.print()
     if (verdict := run.verdict) is not None:
-        console.say(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
+        console.print(render(verdict, width=console.width, colour=console.colour, unicode=console.unicode))
     show_status(record, console)
     if billed := billing_text(record):
         console.label("billed", billed)
@@ -163,7 +163,7 @@ class _View:
         """Print an empty line between the plan and the script's output."""
         if not self._apart:
             self._apart = True
-            self._console.say()
+            self._console.print()
 
     def _progress(self, sample: dict[str, Any]) -> str:
         parts = [
@@ -192,7 +192,7 @@ def _stop(run: Run, console: Console, interrupts: int) -> int:
     """Stop the run, at once after a second Ctrl-C; returns the number of interrupts, including new ones."""
     while True:
         try:
-            console.say(f"gpuproof: {_stopping(run, interrupts)}")
+            console.print(f"gpuproof: {_stopping(run, interrupts)}")
             run.stop(at_once=interrupts > 1)
         except KeyboardInterrupt:
             interrupts += 1

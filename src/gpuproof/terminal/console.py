@@ -32,7 +32,7 @@ class Console:
         self.unicode = _takes_unicode(self._own)
         """Whether block characters can be written."""
 
-    def say(self, text: str = "") -> None:
+    def print(self, text: str = "") -> None:
         """Prints a line of GPUproof."""
         self._clear()
         self._break_line()
@@ -41,7 +41,7 @@ class Console:
     def label(self, label: str, text: str) -> None:
         """Prints text with a label before its first line; the other lines are indented as far."""
         for line in Style(self.colour).labelled(label, text.splitlines()):
-            self.say(line)
+            self.print(line)
 
     def write(self, content: bytes) -> None:
         """Writes output of the script, byte for byte."""

@@ -137,7 +137,7 @@ def _print_report(report: Report, name: str, reason: str | None) -> None:
     width = min(shutil.get_terminal_size().columns, _WIDEST) - _LABEL
     for index, explanation in enumerate(report.explanations):
         if index:
-            console.say()
+            console.print()
         for label, text in format_explanation(explanation, width):
             console.label(label, text)
     if any(one.severity is Severity.ERROR for one in report.explanations):

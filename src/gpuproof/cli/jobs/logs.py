@@ -30,10 +30,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof logs`."""
     found = resolve_run(arguments, arguments.run_name)
     if arguments.follow:
-        from gpuproof.cli.follow import follow_to_the_end
+        from gpuproof.cli.follow import follow_run
         from gpuproof.terminal.console import Console
 
-        return follow_to_the_end(found, Console(), stop_on_interrupt=False)
+        return follow_run(found, Console(), stop_on_interrupt=False)
     if found.write_log(sys.stdout.buffer) == 0 and (record := found.record).has_ended:
         print(f"gpuproof: {record.id} has no output: {record.reason or record.status}", file=sys.stderr)
     return ExitCode.OK

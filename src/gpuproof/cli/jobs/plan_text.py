@@ -32,12 +32,12 @@ def show_dry_run(plan: Plan, console: Console, *, as_json: bool) -> None:
     calls = plan.calls()
     if not calls:
         return
-    console.say()
-    console.say(f"{pluralize(len(calls), 'API call')}:")
+    console.print()
+    console.print(f"{pluralize(len(calls), 'API call')}:")
     for title, request in format_calls(calls):
-        console.say()
+        console.print()
         console.label("call", title)
-        console.say(request)
+        console.print(request)
 
 
 def show_detached(run: Run, plan: Plan, console: Console, *, as_json: bool) -> None:

@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: bool, detach: bool) -> int:
     """Submit a plan and follow its runs; returns the exit code."""
     from gpuproof.backends.errors import NoCapacity
-    from gpuproof.cli.follow import final_document, follow_to_the_end
+    from gpuproof.cli.follow import final_document, follow_run
     from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
 
     progress = ConsoleProgress(console)
@@ -107,7 +107,7 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
                 progress.release_interrupt()
                 _introduce_run(current, plan, console)
 
-            code = follow_to_the_end(current, console, first=show_first, end=_show_end)
+            code = follow_run(current, console, first=show_first, end=_show_end)
             if code == ExitCode.INTERRUPTED:
                 break
     except NoCapacity as error:

@@ -222,7 +222,7 @@ def _find(target: Target, goal: float, seconds: float, load: Load, console: Cons
 
     def show_trial(trial: Trial) -> None:
         p99 = _milliseconds(trial.result.latency.percentile(99))
-        console.say(f"{trial.rate:10,.1f}/s  p99 {p99:>10}  {'met' if trial.met else 'missed'}")
+        console.print(f"{trial.rate:10,.1f}/s  p99 {p99:>10}  {'met' if trial.met else 'missed'}")
 
     # Serves as the warm-up too: a closed loop cannot overload the server.
     first = closed_loop(target, load.connections, 100_000, load, max_seconds=max(1.0, load.warm_up))
