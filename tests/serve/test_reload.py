@@ -64,7 +64,7 @@ def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(
     until(lambda: len(server.workers) == 2, "the second version to be loading")
     os.kill(first, signal.SIGKILL)
     until(lambda: gone(first), "the first version's end")
-    until(lambda: server.metric("gpuproof_predictors", model="model") == 0, "the front to know")
+    until(lambda: server.metric("gpuproof_predictors", model="model") == 0, "the frontend to know")
     gate.touch()
     assert server.predict(0).json[0] == 2
     assert len(server.workers) == 1

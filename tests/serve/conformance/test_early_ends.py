@@ -28,13 +28,13 @@ from gpuproof.serve.frontend import frontend
 frontend._STOP_WORKERS_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
-"""A server that gives its predictors ten minutes to end, where they are asked to."""
+"""A server that gives its workers ten minutes to end, where they are asked to."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_still_loads_ends_at_once_and_quietly(tmp_path: Path, number: signal.Signals) -> None:
     with served(tmp_path, FOREVER, healthy=False, code=PATIENT) as server:
-        until(lambda: server.workers, "a predictor")
+        until(lambda: server.workers, "a worker")
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
         assert "Traceback" not in server.said
@@ -53,7 +53,7 @@ def once_it_listens(command: subprocess.Popen[bytes], folder: Path, log: Path) -
 
 
 def with_a_predictor(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
-    until(lambda: len(below(command.pid)) >= 3, "a predictor")
+    until(lambda: len(below(command.pid)) >= 3, "a worker")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -136,7 +136,7 @@ def test_gpuproof_package_takes_its_server_and_its_folder_along(tmp_path: Path) 
         start_new_session=True,
     )
     try:
-        until(lambda: len(below(command.pid)) >= 3, "a predictor")
+        until(lambda: len(below(command.pid)) >= 3, "a worker")
         started = below(command.pid)
         command.send_signal(signal.SIGTERM)
         assert command.wait(60) == 143

@@ -45,7 +45,7 @@ def handler(does: str = "pass") -> str:
 
 
 def together(server: Server, *requests: dict[str, object]) -> list[Answer]:
-    """The answers to requests that all wait when the predictor becomes free."""
+    """The answers to requests that all wait when the worker becomes free."""
     with ThreadPoolExecutor(len(requests) + 1) as pool:
         first = pool.submit(server.predict, {"rows": [[-1]]})
         until((server.log.parent / "model" / "busy").exists, "the first request to be at work")

@@ -297,7 +297,7 @@ def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(
     go = tmp_path / "go"
     with served(tmp_path, WAITS, GPUPROOF_SERVE_MAX_QUEUE="3") as server, ThreadPoolExecutor(16) as pool:
         asked = [pool.submit(server.predict, str(go)) for _ in range(16)]
-        # One is computed, three wait; one more may have been sent ahead to the predictor.
+        # One is computed, three wait; one more may have been sent ahead to the worker.
         until(lambda: sum(one.done() for one in asked) >= 16 - 5, "the refusals")
         go.touch()
         answers = [one.result() for one in asked]

@@ -1,4 +1,4 @@
-"""A predictor's memory: on huge pages where the kernel gives them to who asks."""
+"""A worker's memory: on huge pages where the kernel gives them to who asks."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_terminals_interrupt_to_the_whole_group_drains_too(tmp_path: Path) -> 
 
 
 def during_loading(server: Server) -> None:
-    until(lambda: server.workers, "a predictor to load")
+    until(lambda: server.workers, "a worker to load")
 
 
 def with_nothing_to_do(server: Server) -> None:

@@ -22,7 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def nobody_else_is_hurt(server: Server) -> Iterator[None]:
-    """After each of these the same predictor answers the next client."""
+    """After each of these the same worker answers the next client."""
     before = server.workers
     yield
     assert server.ping() == 200

@@ -146,7 +146,7 @@ def is_neighbour(kind: str, status: int) -> bool:
 
 
 def memory(server: Server) -> tuple[int, int]:
-    """Bytes of the front's own memory, and of all that is below it."""
+    """Bytes of the frontend's own memory, and of all that is below it."""
     return private(server.process.pid), sum(map(private, below(server.process.pid)))
 
 
@@ -173,7 +173,7 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Load, dic
             "others before": (descriptors(server), len(below(server.process.pid))),
         }
         load.ask(range(WARM_UP, COUNT))
-        until(lambda: server.metric("gpuproof_predictors", model="model") == 2, "both predictors")
+        until(lambda: server.metric("gpuproof_predictors", model="model") == 2, "both workers")
         used["memory after"] = memory(server)
         used["others after"] = (descriptors(server), len(below(server.process.pid)))
         yield load, used

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-stopped")]
 
 _TIMEOUT_S = 2
 _STOPPED_S = _TIMEOUT_S + 6
-"""Longer than a predictor may hang until it is killed: its time-out and five seconds."""
+"""Longer than a worker may hang until it is killed: its time-out and five seconds."""
 _PATIENCE = {"head_s": 2.0, "stall_s": 2.0, "body_s": 4.0, "idle_s": 2.0, "linger_s": 0.5}
 
 

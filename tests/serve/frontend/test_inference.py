@@ -330,7 +330,7 @@ def test_a_streamed_answer_takes_no_other_requests_place() -> None:
 
 
 def came(worker: WorkerClient, data: bytes) -> None:
-    """What its predictor wrote arrives."""
+    """What its worker wrote arrives."""
     worker.get_buffer(len(data))[: len(data)] = data
     worker.buffer_updated(len(data))
 

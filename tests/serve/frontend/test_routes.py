@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_its_stream_holds_nobody_up(server: Server) 
         assert client.recv(100).startswith(b"HTTP/1.1 200")
         for n in range(5):
             assert server.predict(n).json == n
-    # The front holds no more of it than was on its way.
+    # The frontend holds no more of it than was on its way.
     until(lambda: server.metric("gpuproof_in_flight", model="model") == 0, "the stream to be cancelled")
 
 
@@ -174,7 +174,7 @@ def test_a_hangup_loads_the_model_again_and_no_request_fails(tmp_path: Path) -> 
     with serving(tmp_path, HANDLER) as one:
         before = one.predict("who").json[1]
         one.process.send_signal(signal.SIGHUP)
-        until(lambda: one.predict("who").json[1] != before, "the new predictor")
+        until(lambda: one.predict("who").json[1] != before, "the new worker")
         assert gone(before)
         model_folder(tmp_path / "model", "not python(")
         one.process.send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""The front under other people's HTTP servers: uvicorn and Granian, each in a process of its own, with a real predictor."""
+"""The frontend under other people's HTTP servers: uvicorn and Granian, each in a process of its own, with a real worker."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-    assert all(gone(pid) for pid in started), "a predictor outlived its server"
+    assert all(gone(pid) for pid in started), "a worker outlived its server"
 
 
 def _is_healthy(server: Server) -> bool:

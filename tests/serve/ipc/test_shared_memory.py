@@ -1,4 +1,4 @@
-"""The memory that the front shares with predictors: who has which part, for how long, and what it costs."""
+"""The memory that the frontend shares with workers: who has which part, for how long, and what it costs."""
 
 from __future__ import annotations
 

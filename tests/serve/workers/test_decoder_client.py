@@ -1,4 +1,4 @@
-"""Large JSON bodies: read by a process of their own while the predictors compute, and by them where it cannot."""
+"""Large JSON bodies: read by a process of their own while the workers compute, and by them where it cannot."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def right(answer: Answer, number: int) -> bool:
 
 
 class Asked:
-    """A server whose predictor is at a request until `go`."""
+    """A server whose worker is at a request until `go`."""
 
     def __init__(self, server: Server, go: Path, pool: ThreadPoolExecutor) -> None:
         self.server = server

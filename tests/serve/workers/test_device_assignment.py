@@ -1,4 +1,4 @@
-"""Which predictor computes on which GPU, and with how many threads."""
+"""Which worker computes on which GPU, and with how many threads."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_requests_that_kill_their_predictor_one_after_another_do_not_end_the_ser
             answer = server.ask("GET", "/ping")
             reasons += [answer.json["reason"]] if answer.status == 503 else []
         assert any("in a row ended without a response (exit code 9)" in reason for reason in reasons)
-        # It waits for the next predictor, which comes; and an answer makes all forgotten.
+        # It waits for the next worker, which comes; and an answer makes all forgotten.
         assert server.predict("good").json == "good"
         server.until_healthy()
         assert server.predict("poison").status == 500
@@ -158,7 +158,7 @@ def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: P
         assert server.predict({"hang": 1}).status == 504
         assert gone(before)
         # A second may be too little for the next one to load.
-        until(lambda: server.predict({"a": 1}).status == 200, "the new predictor")
+        until(lambda: server.predict({"a": 1}).status == 200, "the new worker")
         assert 'inference.py", line' in server.said.partition("its stack:")[2]
 
 

@@ -1,4 +1,4 @@
-"""What follows from the end of a predictor, counted without one."""
+"""What follows from the end of a worker, counted without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictors on GPUs: who gets which, and a model that stays on the CPU. The GPUs are a stub NVML's."""
+"""Workers on GPUs: who gets which, and a model that stays on the CPU. The GPUs are a stub NVML's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A predictor's loop, spoken to over its socket as the front does."""
+"""A worker's loop, spoken to over its socket as the frontend does."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Held(Model):
 
 
 class Spoken:
-    """The front's end of a predictor that runs in a thread."""
+    """The frontend's end of a worker that runs in a thread."""
 
     def __init__(self, model: Held) -> None:
         self.model = model
@@ -146,7 +146,7 @@ def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> No
     spoken.model.leave.set()
     spoken.answer()
     spoken.answer()
-    until(lambda: spoken.status.busy_since == 0, "the predictor to rest")
+    until(lambda: spoken.status.busy_since == 0, "the worker to rest")
     assert spoken.status.taken == 2
 
 
