@@ -1,4 +1,4 @@
-"""One emulator for all of a worker's tests that leave nothing for each other; each test has names of its own."""
+"""One emulator for all tests of a worker; each test uses unique names and cleans up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests are checked and refused in AWS's own words; lists, tags and quotas are told as AWS tells them."""
+"""Requests are validated with AWS's messages; lists, tags and quotas have AWS's format."""
 
 from __future__ import annotations
 
@@ -233,10 +233,10 @@ def test_a_quota_that_was_set_is_told_and_kept(aws: Account) -> None:
     )
     assert code == "ResourceLimitExceeded"
     assert f"The account-level service limit '{name}' is 0 Instances" in message
-    asked = aws.client("service-quotas").request_service_quota_increase(
+    increase = aws.client("service-quotas").request_service_quota_increase(
         ServiceCode="sagemaker", QuotaCode=quota["QuotaCode"], DesiredValue=2
     )
-    assert asked["RequestedQuota"]["Status"] == "PENDING"
+    assert increase["RequestedQuota"]["Status"] == "PENDING"
 
 
 def test_groups_of_one_type_count_together(aws: Account) -> None:

@@ -1,4 +1,4 @@
-"""What the emulator holds survives its end, and nothing that it started does."""
+"""The emulator's state survives a restart; its processes do not survive its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpuproof emulator` for tests: a process of its own, its credentials, clients, faults, and what it was asked."""
+"""`gpuproof emulator` for tests: its process, credentials, clients, faults and recorded requests."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TRUST = {
 
 @dataclass
 class RunningEmulator:
-    """An emulator that answers.
+    """A running emulator.
 
     Args:
         url: where it listens.
-        process: `gpuproof emulator`.
-        state: its folder.
+        process: the process of `gpuproof emulator`.
+        state: its state folder.
     """
 
     url: str
@@ -46,7 +46,7 @@ class RunningEmulator:
 
     @property
     def credentials(self) -> dict[str, str]:
-        """The whole AWS environment of a process that shall talk to the emulator and to nothing else."""
+        """All AWS variables of a process that must only reach the emulator."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "emulator",
@@ -67,40 +67,40 @@ class RunningEmulator:
         return self._clients[service, region]
 
     def faults(self, *faults: str | Mapping[str, Any]) -> None:
-        """Ask for these faults and for no others, as `KIND,limit=value,…` or as members; none clears all."""
-        self._ask("DELETE", "faults")
+        """Replace the injected faults by these, given as `KIND,limit=value,…` or as members; without arguments, remove all."""
+        self._call_admin_api("DELETE", "faults")
         for fault in faults:
-            self._ask("POST", "faults", _members(fault) if isinstance(fault, str) else fault)
+            self._call_admin_api("POST", "faults", _members(fault) if isinstance(fault, str) else fault)
 
     def quotas(self, values: Mapping[str, float]) -> None:
         """Set service quotas, by name or code."""
-        self._ask("POST", "quotas", values)
+        self._call_admin_api("POST", "quotas", values)
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """The requests so far: service, operation, name, status and so on; the emulator's own are left out."""
-        return self._ask("GET", "requests")["requests"]
+        """The requests so far (service, operation, name, status and so on), without the emulator's own."""
+        return self._call_admin_api("GET", "requests")["requests"]
 
     def operations(self, service: str | None = None) -> list[str]:
-        """The operations that were asked for, in order."""
+        """The requested operations, in order."""
         return [item["operation"] for item in self.requests if service in (None, item["service"])]
 
     def forget_requests(self) -> None:
-        """Count requests from now on."""
-        self._ask("DELETE", "requests")
+        """Clear the recorded requests."""
+        self._call_admin_api("DELETE", "requests")
 
     @cached_property
     def role(self) -> str:
-        """ARN of a role that SageMaker may assume, made when it is first asked for."""
+        """ARN of a role that SageMaker may assume, created on first use."""
         return self.new_role("SageMakerRole")
 
     def new_role(self, name: str) -> str:
-        """Make a role that SageMaker may assume; its ARN."""
+        """Create a role that SageMaker may assume; returns its ARN."""
         made = self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(_TRUST))
         return made["Role"]["Arn"]
 
     def bucket(self, name: str = "data") -> str:
-        """Make a bucket in us-east-1; its name."""
+        """Create a bucket in us-east-1; returns its name."""
         self.client("s3").create_bucket(Bucket=name)
         return name
 
@@ -111,11 +111,11 @@ class RunningEmulator:
         session = boto3.Session("emulator", "emulator", region_name=region)
         return session.client(service, endpoint_url=self.url, config=Config(**options))
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _call_admin_api(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/_gpuproof/{path}", data, method=method)
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return json.loads(answer.read())
+        with urllib.request.urlopen(request, timeout=120) as response:
+            return json.loads(response.read())
 
 
 @contextlib.contextmanager
@@ -132,18 +132,18 @@ def running_emulator(
     role: bool = False,
     words: tuple[str, ...] = (),
 ) -> Iterator[RunningEmulator]:
-    """An emulator on a free port; everything of it has ended afterwards.
+    """An emulator on a free port, which is shut down on exit.
 
     Args:
-        tmp_path: where its state is kept, in a folder `emulator`.
+        tmp_path: contains its state, in a folder `emulator`.
         state: another folder for it.
         stop_grace: seconds between SIGTERM and SIGKILL for jobs that are stopped.
-        hold: seconds that an SDK's Describe may be held.
-        python: the interpreter for containers; default the one that runs the tests.
+        hold: seconds for which an SDK's Describe request may be held.
+        python: the interpreter for containers; by default the one that runs the tests.
         pythons: the same by framework.
         environment: variables for every container.
-        faults: to strike from the start.
-        role: whether there is a role from the start; tests make their own.
+        faults: injected from the start.
+        role: whether the emulator creates its role; tests usually create their own.
         words: more arguments of `gpuproof emulator`.
     """
     emulator = start_emulator(
@@ -167,7 +167,7 @@ def running_emulator(
 
 
 def start_emulator(state: Path, *words: str) -> RunningEmulator:
-    """Start `gpuproof emulator` and wait until it answers."""
+    """Start `gpuproof emulator` and wait until it accepts requests."""
     state.parent.mkdir(parents=True, exist_ok=True)
     log = state.parent / f"{state.name}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -188,7 +188,7 @@ def start_emulator(state: Path, *words: str) -> RunningEmulator:
 
 
 def end_emulator(emulator: RunningEmulator) -> None:
-    """End it as Ctrl-C does, and wait."""
+    """Shut an emulator down as Ctrl-C does, and wait for its end."""
     if emulator.process.poll() is None:
         emulator.process.send_signal(signal.SIGTERM)
     try:

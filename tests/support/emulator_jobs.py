@@ -1,4 +1,4 @@
-"""Jobs for an emulator: small requests, waiting for their end, and what they left behind."""
+"""Jobs for an emulator: small requests, waiting for their end, and their outputs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Account:
 
     Args:
         emulator: the emulator.
-        bucket: the test's own.
-        prefix: what the names of the test's jobs begin with.
+        bucket: the test's bucket.
+        prefix: of the names of the test's jobs.
     """
 
     emulator: RunningEmulator
@@ -33,7 +33,7 @@ class Account:
         return self.emulator.client(service, **options)
 
     def put(self, key: str, content: str | bytes = "x") -> str:
-        """Put an object; its address."""
+        """Put an object; returns its address."""
         body = content.encode() if isinstance(content, str) else content
         self.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
         return f"s3://{self.bucket}/{key}"
@@ -55,7 +55,7 @@ class Account:
             return {member.name: archive.extractfile(member).read().decode() for member in files}
 
     def name(self) -> str:
-        """A job's name that nobody else has."""
+        """A unique name for a job."""
         self._count += 1
         return f"{self.prefix}-{self._count}"
 
@@ -76,30 +76,30 @@ class Account:
         return {**request, **changes}
 
     def train(self, script: str, /, **changes: Any) -> str:
-        """Start a training job; its name."""
+        """Start a training job; returns its name."""
         request = self.training(script, **changes)
         self.client("sagemaker").create_training_job(**request)
         return request["TrainingJobName"]
 
     def trained(self, script: str, /, **changes: Any) -> dict[str, Any]:
-        """Run a training job to its end; what Describe says then."""
+        """Run a training job to its end; returns the output of Describe."""
         return self.ended(self.train(script, **changes))
 
     def job(self, name: str) -> dict[str, Any]:
-        """A training job as Describe tells it."""
+        """The output of Describe for a training job."""
         return self.client("sagemaker").describe_training_job(TrainingJobName=name)
 
     def ended(self, name: str) -> dict[str, Any]:
-        """A training job once it has ended."""
+        """Wait for the end of a training job; returns the output of Describe."""
 
-        def look() -> dict[str, Any] | None:
+        def poll() -> dict[str, Any] | None:
             job = self.job(name)
             return job if job["TrainingJobStatus"] not in ("InProgress", "Stopping") else None
 
-        return until(look, f"the end of {name}")
+        return until(poll, f"the end of {name}")
 
     def in_state(self, name: str, status: str) -> dict[str, Any]:
-        """A training job once it is in a secondary status."""
+        """Wait until a training job has a secondary status; returns the output of Describe."""
         return until(lambda: (job := self.job(name))["SecondaryStatus"] == status and job, f"{name} {status}")
 
     def processing(self, script: str, /, **changes: Any) -> dict[str, Any]:
@@ -120,23 +120,23 @@ class Account:
         return {**request, **changes}
 
     def processed(self, script: str, /, **changes: Any) -> dict[str, Any]:
-        """Run a processing job to its end; what Describe says then."""
+        """Run a processing job to its end; returns the output of Describe."""
         request = self.processing(script, **changes)
         self.client("sagemaker").create_processing_job(**request)
         return self.processing_ended(request["ProcessingJobName"])
 
     def processing_ended(self, name: str) -> dict[str, Any]:
-        """A processing job once it has ended."""
+        """Wait for the end of a processing job; returns the output of Describe."""
         client = self.client("sagemaker")
 
-        def look() -> dict[str, Any] | None:
+        def poll() -> dict[str, Any] | None:
             job = client.describe_processing_job(ProcessingJobName=name)
             return job if job["ProcessingJobStatus"] not in ("InProgress", "Stopping") else None
 
-        return until(look, f"the end of {name}")
+        return until(poll, f"the end of {name}")
 
     def log(self, job: str, host: str = "algo-1", group: str = "TrainingJobs") -> list[str]:
-        """The newest log of a job's host."""
+        """The lines of the newest log of a job's host."""
         logs = self.client("logs")
         where = f"/aws/sagemaker/{group}"
         found = logs.describe_log_streams(logGroupName=where, logStreamNamePrefix=f"{job}/{host}-")
@@ -152,14 +152,14 @@ class Account:
 
 
 def channel(name: str, uri: str, **changes: Any) -> dict[str, Any]:
-    """One input channel; `S3DataType`, `S3DataDistributionType` go to its source."""
+    """One input channel; `S3DataType`, `S3DataDistributionType` and the like become members of its source."""
     source = {key: changes.pop(key) for key in list(changes) if key.startswith("S3")}
     where = {"S3DataType": "S3Prefix", "S3Uri": uri, **source}
     return {"ChannelName": name, "DataSource": {"S3DataSource": where}, **changes}
 
 
 def secondary(job: Mapping[str, Any]) -> list[str]:
-    """The secondary statuses that a training job went through."""
+    """The secondary statuses of a training job, in order."""
     return [step["Status"] for step in job["SecondaryStatusTransitions"]]
 
 

@@ -1,4 +1,4 @@
-"""Models for an emulator's endpoints: small handlers, what creates an endpoint, and asking it."""
+"""Models for an emulator's endpoints: small handlers, creation of endpoints, and invocations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVING_IMAGE = (
 
 
 def container(aws: Account, files: Mapping[str, str], **environment: str) -> dict[str, Any]:
-    """A model's container whose model data holds these files."""
+    """A container definition whose model data has these files."""
     uri = aws.put(
         f"models/{aws.name()}/model.tar.gz", archive(**{name: text.encode() for name, text in files.items()})
     )
@@ -23,7 +23,7 @@ def container(aws: Account, files: Mapping[str, str], **environment: str) -> dic
 
 
 def configured(aws: Account, *containers: Mapping[str, Any], **variant: Any) -> str:
-    """Create a model for each container and a configuration with a variant for each, `v1` and so on; its name."""
+    """Create a model for each container and a configuration with a variant for each, `v1` and so on; returns its name."""
     client = aws.client("sagemaker")
     variants = []
     for number, definition in enumerate(containers, 1):
@@ -46,7 +46,7 @@ def configured(aws: Account, *containers: Mapping[str, Any], **variant: Any) -> 
 
 
 def deployed(aws: Account, *containers: Mapping[str, Any], **variant: Any) -> dict[str, Any]:
-    """Create an endpoint and wait until it is no longer being created; what Describe says then."""
+    """Create an endpoint and wait until it is in service or has failed; returns the output of Describe."""
     name = aws.name()
     config = configured(aws, *containers, **variant)
     aws.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName=config)
@@ -54,23 +54,23 @@ def deployed(aws: Account, *containers: Mapping[str, Any], **variant: Any) -> di
 
 
 def served(aws: Account, *containers: Mapping[str, Any], **variant: Any) -> str:
-    """The name of a new endpoint that is in service."""
+    """Create an endpoint that must come into service; returns its name."""
     endpoint = deployed(aws, *containers, **variant)
     assert endpoint["EndpointStatus"] == "InService", endpoint.get("FailureReason")
     return endpoint["EndpointName"]
 
 
 def settled(aws: Account, name: str) -> dict[str, Any]:
-    """An endpoint once nothing changes any more."""
+    """Wait until an endpoint is in service or has failed; returns the output of Describe."""
 
-    def look() -> dict[str, Any] | None:
+    def poll() -> dict[str, Any] | None:
         endpoint = aws.client("sagemaker").describe_endpoint(EndpointName=name)
         return endpoint if endpoint["EndpointStatus"] in ("InService", "Failed") else None
 
-    return until(look, f"the endpoint {name}")
+    return until(poll, f"the endpoint {name}")
 
 
-def asked(aws: Account, name: str, body: bytes | str = b"", **more: Any) -> dict[str, Any]:
-    """Invoke an endpoint; the answer, with its body read."""
-    answer = aws.client("sagemaker-runtime").invoke_endpoint(EndpointName=name, Body=body, **more)
-    return {**answer, "Body": answer["Body"].read()}
+def invoke(aws: Account, name: str, body: bytes | str = b"", **more: Any) -> dict[str, Any]:
+    """Invoke an endpoint; returns the response with its body read."""
+    response = aws.client("sagemaker-runtime").invoke_endpoint(EndpointName=name, Body=body, **more)
+    return {**response, "Body": response["Body"].read()}

@@ -1,4 +1,4 @@
-"""Virtual environments for packages that must not share ours: both SageMaker SDKs, the AWS CLI.
+"""Virtual environments for packages that need one of their own: both SageMaker SDKs and the AWS CLI.
 
 Each is described by a file of pinned versions in `tests/environments` and made once, beside the environment that the tests
 run in.
@@ -20,13 +20,13 @@ _ROOT = Path(__file__).parents[2]
 
 
 def interpreter_of(name: str) -> Path:
-    """The Python of the environment with that name (`sagemaker-v2`, `sagemaker-v3`, `awscli`), made now if need be."""
+    """The Python of the environment with that name (`sagemaker-v2`, `sagemaker-v3`, `awscli`), created if necessary."""
     pins = _ROOT / "tests" / "environments" / f"{name}.txt"
     digest = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:12]
     home = Path(sys.prefix) / "environments"
     home.mkdir(exist_ok=True)
     folder = home / f"{name}-{digest}"
-    # Several test processes may want it at once.
+    # Several test processes may create it at the same time.
     with (home / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".complete").exists():
@@ -51,7 +51,7 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 
 def _setup_tool() -> ModuleType:
-    """`tools/setup_venv.py`, which knows how this machine's pip and uv reach their packages."""
+    """The module `tools/setup_venv.py`, which has the settings of pip and uv on this machine."""
     spec = importlib.util.spec_from_file_location("setup_venv", _ROOT / "tools" / "setup_venv.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""Scripts that use a SageMaker SDK, each in the environment that has it, against an emulator."""
+"""Runs scripts that use a SageMaker SDK, in its virtual environment, against an emulator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from support.aws_emulator import RunningEmulator
 from support.sdk_environments import interpreter_of
 
 _SCRIPTS = Path(__file__).parent.parent / "emulator" / "journeys" / "scripts"
-_LIMIT = 900  # seconds: importing an SDK on a busy machine takes a minute by itself
+_LIMIT = 900  # seconds; importing an SDK takes up to a minute on a busy machine
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
-# The SDK asks STS at AWS's own address for a default bucket's name, and sends telemetry: both are said here.
+# The SDK would call STS at AWS's address for the default bucket's name, and send telemetry; this configures both.
 _CONFIG = """
 SchemaVersion: '1.0'
 SageMaker:
@@ -28,7 +28,7 @@ SageMaker:
 
 
 def environment(emulator: RunningEmulator, home: Path) -> dict[str, str]:
-    """The whole environment of a program that shall know of nothing but the emulator."""
+    """The environment of a program that must only reach the emulator."""
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if name in _KEPT}
     return {**kept, "HOME": str(home), **emulator.credentials}
@@ -37,7 +37,7 @@ def environment(emulator: RunningEmulator, home: Path) -> dict[str, str]:
 def run_script(
     name: str, environment_name: str | None, emulator: RunningEmulator, bucket: str, home: Path, *words: str
 ) -> dict[str, Any]:
-    """Run a script to its end; what the JSON of its last line says, and under `printed` everything before it.
+    """Run a script to its end; returns the JSON document in its last line, with all earlier output as `printed`.
 
     Args:
         name: of the script, without `.py`.
@@ -49,7 +49,7 @@ def run_script(
     variables = environment(emulator, home)
     config = home / "sagemaker.yaml"
     config.write_text(_CONFIG.format(bucket=bucket))
-    # Both, or the machine's own would be looked for.
+    # Both are set, or the SDK would search for the user's own.
     variables |= {
         name: str(config) for name in ("SAGEMAKER_USER_CONFIG_OVERRIDE", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
     }

@@ -1,4 +1,4 @@
-"""Faults that are asked for strike as AWS would, where and as often as was said, and clients meet them."""
+"""Faults are parsed, match the intended requests and jobs, and cause AWS's own errors."""
 
 from __future__ import annotations
 

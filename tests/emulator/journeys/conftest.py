@@ -1,4 +1,4 @@
-"""One emulator for the journeys of a worker: it holds its answers to SDKs, as `gpuproof emulator` does by itself."""
+"""One emulator for the journeys of a worker, which holds the Describe requests of SDKs as `gpuproof emulator` does by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The AWS CLI itself trains, waits, copies, reads logs and asks an endpoint."""
+"""The AWS CLI trains, waits, copies, reads logs and invokes an endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An endpoint really serves its model: plain boto3, small handlers, and what goes wrong."""
+"""Endpoints serve real models: plain boto3, small handlers, and failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.aws_emulator import end_emulator, running_emulator, start_emulator
 from support.cli_sandbox import gone, until
 from support.emulator_context import make_context
 from support.emulator_jobs import Account
-from support.emulator_models import SERVING_IMAGE, asked, configured, container, deployed, served, settled
+from support.emulator_models import SERVING_IMAGE, configured, container, deployed, invoke, served, settled
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def transform_fn(model, body, content_type, accept):
 def test_a_model_is_served_by_its_handler(aws: Account) -> None:
     files = {"code/inference.py": HANDLER, "factor.txt": "7"}
     name = served(aws, container(aws, files, GREETING="hello"))
-    answer = asked(aws, name, "6", ContentType="text/plain", Accept="application/json")
+    answer = invoke(aws, name, "6", ContentType="text/plain", Accept="application/json")
     assert json.loads(answer["Body"]) == {"result": 42, "accept": "application/json", "greeting": "hello"}
     assert answer["ContentType"] == "application/json"
     assert answer["InvokedProductionVariant"] == "v1"
@@ -132,13 +132,13 @@ def test_source_on_s3_is_laid_out_and_its_program_found(aws: Account) -> None:
     source = aws.put("source/sourcedir.tar.gz", archive(**{"serve_me.py": NAMED.encode()}))
     environment = {"SAGEMAKER_PROGRAM": "serve_me.py", "SAGEMAKER_SUBMIT_DIRECTORY": source}
     name = served(aws, container(aws, {"name.txt": "by source"}, **environment))
-    assert asked(aws, name)["Body"] == b"by source"
+    assert invoke(aws, name)["Body"] == b"by source"
 
 
 def test_source_in_the_model_is_found_where_the_sdk_says(aws: Account) -> None:
     environment = {"SAGEMAKER_PROGRAM": "mine.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
     name = served(aws, container(aws, {"code/mine.py": NAMED, "name.txt": "by model"}, **environment))
-    assert asked(aws, name)["Body"] == b"by model"
+    assert invoke(aws, name)["Body"] == b"by model"
 
 
 def test_a_model_that_lies_open_in_s3_is_served(aws: Account) -> None:
@@ -147,12 +147,12 @@ def test_a_model_that_lies_open_in_s3_is_served(aws: Account) -> None:
     where = {"S3Uri": f"s3://{aws.bucket}/open/", "S3DataType": "S3Prefix", "CompressionType": "None"}
     definition = {**container(aws, {}), "ModelDataSource": {"S3DataSource": where}}
     del definition["ModelDataUrl"]
-    assert asked(aws, served(aws, definition))["Body"] == b"open"
+    assert invoke(aws, served(aws, definition))["Body"] == b"open"
 
 
 def test_custom_attributes_go_to_the_handler_and_back(aws: Account) -> None:
     name = served(aws, container(aws, {"code/inference.py": CONTEXT}))
-    assert asked(aws, name, "x", CustomAttributes="trace=1")["CustomAttributes"] == "trace=1;seen"
+    assert invoke(aws, name, "x", CustomAttributes="trace=1")["CustomAttributes"] == "trace=1;seen"
 
 
 def test_an_answer_comes_in_pieces_as_an_event_stream(aws: Account) -> None:
@@ -193,12 +193,12 @@ def test_a_handlers_failure_is_a_model_error_with_its_message(aws: Account) -> N
 def test_a_variant_can_be_chosen_and_else_weights_decide(aws: Account) -> None:
     both = [container(aws, {"code/inference.py": NAMED, "name.txt": text}) for text in ("one", "two")]
     name = served(aws, *both)
-    assert asked(aws, name, TargetVariant="v2")["Body"] == b"two"
-    assert asked(aws, name, TargetVariant="v1")["InvokedProductionVariant"] == "v1"
-    answers = Counter(asked(aws, name)["InvokedProductionVariant"] for _ in range(60))
+    assert invoke(aws, name, TargetVariant="v2")["Body"] == b"two"
+    assert invoke(aws, name, TargetVariant="v1")["InvokedProductionVariant"] == "v1"
+    answers = Counter(invoke(aws, name)["InvokedProductionVariant"] for _ in range(60))
     assert set(answers) == {"v1", "v2"}
     with pytest.raises(ClientError, match="Variant v3 not found"):
-        asked(aws, name, TargetVariant="v3")
+        invoke(aws, name, TargetVariant="v3")
 
 
 def test_a_model_that_cannot_be_loaded_fails_the_endpoint_and_logs_why(aws: Account) -> None:
@@ -210,7 +210,7 @@ def test_a_model_that_cannot_be_loaded_fails_the_endpoint_and_logs_why(aws: Acco
         lambda: _says(aws, endpoint["EndpointName"], "weights are of another model"), "the reason in the log"
     )
     with pytest.raises(ClientError, match="not found"):
-        asked(aws, endpoint["EndpointName"])
+        invoke(aws, endpoint["EndpointName"])
 
 
 def test_a_container_that_takes_too_long_is_ended(aws: Account, tmp_path: Path) -> None:
@@ -256,19 +256,19 @@ def test_an_update_changes_the_model_without_a_gap(aws: Account) -> None:
     late = {"code/inference.py": LATE, "name.txt": "new"}
     config = configured(aws, container(aws, late, BUCKET=aws.bucket))
     aws.client("sagemaker").update_endpoint(EndpointName=name, EndpointConfigName=config)
-    answers = [asked(aws, name)["Body"]]
+    answers = [invoke(aws, name)["Body"]]
     assert answers == [b"old"]
     # The new model waits for this object before it has loaded.
     aws.put("go-on")
 
     def look() -> bool:
-        answers.append(asked(aws, name)["Body"])
+        answers.append(invoke(aws, name)["Body"])
         return answers[-1] == b"new"
 
     until(look, "the new model")
     assert set(answers) == {b"old", b"new"}
     assert settled(aws, name)["EndpointConfigName"] == config
-    assert asked(aws, name)["Body"] == b"new"
+    assert invoke(aws, name)["Body"] == b"new"
 
 
 def test_an_emulator_that_ends_takes_containers_along_that_are_being_started(tmp_path: Path) -> None:
@@ -303,14 +303,14 @@ def test_a_deleted_endpoint_leaves_no_process(aws: Account) -> None:
     with pytest.raises(ClientError, match="Could not find endpoint"):
         aws.client("sagemaker").describe_endpoint(EndpointName=name)
     with pytest.raises(ClientError, match="not found"):
-        asked(aws, name)
+        invoke(aws, name)
 
 
 def test_requests_that_run_when_an_endpoint_is_deleted_are_answered(aws: Account) -> None:
     name = served(aws, container(aws, {"code/inference.py": LINGERING}, BUCKET=aws.bucket))
     client = aws.client("sagemaker")
     with ThreadPoolExecutor(2) as pool:
-        answer = pool.submit(asked, aws, name, "x")
+        answer = pool.submit(invoke, aws, name, "x")
         until(lambda: aws.keys("began"), "the request")
         deleted = pool.submit(client.delete_endpoint, EndpointName=name)
         until(lambda: _refuses(aws, name), "the endpoint out of service")
@@ -331,7 +331,7 @@ def test_a_container_that_dies_is_started_again(aws: Account) -> None:
 
     def look() -> bool:
         try:
-            return asked(aws, name)["Body"] == b"still here"
+            return invoke(aws, name)["Body"] == b"still here"
         except ClientError:
             return False
 
@@ -352,7 +352,7 @@ def test_endpoints_come_back_with_the_emulator_and_their_processes_go_with_it(tm
     with running_emulator(tmp_path) as emulator:
         aws = Account(emulator, "models", "back")
         assert settled(aws, name)["EndpointStatus"] == "InService"
-        assert asked(aws, name)["Body"] == b"again"
+        assert invoke(aws, name)["Body"] == b"again"
         processes = _processes(name)
     assert processes
     assert all(gone(pid) for pid in processes)
@@ -365,7 +365,7 @@ def _says(aws: Account, endpoint: str, words: str) -> bool:
 
 def _refuses(aws: Account, name: str) -> bool:
     try:
-        asked(aws, name, TargetVariant="none")
+        invoke(aws, name, TargetVariant="none")
     except ClientError as error:
         return error.response["Error"]["Message"].startswith("Endpoint ")
     return False

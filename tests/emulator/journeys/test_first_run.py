@@ -1,4 +1,4 @@
-"""The first `gpuproof run --on sagemaker` against a new emulator needs nothing but the lines that it prints."""
+"""The first `gpuproof run --on sagemaker` against a new emulator only needs the lines that it prints."""
 
 from __future__ import annotations
 

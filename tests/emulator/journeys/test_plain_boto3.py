@@ -1,4 +1,4 @@
-"""A program of boto3 calls alone trains, processes and serves; it sets nothing but the environment that is printed."""
+"""A program that only uses boto3 trains, processes and serves; it only needs the environment that the emulator prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the SageMaker SDKs and waiters need of an AWS."""
+"""Requests of the SageMaker SDKs and of botocore's waiters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs come as they are printed, however many."""
+"""Logs arrive as they are printed, in any number."""
 
 from __future__ import annotations
 

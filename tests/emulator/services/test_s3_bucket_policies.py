@@ -1,4 +1,4 @@
-"""A bucket that takes requests over TLS alone can be used, and tells its policy as it was put."""
+"""A bucket whose policy requires TLS can be used, and its original policy is returned."""
 
 from __future__ import annotations
 

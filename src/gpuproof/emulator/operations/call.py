@@ -47,7 +47,7 @@ class OperationCall:
         return resource
 
     def wait_until_settled(self, resource: Resource, status: str) -> Resource:
-        """Wait, for at most the hold, until the resource's member `status` is no longer in progress; returns the resource."""
+        """Wait, at most for the hold, until the member `status` is no longer in progress; returns the resource."""
         if self.hold > 0:
             self.context.store.wait_for(lambda: resource.document.get(status) not in _UNSETTLED, self.hold)
         return resource

@@ -1,4 +1,4 @@
-"""An invocation of a container that is slow, hangs up, is not there or refuses ends as SageMaker's runtime says it."""
+"""Invocations of a container that is slow, disconnects, is down or returns an error fail as in SageMaker Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints go into service, change without a gap and go, whatever serves them."""
+"""Endpoints come into service, are updated without downtime, and are deleted."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Server:
     """Serves every image but `broken`."""
 
     started: list[Running] = field(default_factory=list)
-    asked: list[ContainerSpec] = field(default_factory=list)
+    specs: list[ContainerSpec] = field(default_factory=list)
 
     def start(self, spec: ContainerSpec) -> Running:
-        self.asked.append(spec)
+        self.specs.append(spec)
         if spec.image == "broken":
             raise ServingFailed("The primary container did not pass the ping health check.")
         self.started.append(Running(spec.image))
@@ -85,8 +85,8 @@ def test_an_endpoint_serves_its_model(context: Context, server: Server, endpoint
     endpoint = _created(context, endpoints, add_config(context, "one", "first"))
     assert endpoint.document["EndpointStatus"] == "InService"
     assert b"".join(endpoints.invoke(_request("e")).body) == b"first: hello"
-    (asked,) = server.asked
-    assert (asked.model_data, asked.environment, asked.variant) == (
+    (spec,) = server.specs
+    assert (spec.model_data, spec.environment, spec.variant) == (
         ModelData("s3://b/model.tar.gz"),
         {"A": "b"},
         "all",

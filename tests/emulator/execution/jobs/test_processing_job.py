@@ -1,4 +1,4 @@
-"""Processing jobs really run."""
+"""Processing jobs run their scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training jobs really run, and go through SageMaker's own states."""
+"""Training jobs run their scripts, and have SageMaker's statuses."""
 
 from __future__ import annotations
 

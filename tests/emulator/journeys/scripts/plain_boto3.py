@@ -1,4 +1,4 @@
-"""boto3 alone: a training job, a processing job that looks at its model, an endpoint that serves it; then nothing is left."""
+"""boto3 only: a training job, a processing job that reads its model, and an endpoint that serves it; deletes all of them."""
 
 import json
 import sys

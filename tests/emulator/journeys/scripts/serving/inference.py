@@ -1,4 +1,4 @@
-"""Serves what `train_torch.py` saved; input and output are the toolkit's own."""
+"""Serves what `train_torch.py` saved; input and output use the toolkit's defaults."""
 
 import os
 

@@ -1,3 +1,3 @@
-"""A module beside the script."""
+"""A module in the script's folder."""
 
 GREETING = "from beside"

@@ -1,4 +1,4 @@
-"""Looks at its channel, says what it was told, and leaves a model."""
+"""Reads its channel, prints its hyperparameters and environment, and saves a model."""
 
 import argparse
 import json
