@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from gpuproof.util.process_tree import die_with_parent
+
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 _TRUST = {
@@ -178,6 +180,8 @@ def start_emulator(state: Path, *words: str) -> RunningEmulator:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            # A worker of the tests that is killed tears no fixture down.
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl and nothing else
         )
     assert process.stdout is not None
     line = process.stdout.readline()
