@@ -1,4 +1,4 @@
-"""What the price list tells: EC2 on demand and SageMaker by use (Pricing GetProducts)."""
+"""Reads on-demand prices of EC2 and SageMaker from the price list (Pricing GetProducts)."""
 
 import json
 import re

@@ -130,12 +130,12 @@ def _options(arguments: argparse.Namespace) -> Options:
     from gpuproof.settings import state_dir
 
     pythons = dict(_pair("--python", text) for text in arguments.python if "=" in text)
-    alone = next((text for text in arguments.python if "=" not in text), None)
+    default = next((text for text in arguments.python if "=" not in text), None)
     return Options(
         state=Path(arguments.state).absolute() if arguments.state else state_dir() / "emulator",
         port=arguments.port,
         pythons={framework: find_interpreter(path) for framework, path in pythons.items()},
-        python=find_interpreter(alone),
+        python=find_interpreter(default),
         environment=dict(_pair("--env", text) for text in arguments.env),
         stop_grace=arguments.stop_grace,
         hold=arguments.hold,
