@@ -1,4 +1,4 @@
-"""Builds `gpuproof-agent.pyz`: the agent, the server, the GPU room, the runtime library and pynvml in one file that any Python from 3.9 on can run."""
+"""Builds `gpuproof-agent.pyz`: the host packages and pynvml in one file that runs with Python 3.9 and later."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ sys.exit(main())
 """
 # Not the installed package's own `__init__.py`, which refers to client modules that are not in the archive.
 _PACKAGE = b"from gpuproof.version import __version__ as __version__\n"
-# A fixed date keeps the file the same from build to build; zip knows none before 1980.
+# A fixed date, for reproducible builds; the earliest one that zip supports.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class _Archive(zipfile.ZipFile):
-    """Left as it is where Ctrl-C comes: closing one with an entry half open raises ValueError in its place."""
+    """A ZipFile that is not closed on deletion: after Ctrl-C, closing it with an open entry would raise ValueError."""
 
     def __del__(self) -> None:
-        """Nothing, for it lies in memory."""
+        """Nothing: the file is in memory."""
 
 
 def agent_file(cache: Path) -> Path:
-    """The agent as one file, built now if the sources have changed since it was built last.
+    """The path of the agent's file; it is rebuilt if the sources have changed.
 
     Args:
-        cache: folder to keep it in.
+        cache: the folder that it is kept in.
     """
     sources = list(_sources())
     digest = hashlib.sha256(sys.version.encode())
@@ -56,10 +56,10 @@ def agent_file(cache: Path) -> Path:
 
 
 def build_agent(destination: Path, sources: list[tuple[str, Path]] | None = None) -> None:
-    """Write the agent's file; the same sources and the same Python give the same bytes.
+    """Write the agent's file; the same sources and the same Python result in the same bytes.
 
-    Beside each source goes its bytecode for the Python that builds: that Python starts the agent in a fraction of the
-    time, every other one passes over it and compiles the source.
+    The file also contains bytecode for the current Python version, which starts the agent faster; other versions ignore
+    it and compile the sources.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with replacing(destination) as partial:
@@ -80,7 +80,7 @@ def _packed(sources: Iterable[tuple[str, Path]]) -> bytes:
 
 
 def _remove_older(built: Path) -> None:
-    """Runs that go on have the agent's file in their own folders."""
+    """Remove older builds; running jobs have their own copy."""
     for old in built.parent.glob("gpuproof-agent-*.pyz"):
         if old != built:
             old.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
     if not name.endswith(".py"):
         return
-    # What starts with every run is stored as it is; the server is imported rarely and would be a third of the file.
+    # Bytecode of the agent is stored uncompressed for a fast start; the server's is rarely used and large.
     method = zipfile.ZIP_DEFLATED if name.startswith("gpuproof/serve/") else zipfile.ZIP_STORED
     archive.writestr(zipfile.ZipInfo(f"{name}c", _EPOCH), _bytecode(name, content), method)
 
@@ -99,7 +99,7 @@ def _bytecode(name: str, source: bytes) -> bytes:
     import marshal
 
     code = compile(source, f"gpuproof-agent.pyz/{name}", "exec", dont_inherit=True)
-    # PEP 552: flags 1 means that the bytecode is valid without a look at the source.
+    # PEP 552: with flag 1, the bytecode is valid without a check of the source.
     return importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + b"\0" * 8 + marshal.dumps(code)
 
 
@@ -110,7 +110,7 @@ def _sources() -> Iterator[tuple[str, Path]]:
         for path in sorted((package / room).rglob("*.*")):
             if path.suffix in (".py", ".csv"):
                 yield f"gpuproof/{path.relative_to(package).as_posix()}", path
-    # Asked for by its place alone: importing it would cost more than all the rest.
+    # Found without importing it, which would take longer than everything else.
     found = machinery.PathFinder.find_spec("pynvml")
     if found is not None and found.origin is not None:
         yield "pynvml.py", Path(found.origin)

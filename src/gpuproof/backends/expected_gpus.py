@@ -1,4 +1,4 @@
-"""Which GPUs a job asks for, and from which of its words that follows."""
+"""Determines which GPUs a job requests."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from gpuproof.jobs.spec import Job
 
 @dataclass(frozen=True)
 class ExpectedGpus:
-    """What a job asks for on each host.
+    """The GPUs that a job requests on each host.
 
     Args:
-        count: GPUs; `None` when the job says nothing about GPUs.
-        name: their model, such as `A10G`; `None` when any will do.
-        because: the words that it follows from, for a person.
-        unknown: an instance type that the catalogue does not know, so that nothing could be expected of it.
+        count: number of GPUs; `None` if the job does not mention GPUs.
+        name: their model, such as `A10G`; `None` if any model is accepted.
+        because: the setting that it follows from, for the user.
+        unknown: the instance type, if the catalogue does not know it, so that nothing is expected.
     """
 
     count: int | None
     name: str | None = None
-    because: str = "the job says nothing about GPUs"
+    because: str = "the job does not mention GPUs"
     unknown: str | None = None
 
 
 def expected_gpus(job: Job, catalogue: Catalogue) -> ExpectedGpus:
-    """What the job's `instance_type`, else its `resources`, else its `require_gpu` asks for."""
+    """The GPUs that the job's `instance_type` has, or else that its `resources` or `require_gpu` request."""
     if job.instance_type is not None:
         return _from_instance(job.instance_type, catalogue)
     wanted = job.resources.gpu

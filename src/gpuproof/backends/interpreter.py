@@ -1,4 +1,4 @@
-"""Which Python runs the user's script when nobody says."""
+"""Finds the Python interpreter for the user's script."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from pathlib import Path
 
 from gpuproof.errors import UsageError
 
-# What `uv tool install` and `pipx install` leave in an environment that holds one program alone.
-_TOOL_MARKS = ("uv-receipt.toml", "pipx_metadata.json")
+# Files that `uv tool install` and `pipx install` create in an environment with a single program.
+_TOOL_FILES = ("uv-receipt.toml", "pipx_metadata.json")
 
 
 def find_interpreter(
-    asked: str | None,
+    given: str | None,
     environment: Mapping[str, str] = os.environ,
     own: str = sys.executable,
     prefix: str = sys.prefix,
 ) -> str:
     """Absolute path of the interpreter for the script.
 
-    What is asked for comes first. Otherwise it is the one that runs GPUproof, unless GPUproof was installed as a tool,
-    apart from the user's packages: then it is the active virtual or Conda environment's.
+    By default it is the interpreter that runs GPUproof. If GPUproof was installed as a tool, apart from the user's
+    packages, it is the one of the active virtual or Conda environment.
 
     Args:
-        asked: a path, a name on `PATH` or an environment's folder.
+        given: a path, a name on `PATH` or the folder of an environment; takes precedence.
 
     Raises:
-        UsageError: what was asked for is no interpreter.
+        UsageError: it is not an interpreter.
     """
-    if asked is not None:
-        return _asked(asked)
-    if any((Path(prefix) / mark).exists() for mark in _TOOL_MARKS):
+    if given is not None:
+        return _given(given)
+    if any((Path(prefix) / mark).exists() for mark in _TOOL_FILES):
         for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
             python = Path(environment.get(variable) or "/nowhere") / "bin" / "python"
             if os.access(python, os.X_OK):
@@ -41,16 +41,17 @@ def find_interpreter(
     return own
 
 
-def _asked(asked: str) -> str:
-    # A name alone is a command, even where a folder is called like it.
-    found = shutil.which(asked) if asked and "/" not in asked else None
+def _given(given: str) -> str:
+    # A bare name is a command, even if there is a folder of that name.
+    found = shutil.which(given) if given and "/" not in given else None
     if found is None:
-        path = Path(asked).expanduser()
-        # Absolute, or `./python` would be looked for on PATH.
+        path = Path(given).expanduser()
+        # Absolute, since `./python` would be searched on PATH.
         found = shutil.which(str((path / "bin" / "python" if path.is_dir() else path).absolute()))
     if found is None:
         raise UsageError(
-            f"--python {asked}: there is no such interpreter.", remedy="Give its path or its environment."
+            f"--python {given}: no such interpreter.",
+            remedy="Use the path of an interpreter or of an environment.",
         )
-    # Not resolved: a virtual environment's python is a link, and where the link lies tells which environment it is.
+    # Not resolved: the python of a virtual environment is a link, and the path of the link identifies the environment.
     return str(Path(found).absolute())

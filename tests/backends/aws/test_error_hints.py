@@ -79,7 +79,7 @@ CASES = [
     ),
     ("iam", "ListRoles", "AccessDenied", f"{WHO}iam:ListRoles on resource: *", "GPUPROOF_ROLE_ARN"),
     ("s3", "CreateBucket", "AccessDenied", "Access Denied", "GPUPROOF_BUCKET"),
-    ("s3", "HeadBucket", "403", "Forbidden", "somebody else's"),
+    ("s3", "HeadBucket", "403", "Forbidden", "belongs to another account"),
     ("s3", "GetObject", "AccessDenied", f"{WHO}kms:Decrypt on resource: arn:aws:kms:x", "key policy"),
     ("s3", "PutObject", "AccessDenied", "Access Denied", "s3:PutObject"),
     ("s3", "GetObject", "AccessDenied", "Access Denied", "s3:GetObject"),
@@ -102,7 +102,13 @@ CASES = [
     ("sagemaker", "CreateTrainingJob", "CapacityError", "Unable to provision", "--fallback"),
     ("ec2", "RunInstances", "InsufficientInstanceCapacity", "We currently do not have", "--fallback"),
     ("logs", "GetLogEvents", "ThrottlingException", "Rate exceeded", "AWS_MAX_ATTEMPTS"),
-    ("sagemaker", "CreateTrainingJob", "ResourceInUse", "Training job names must be unique", "run it again"),
+    (
+        "sagemaker",
+        "CreateTrainingJob",
+        "ResourceInUse",
+        "Training job names must be unique",
+        "run the command again",
+    ),
     ("sagemaker", "DescribeTrainingJob", "ResourceNotFound", "gone", "gpuproof ps"),
     (
         "sagemaker",
@@ -156,27 +162,27 @@ CASES = [
     ("sagemaker", "CreateTrainingJob", "ValidationException", "Invalid tag value", "256"),
     ("sagemaker", "CreateTrainingJob", "ValidationException", "Invalid MaxWaitTimeInSeconds", "--max-wait"),
     ("sagemaker", "CreateTrainingJob", "ValidationException", "something else", "--dry-run"),
-    ("sagemaker", "StopTrainingJob", "ConflictException", "modified", "repeat"),
+    ("sagemaker", "StopTrainingJob", "ConflictException", "modified", "try again"),
     ("s3", "PutObject", "KMS.DisabledException", "is disabled", "describe-key"),
     ("s3", "GetObject", "PermanentRedirect", "must be addressed using", "another region"),
     ("s3", "HeadBucket", "301", "Moved Permanently", "another region"),
     ("s3", "HeadBucket", "400", "Bad Request", "expired"),
     ("s3", "ListObjectsV2", "NoSuchBucket", "The specified bucket does not exist", "aws s3 ls"),
-    ("s3", "GetObject", "NoSuchKey", "The specified key does not exist.", "removed"),
+    ("s3", "GetObject", "NoSuchKey", "The specified key does not exist.", "deleted while it was read"),
     ("s3", "HeadObject", "404", "Not Found", "aws s3 ls"),
     ("s3", "GetObject", "PreconditionFailed", "At least one", "replaced"),
     ("s3", "GetObject", "InvalidObjectState", "archived", "restore-object"),
-    ("s3", "CreateBucket", "BucketAlreadyExists", "not available", "somebody else"),
+    ("s3", "CreateBucket", "BucketAlreadyExists", "not available", "is taken"),
     ("s3", "CreateBucket", "BucketAlreadyOwnedByYou", "", "same time"),
     ("s3", "CreateBucket", "InvalidBucketName", "", "63"),
     ("s3", "CreateBucket", "TooManyBuckets", "", "--bucket"),
     ("s3", "PutObject", "EntityTooLarge", "", "split"),
     ("s3", "PutObject", "InvalidRequest", "encryption", "KMS"),
-    ("s3", "UploadPart", "NoSuchUpload", "", "not sent twice"),
+    ("s3", "UploadPart", "NoSuchUpload", "", "not sent again"),
     ("s3", "PutBucketPolicy", "MalformedPolicy", "", "--bucket"),
     ("iam", "GetRole", "NoSuchEntity", "", "list-roles"),
-    ("logs", "GetLogEvents", "ResourceNotFoundException", "", "printed nothing"),
-    ("sagemaker", "ListTags", "InternalFailure", "", "AWS's side"),
+    ("logs", "GetLogEvents", "ResourceNotFoundException", "", "no output yet"),
+    ("sagemaker", "ListTags", "InternalFailure", "", "internal error of AWS"),
     ("sagemaker", "ListTags", "UnknownOperationException", "", "AWS_ENDPOINT_URL"),
     ("", "", "ProfileNotFound BotoCoreError", "", "list-profiles"),
     ("s3", "", "PartialCredentialsError BotoCoreError", "", "both"),
@@ -190,13 +196,13 @@ CASES = [
     ("s3", "PutObject", "SSLError ConnectionError HTTPClientError BotoCoreError", "", "AWS_CA_BUNDLE"),
     ("s3", "PutObject", "ProxyConnectionError ConnectionError HTTPClientError", "", "HTTPS_PROXY"),
     ("s3", "PutObject", "EndpointConnectionError ConnectionError HTTPClientError", "", "network"),
-    ("sagemaker", "CreateTrainingJob", "ConnectionClosedError HTTPClientError", "", "may have been made"),
+    ("sagemaker", "CreateTrainingJob", "ConnectionClosedError HTTPClientError", "", "may have been created"),
     ("sagemaker", "ListTags", "ReadTimeoutError HTTPClientError BotoCoreError", "", "network"),
     ("s3", "GetObject", "IncompleteReadError BotoCoreError", "", "network"),
     ("s3", "", "ConfigParseError BotoCoreError", "", "AWS_CONFIG_FILE"),
     ("s3", "", "UnknownServiceError DataNotFoundError BotoCoreError", "", "pip install -U boto3"),
     ("s3", "PutObject", "SomethingError BotoCoreError", "", "network"),
-    ("s3", "PutObject", "NeverSeen", "", "look the error code up"),
+    ("s3", "PutObject", "NeverSeen", "", "look up the error code"),
 ]
 
 
@@ -275,8 +281,8 @@ def test_the_clock_is_told_by_how_much_it_is_wrong() -> None:
     case = ("s3", "PutObject", "RequestTimeTooSkewed", "The difference", "")
     date = "Sat, 21 Nov 2026 12:00:00 GMT"
     noon = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
-    assert "it is 20 min ahead of AWS's" in said(case, now=noon + 1200, date=date)
-    assert "it is 3 h behind AWS's" in said(case, now=noon - 3 * 3600, date=date)
+    assert "which is 20 min ahead of AWS's" in said(case, now=noon + 1200, date=date)
+    assert "which is 3 h behind AWS's" in said(case, now=noon - 3 * 3600, date=date)
     assert "clock (timedatectl" in said(case, now=noon)
     assert clock_skew("no date", noon) is None
 

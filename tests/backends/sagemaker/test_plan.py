@@ -64,7 +64,7 @@ def test_printed_calls_hide_the_environment(sandbox: SageMakerSandbox) -> None:
 
 def test_calls_of_one_kind_are_told_together(sandbox: SageMakerSandbox) -> None:
     told = format_calls(sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls())
-    assert "s3 upload_file (2 times): send the input training, unless it is there" in [
+    assert "s3 upload_file (2 times): upload the input training, unless it exists" in [
         title for title, _ in told
     ]
 
@@ -80,19 +80,19 @@ def test_every_plan_has_a_name_of_its_own_that_sagemaker_takes(sandbox: SageMake
 def test_a_single_file_is_a_channel_that_holds_it(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(inputs={"training": "data/a.csv"}))
     address = plan.addresses.inputs["training"]
-    keys = [call.request["Key"] for call in plan.calls() if call.what.startswith("send the input")]
+    keys = [call.request["Key"] for call in plan.calls() if call.what.startswith("upload the input")]
     assert [f"s3://{sandbox.bucket}/{key}" for key in keys] == [f"{address}a.csv"]
 
 
 def test_an_input_that_is_not_here_is_refused(sandbox: SageMakerSandbox) -> None:
-    assert "is not there" in refused(sandbox, sandbox.training(inputs={"training": "nowhere"})).message
+    assert "does not exist" in refused(sandbox, sandbox.training(inputs={"training": "nowhere"})).message
 
 
 def test_an_input_on_s3_that_is_not_there_is_refused_before_anything_is_paid(
     sandbox: SageMakerSandbox,
 ) -> None:
     address = f"s3://{sandbox.bucket}/nowhere/"
-    assert "there is nothing" in refused(sandbox, sandbox.training(inputs={"training": address})).message
+    assert "no object matches" in refused(sandbox, sandbox.training(inputs={"training": address})).message
 
 
 def test_an_input_on_s3_is_used_where_it_is(sandbox: SageMakerSandbox) -> None:
@@ -136,7 +136,7 @@ def test_what_the_script_left_here_before_is_no_source(sandbox: SageMakerSandbox
 
 def test_a_day_is_the_limit_that_is_said_with_its_cost(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(max_duration=None, instance_type="ml.g5.xlarge"))
-    assert plan.most_usd(plan.target) == pytest.approx(24 * 1.4084)
+    assert plan.max_cost_usd(plan.target) == pytest.approx(24 * 1.4084)
     assert any("may cost $33.80" in note for note in plan.warnings)
 
 
@@ -145,7 +145,7 @@ def test_a_wait_that_is_raised_to_the_time_limit_is_said(sandbox: SageMakerSandb
         job = sandbox.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
         return " ".join(sandbox.backend().plan(job).warnings)
 
-    assert "max_wait (10m) counts the running too, and was raised to the time limit, 1h" in notes("10m")
+    assert "max_wait (10m) includes the running time and was raised to the time limit, 1h" in notes("10m")
     assert "max_wait" not in notes("1h")
 
 
@@ -160,7 +160,7 @@ def test_the_default_rule_against_idle_gpus_is_said(sandbox: SageMakerSandbox) -
     [
         ({"distribution": {"mpi": {"enabled": True}}}, "distributed"),
         ({"resources": {"spot": True}, "sagemaker": {"keep_alive": "5min"}}, "warm pool"),
-        ({"instance_type": "g5.xlarge"}, "begin with ml."),
+        ({"instance_type": "g5.xlarge"}, "start with ml."),
         ({"environment": {f"A{number}": "x" for number in range(100)}, "tags": {"a": "b,c"}}, "'b,c'"),
         ({"inputs": {f"c{number}": "data" for number in range(20)}}, "inputs has 21 entries"),
     ],
@@ -222,12 +222,12 @@ def test_a_run_that_was_told_to_begin_afresh_keeps_older_checkpoints_away(sandbo
 
 def test_the_next_attempt_has_another_name_and_the_types_that_are_left(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(fallbacks=["ml.m5.2xlarge", "ml.m5.4xlarge"]))
-    following = plan.next("ml.m5.xlarge")
+    following = plan.next_plan("ml.m5.xlarge")
     assert following is not None
     assert [target.name for target in following.targets] == ["ml.m5.2xlarge", "ml.m5.4xlarge"]
     assert following.run_id != plan.run_id
     assert following.checkpoints == plan.checkpoints
-    assert plan.next("ml.m5.4xlarge") is None
+    assert plan.next_plan("ml.m5.4xlarge") is None
     assert replace(plan, targets=plan.targets[:1]).next("ml.m5.xlarge") is None
 
 
@@ -261,4 +261,4 @@ def test_no_region_is_said_with_what_to_type(
 def test_the_most_that_it_may_cost_counts_time_limit_and_instances(sandbox: SageMakerSandbox) -> None:
     job = sandbox.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
     plan = sandbox.backend().plan(job)
-    assert plan.most_usd(plan.target) == pytest.approx(1.4084)
+    assert plan.max_cost_usd(plan.target) == pytest.approx(1.4084)

@@ -1,8 +1,7 @@
-"""Every AWS call that a place makes, typed, in one client.
+"""The AWS client of all backends, with typed methods for every request that GPUproof makes.
 
-`Aws` is the client; each service's part of it has a file here. What AWS answers when it does not do what it is asked
-becomes an error in words with AWS's own code in it, and `data/remedies.csv` says what to do about each. boto3 is
-imported when the first call is made.
+`Aws` is the client; there is a module for each service. Failed requests become errors with AWS's error code and a
+remedy from `data/remedies.csv`. boto3 is imported with the first request.
 """
 
 from importlib import import_module
@@ -45,7 +44,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Runs on this machine need an object's name and no client: they start some milliseconds sooner without.
+    # Local runs need `S3Object` but no client: they start some milliseconds faster without it.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

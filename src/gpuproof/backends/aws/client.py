@@ -1,4 +1,4 @@
-"""The one client for everything that GPUproof's places ask of AWS."""
+"""The AWS client of all backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuproof.backends.aws.tagging import TaggingCalls
 
 
 class Aws(TransferCalls, S3Calls, SageMakerCalls, LogCalls, TaggingCalls, IdentityCalls):
-    """AWS, in one region: see `AwsSession` for its arguments, and each part for what it answers.
+    """AWS in one region; see `AwsSession` for its arguments and the base classes for its methods.
 
-    It may be used by several threads. Nothing is asked, and boto3 is not imported, before the first call.
+    It is thread-safe. boto3 is imported with the first request.
     """

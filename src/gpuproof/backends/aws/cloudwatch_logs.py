@@ -1,4 +1,4 @@
-"""What is request of CloudWatch Logs."""
+"""Requests to CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LogStream:
 
     Args:
         name: such as `my-job/algo-1-1700000000`.
-        created: seconds since the epoch; None where CloudWatch does not say.
+        created: seconds since the epoch; None if CloudWatch does not report it.
     """
 
     name: str
@@ -26,11 +26,11 @@ class LogStream:
 
 @dataclass(frozen=True)
 class LogEvent:
-    """One line.
+    """One line of a log.
 
     Args:
         timestamp: when it was printed, in seconds since the epoch.
-        message: without the line's end.
+        message: without the line break.
     """
 
     timestamp: float
@@ -38,10 +38,10 @@ class LogEvent:
 
 
 class LogCalls(AwsSession):
-    """CloudWatch Logs' part of the client."""
+    """The client's methods for CloudWatch Logs."""
 
     def log_streams(self, group: str, prefix: str) -> list[LogStream]:
-        """The streams whose names begin so, by name; none where the group is not there yet."""
+        """The streams with a name prefix, sorted by name; empty if the group does not exist yet."""
         request = {"logGroupName": group, "logStreamNamePrefix": prefix}
         try:
             pages = list(self._pages("logs", "describe_log_streams", request, group))
@@ -58,12 +58,12 @@ class LogCalls(AwsSession):
     def log_events(
         self, group: str, stream: str, token: str | None = None
     ) -> tuple[list[LogEvent], str | None]:
-        """One page of a stream's lines (10,000, or 1 MiB), and where the next begins.
+        """One page of a stream's lines (10,000 lines or 1 MiB), and the token of the next page.
 
-        A page may be empty though more follow: the end is reached, for now, where the token stays as it was.
+        Empty pages may precede full ones: the current end is reached when the token does not change.
 
         Args:
-            token: from the page before; the stream's beginning if None.
+            token: from the previous page; the stream's start if None.
         """
         events, page = self._page(group, stream, token, from_head=True)
         return events, page.get("nextForwardToken", token)
@@ -71,12 +71,12 @@ class LogCalls(AwsSession):
     def last_log_events(
         self, group: str, stream: str, token: str | None = None
     ) -> tuple[list[LogEvent], str | None]:
-        """A stream's last page of lines, and where the one before it ends.
+        """The last page of a stream's lines, and the token of the page before it.
 
-        The beginning is reached where a page is empty, or the token stays as it was.
+        The start is reached when a page is empty or the token does not change.
 
         Args:
-            token: from the page behind; the stream's end if None.
+            token: from the following page; the stream's end if None.
         """
         events, page = self._page(group, stream, token, from_head=False)
         return events, page.get("nextBackwardToken", token)
@@ -84,7 +84,7 @@ class LogCalls(AwsSession):
     def _page(
         self, group: str, stream: str, token: str | None, *, from_head: bool
     ) -> tuple[list[LogEvent], dict[str, Any]]:
-        """A page's lines, and the page; both empty where the stream is not there."""
+        """The lines of a page and the response; both empty if the stream does not exist."""
         request: dict[str, Any] = {"logGroupName": group, "logStreamName": stream, "startFromHead": from_head}
         if token is not None:
             request["nextToken"] = token

@@ -1,4 +1,4 @@
-"""What is request of STS and IAM: who asks, and which roles there are."""
+"""Requests to STS and IAM: the caller's identity, and roles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuproof.backends.aws.session import AwsSession
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks.
+    """The identity of the credentials.
 
     Args:
         account: 12 digits.
         arn: such as `arn:aws:sts::123456789012:assumed-role/Engineer/ann`.
-        user_id: as STS tells it.
+        user_id: the user id that STS returns.
     """
 
     account: str
@@ -38,9 +38,9 @@ class Role:
     """A role.
 
     Args:
-        arn: its address.
-        name: without its path.
-        trusted_services: who may assume it, such as `sagemaker.amazonaws.com`.
+        arn: its ARN.
+        name: its name, without the path.
+        trusted_services: the services that may assume it, such as `sagemaker.amazonaws.com`.
     """
 
     arn: str
@@ -49,15 +49,15 @@ class Role:
 
 
 class IdentityCalls(AwsSession):
-    """The part of the client that asks who may do what."""
+    """The client's methods for STS and IAM."""
 
     def caller(self) -> Caller:
-        """Who the credentials belong to."""
+        """The identity of the credentials."""
         answer = self._request("sts", "get_caller_identity", {})
         return Caller(answer["Account"], answer["Arn"], answer["UserId"])
 
     def role(self, name_or_arn: str) -> Role | None:
-        """A role of this account; None if there is none of that name."""
+        """A role of this account; None if it does not exist."""
         name = name_or_arn.rpartition("/")[2]
         try:
             answer = self._request("iam", "get_role", {"RoleName": name}, f"role {name}")
@@ -74,17 +74,17 @@ class IdentityCalls(AwsSession):
 
 
 def trusted_services(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The services that a trust policy lets assume its role.
+    """The services that may assume a role, according to its trust policy.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
     allowed: list[str] = []
     denied: set[str] = set()
-    for statement in _many(document.get("Statement", ())):
-        if not any(fnmatchcase("sts:AssumeRole", action) for action in _many(statement.get("Action", ()))):
+    for statement in _as_list(document.get("Statement", ())):
+        if not any(fnmatchcase("sts:AssumeRole", action) for action in _as_list(statement.get("Action", ()))):
             continue
         principal = statement.get("Principal", {})
-        services = _many(principal.get("Service", ())) if isinstance(principal, Mapping) else ()
+        services = _as_list(principal.get("Service", ())) if isinstance(principal, Mapping) else ()
         if statement.get("Effect") == "Allow":
             allowed.extend(services)
         else:
@@ -99,6 +99,6 @@ def _role(answer: Mapping[str, Any]) -> Role:
     return Role(answer["Arn"], answer["RoleName"], trusted_services(document))
 
 
-def _many(value: Any) -> Iterable[Any]:
-    """IAM writes one thing alone without a list around it."""
+def _as_list(value: Any) -> Iterable[Any]:
+    """A list, which IAM omits around a single value."""
     return value if isinstance(value, list | tuple) else (value,)

@@ -1,4 +1,4 @@
-"""What is request of S3, but for transfers of whole files."""
+"""Requests to S3, except for transfers of whole files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
 
 class S3Calls(AwsSession):
-    """S3's part of the client."""
+    """The client's methods for S3."""
 
     def bucket_region(self, bucket: str, *, owner: str | None = None) -> str | None:
-        """Where a bucket is; None if there is none of that name.
+        """The region of a bucket; None if it does not exist.
 
         Args:
-            owner: the account that it has to belong to.
+            owner: the account that must own it.
 
         Raises:
-            AwsRefused: with `is_permission` where the bucket is somebody else's, or may not be looked at.
+            AwsRefused: with `is_permission` if the bucket belongs to another account, or a permission is missing.
         """
         request = {"Bucket": bucket} if owner is None else {"Bucket": bucket, "ExpectedBucketOwner": owner}
         try:
@@ -41,11 +41,11 @@ class S3Calls(AwsSession):
                 return None
             raise
         headers = answer["ResponseMetadata"]["HTTPHeaders"]
-        # No region in the answer is what S3's stand-ins do: they have the bucket wherever they are asked.
+        # S3 emulators return no region: their buckets exist in every region.
         return answer.get("BucketRegion") or headers.get("x-amz-bucket-region") or self.region
 
     def list_objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """All objects whose keys begin with a prefix, in the order of their keys, page after page."""
+        """All objects whose keys start with a prefix, sorted by key."""
         request = {"Bucket": bucket, "Prefix": prefix}
         for page in self._pages("s3", "list_objects_v2", request, f"s3://{bucket}/{prefix}"):
             for item in page.get("Contents", ()):
@@ -54,7 +54,7 @@ class S3Calls(AwsSession):
                 )
 
     def object(self, bucket: str, key: str) -> S3Object | None:
-        """One object; None if there is none of that key."""
+        """One object; None if it does not exist."""
         try:
             head = self._request("s3", "head_object", {"Bucket": bucket, "Key": key}, f"s3://{bucket}/{key}")
         except AwsRefused as refused:
@@ -72,14 +72,14 @@ class S3Calls(AwsSession):
         kms_key: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Write a small object whole, over any that is there."""
+        """Write a small object with one request; an existing object is replaced."""
         request = {"Bucket": bucket, "Key": key, "Body": content, **encryption(kms_key)}
         if tags:
             request["Tagging"] = urlencode(tags)
         self._request("s3", "put_object", request, f"s3://{bucket}/{key}")
 
     def delete_objects(self, bucket: str, keys: Iterable[str]) -> None:
-        """Remove objects; those that are not there are no error."""
+        """Delete objects; missing objects are not an error."""
         left = iter(keys)
         while batch := list(islice(left, _DELETED_AT_A_TIME)):
             request = {"Objects": [{"Key": key} for key in batch], "Quiet": True}
@@ -90,7 +90,7 @@ class S3Calls(AwsSession):
                 raise self._not_deleted(bucket, problem)
 
     def get_bytes(self, bucket: str, key: str) -> bytes | None:
-        """A small object's content; None if there is none of that key."""
+        """The content of a small object; None if it does not exist."""
         try:
             with self.open_object(bucket, key) as stream:
                 return stream.read()
@@ -100,28 +100,28 @@ class S3Calls(AwsSession):
             raise
 
     def open_object(self, bucket: str, key: str) -> BinaryIO:
-        """An object's content as a stream, which goes on where it was when the connection breaks off."""
+        """An object's content as a stream, which continues after a lost connection."""
         first = self.get_object(bucket, key)
 
         def open_at(start: int) -> Any:
             return self.get_object(bucket, key, Range=f"bytes={start}-", IfMatch=first["ETag"])["Body"]
 
-        def said() -> contextlib.AbstractContextManager[None]:
+        def translated() -> contextlib.AbstractContextManager[None]:
             return self._translated("s3", "GetObject", f"s3://{bucket}/{key}")
 
-        stream = ObjectStream(first["Body"], first["ContentLength"], open_at, said, self._sleep)
+        stream = ObjectStream(first["Body"], first["ContentLength"], open_at, translated, self._sleep)
         return io.BufferedReader(stream, _CHUNK)
 
     def read_object(
         self, item: S3Object, start: int, length: int, write: Callable[[int, bytes], None]
     ) -> None:
-        """Read a part of an object, again from its beginning where the connection breaks off.
+        """Read a part of an object; after a lost connection, the part is read again from its start.
 
         Args:
-            item: as it was listed; another content under its key is an error.
-            start: where the part begins, in bytes.
-            length: its bytes, 1 or more.
-            write: gets each piece and where in the object it belongs; after a break, pieces come again.
+            item: as listed; changed content is an error.
+            start: offset of the part, in bytes.
+            length: its length in bytes, at least 1.
+            write: called with the offset and content of each piece; pieces are repeated after a lost connection.
         """
         with self._translated("s3", "GetObject", str(item)):
             for attempt in range(1, _ATTEMPTS):
@@ -134,7 +134,7 @@ class S3Calls(AwsSession):
             self._read_once(item, start, length, write)
 
     def get_object(self, bucket: str, key: str, **more: Any) -> dict[str, Any]:
-        """GetObject's answer, with its body still to be read; `more` are further members of the request."""
+        """The response of GetObject, with an unread body; `more` are further members of the request."""
         return self._request(
             "s3", "get_object", {"Bucket": bucket, "Key": key, **more}, f"s3://{bucket}/{key}"
         )
@@ -147,8 +147,8 @@ class S3Calls(AwsSession):
         with contextlib.closing(answer["Body"]) as body:
             if answer["ContentLength"] != length:
                 raise AwsUnreachable(
-                    f"{item}: {length} bytes were request for, and {answer['ContentLength']} were sent.",
-                    remedy="Look at what stands between here and S3: a proxy (HTTPS_PROXY), or AWS_ENDPOINT_URL.",
+                    f"{item}: requested {length} bytes, but received {answer['ContentLength']}.",
+                    remedy="Check the proxy (HTTPS_PROXY) and AWS_ENDPOINT_URL.",
                     operation="GetObject",
                 )
             at = start
@@ -157,16 +157,16 @@ class S3Calls(AwsSession):
                 at += len(content)
 
     def _not_deleted(self, bucket: str, problem: dict[str, Any]) -> AwsRefused:
-        code, said = str(problem.get("Code")), str(problem.get("Message") or "")
+        code, message = str(problem.get("Code")), str(problem.get("Message") or "")
         return AwsRefused(
-            f"s3://{bucket}/{problem.get('Key')}: {code}: {said.rstrip('.')} (DeleteObjects).",
-            remedy="Ask for s3:DeleteObject on it; a bucket with object lock keeps what it has.",
+            f"s3://{bucket}/{problem.get('Key')}: {code}: {message.rstrip('.')} (DeleteObjects).",
+            remedy="Request s3:DeleteObject on it; a bucket with object lock does not delete objects.",
             code=code,
             operation="DeleteObjects",
-            aws_message=said,
+            aws_message=message,
         )
 
 
 def encryption(kms_key: str | None) -> dict[str, str]:
-    """The members of a request that have S3 encrypt with that key; none for the bucket's own way."""
+    """The members of a request that encrypt with a KMS key; none for the bucket's default encryption."""
     return {} if kms_key is None else {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key}

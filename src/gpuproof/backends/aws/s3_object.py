@@ -1,16 +1,16 @@
-"""An object on S3, without the client: what a layout of files needs."""
+"""An S3 object as a value, without the client."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 CONNECTIONS = 8
-"""Requests to one service that may be under way at a time."""
+"""Maximum number of concurrent requests to one service."""
 
 
 @dataclass(frozen=True)
 class S3Object:
-    """One object on S3, as a listing shows it.
+    """One object on S3, as in a listing.
 
     Args:
         bucket: its bucket.

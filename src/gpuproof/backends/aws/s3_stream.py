@@ -1,4 +1,4 @@
-"""An object's content as a stream that survives lost connections."""
+"""A stream of an S3 object's content that survives lost connections."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ATTEMPTS = 4
 
 
 class ObjectStream(io.RawIOBase):
-    """Reads an object from its beginning, and goes on where it was when the connection breaks off.
+    """Reads an object from its start, and continues at the same offset after a lost connection.
 
     Args:
-        body: what botocore gives to read, from the object's beginning.
-        size: the object's bytes.
-        open_at: opens the same content again, at an offset.
-        said: turns what botocore raises into words.
-        sleep: waits that many seconds.
+        body: botocore's response body, from the object's start.
+        size: the object's size in bytes.
+        open_at: opens the same content at an offset.
+        translated: context that translates botocore's exceptions.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class ObjectStream(io.RawIOBase):
         body: Any,
         size: int,
         open_at: Callable[[int], Any],
-        said: Callable[[], AbstractContextManager[None]],
+        translated: Callable[[], AbstractContextManager[None]],
         sleep: Callable[[float], None],
     ) -> None:
         super().__init__()
         self._body = body
         self._size = size
         self._open_at = open_at
-        self._said = said
+        self._translated = translated
         self._sleep = sleep
         self._at = 0
 
@@ -44,7 +44,7 @@ class ObjectStream(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer)
-        with self._said():
+        with self._translated():
             content = self._read(len(view))
         view[: len(content)] = content
         self._at += len(content)

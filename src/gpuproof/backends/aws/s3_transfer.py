@@ -22,13 +22,13 @@ from gpuproof.backends.aws.session import AwsSession
 T = TypeVar("T")
 
 PART = 16 * 2**20
-"""Bytes of one part; what is smaller goes in one request."""
+"""Size of a part in bytes; smaller files are sent in one request."""
 _LOOK_SECONDS = 0.2
 _SETTLE_SECONDS = 2.0
 
 
 class TransferCalls(AwsSession):
-    """The part of the client that moves files."""
+    """The client's methods for file transfers."""
 
     def upload_file(
         self,
@@ -39,18 +39,18 @@ class TransferCalls(AwsSession):
         kms_key: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Write a file's content, over any that is there; nothing is to be seen under the key before all of it is.
+        """Upload a file; an existing object is replaced, when the upload is complete.
 
         Args:
-            progress: told, in several threads, how many bytes more have gone out; less than 0 where they go again.
+            progress: called from several threads with the number of bytes sent; negative if they are sent again.
         """
         what = f"{path} to s3://{bucket}/{key}"
-        told = _Told(progress)
+        uploaded = _UploadProgress(progress)
 
         def attempt() -> None:
-            told.forget()
+            uploaded.reset()
             with self._translated("s3", "PutObject", what), self._manager() as manager:
-                manager.upload(str(path), bucket, key, encryption(kms_key), [told.subscriber()]).result()
+                manager.upload(str(path), bucket, key, encryption(kms_key), [uploaded.subscriber()]).result()
 
         self._with_retries("s3", attempt)
 
@@ -63,10 +63,10 @@ class TransferCalls(AwsSession):
         kms_key: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Copy an object within its bucket; S3 does it, and nothing passes through this machine.
+        """Copy an object within its bucket, on the server side.
 
         Args:
-            tags: the copy's; those of the source if None.
+            tags: the tags of the copy; those of the source if None.
         """
         what = f"s3://{bucket}/{source_key} to s3://{bucket}/{key}"
         source = {"Bucket": bucket, "Key": source_key}
@@ -81,32 +81,32 @@ class TransferCalls(AwsSession):
         self._with_retries("s3", attempt)
 
     def _manager(self) -> Any:
-        from boto3.s3 import transfer  # with boto3
+        from boto3.s3 import transfer  # slow to import
 
         config = transfer.TransferConfig(
             multipart_threshold=PART,
             multipart_chunksize=PART,
             max_concurrency=CONNECTIONS,
-            # The other client, in C, knows neither our retries nor our endpoint.
+            # The CRT client ignores the retry settings and the endpoint.
             preferred_transfer_client="classic",
         )
         return transfer.create_transfer_manager(self._client("s3"), config)
 
 
-class _Told:
-    """Tells progress, and takes back what was told of an attempt that failed."""
+class _UploadProgress:
+    """Reports progress, and subtracts the bytes of a failed attempt."""
 
     def __init__(self, progress: Callable[[int], None] | None) -> None:
         self._progress = progress
         self._sent = 0
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         if self._sent and self._progress is not None:
             self._progress(-self._sent)
         self._sent = 0
 
     def subscriber(self) -> Any:
-        from boto3.s3.transfer import ProgressCallbackInvoker  # with boto3
+        from boto3.s3.transfer import ProgressCallbackInvoker  # slow to import
 
         return ProgressCallbackInvoker(self._count)
 
@@ -117,15 +117,15 @@ class _Told:
 
 
 class TransferCancelled(Exception):
-    """Another transfer failed, or the user did not want to wait."""
+    """Another transfer failed, or the user interrupted the transfer."""
 
 
 class ByteCounter:
-    """How many bytes have gone, over all threads.
+    """Counts transferred bytes over all threads.
 
     Args:
-        total: of all that has to go.
-        progress: told how many of how many bytes, by one thread at a time.
+        total: total number of bytes.
+        progress: called with transferred and total bytes, by one thread at a time.
     """
 
     def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
@@ -136,10 +136,10 @@ class ByteCounter:
         self._abandoned = False
 
     def add(self, count: int) -> None:
-        """Count some; less than 0 where they have to go again.
+        """Count some bytes; negative if they have to be sent again.
 
         Raises:
-            TransferCancelled: nobody wants them any more.
+            TransferCancelled: `cancel` was called.
         """
         with self._lock:
             if self._abandoned:
@@ -149,13 +149,13 @@ class ByteCounter:
                 self._progress(self._done, self._total)
 
     def cancel(self) -> None:
-        """Have every transfer end at its next piece, and tell nothing more."""
+        """Make every transfer end at its next piece, and stop reporting progress."""
         with self._lock:
             self._abandoned = True
 
 
 def run_in_threads(tasks: Iterable[T], work: Callable[[T], None], tally: ByteCounter, workers: int) -> None:
-    """Do all tasks, some at a time; the first error ends it, and so does an interrupt."""
+    """Do all tasks in a pool of threads; the first error or an interrupt ends all of them."""
     todo: queue.SimpleQueue[T] = queue.SimpleQueue()
     count = 0
     for task in tasks:
@@ -163,7 +163,7 @@ def run_in_threads(tasks: Iterable[T], work: Callable[[T], None], tally: ByteCou
         count += 1
     ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
-    def one_after_the_other() -> None:
+    def work_through() -> None:
         try:
             while True:
                 task = todo.get_nowait()
@@ -171,17 +171,17 @@ def run_in_threads(tasks: Iterable[T], work: Callable[[T], None], tally: ByteCou
                 work(task)
         except queue.Empty:
             ended.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the work is waited for
-            # In this order: the others end as abandoned, which is not what went wrong.
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            # In this order: the other threads end with TransferCancelled, which is not the cause.
             ended.put(error)
             tally.cancel()
 
     left = 0
     try:
         for _ in range(min(workers, count)):
-            # Daemons, and not waited for long after a fault: a connection that hangs must not hold up Ctrl-C.
+            # Daemons that are not waited for long after an error: a connection that hangs must not hold up Ctrl-C.
             left += 1
-            threading.Thread(target=one_after_the_other, daemon=True).start()
+            threading.Thread(target=work_through, daemon=True).start()
         while left:
             try:
                 problem = ended.get(timeout=_LOOK_SECONDS)
@@ -197,7 +197,7 @@ def run_in_threads(tasks: Iterable[T], work: Callable[[T], None], tally: ByteCou
 
 
 def _settle(ended: queue.SimpleQueue[BaseException | None], left: int) -> None:
-    """Let what is on its way arrive, so that nothing appears after whoever called has looked or tidied up."""
+    """Wait for requests in progress, so that no object appears after the caller has cleaned up."""
     until = time.monotonic() + _SETTLE_SECONDS
     for _ in range(left):
         try:

@@ -1,4 +1,4 @@
-"""What is request of SageMaker."""
+"""Requests to SageMaker."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NO_SUCH_JOB = re.compile(r"not found|could not find|does not exist", re.IGNOREC
 
 
 class SageMakerCalls(AwsSession):
-    """SageMaker's part of the client."""
+    """The client's methods for SageMaker."""
 
     def describe_job(self, kind: SageMakerKind, name: str) -> dict[str, Any] | None:
-        """A job as SageMaker describes it; None if there is none of that name."""
+        """The description of a job; None if it does not exist."""
         try:
             return self._request("sagemaker", _DESCRIBE[kind], {_NAME[kind]: name}, f"{kind} job {name}")
         except AwsRefused as refused:
@@ -45,13 +45,13 @@ class SageMakerCalls(AwsSession):
         status: str | None = None,
         limit: int | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Jobs' summaries, the newest first; request for page by page as they are taken.
+        """Yield summaries of jobs, newest first; pages are requested as needed.
 
         Args:
             name_contains: a part of their names.
             created_after: seconds since the epoch.
             status: such as `InProgress`; any if None.
-            limit: how many at most.
+            limit: maximum number of jobs.
         """
         request: dict[str, Any] = {
             "SortBy": "CreationTime",
@@ -73,7 +73,7 @@ class SageMakerCalls(AwsSession):
                 left = None if left is None else left - 1
 
     def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
-        """The descriptions of training jobs with a tag of that key, the newest first; a search may be some seconds behind."""
+        """Yield descriptions of training jobs with a tag of that key, newest first; results may be some seconds old."""
         request: dict[str, Any] = {
             "Resource": "TrainingJob",
             "SearchExpression": {"Filters": [{"Name": f"Tags.{tag}", "Operator": "Exists"}]},
@@ -87,7 +87,7 @@ class SageMakerCalls(AwsSession):
                     yield result["TrainingJob"]
 
     def stop_job(self, kind: SageMakerKind, name: str) -> None:
-        """Ask a job to stop; one that has ended, or is stopping, is no error."""
+        """Request that a job stops; no error if it has ended or is stopping."""
         try:
             self._request("sagemaker", _STOP[kind], {_NAME[kind]: name}, f"{kind} job {name}")
         except AwsRefused as refused:
@@ -98,11 +98,11 @@ class SageMakerCalls(AwsSession):
                 raise
 
     def tags(self, arn: str) -> dict[str, str]:
-        """The tags of one of SageMaker's resources."""
+        """The tags of a SageMaker resource."""
         pages = self._pages("sagemaker", "list_tags", {"ResourceArn": arn}, arn)
         return {tag["Key"]: tag["Value"] for page in pages for tag in page.get("Tags", ())}
 
     def add_tags(self, arn: str, tags: Mapping[str, str]) -> None:
-        """Add tags to one of SageMaker's resources."""
+        """Add tags to a SageMaker resource."""
         request = {"ResourceArn": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
         self._request("sagemaker", "add_tags", request, arn)

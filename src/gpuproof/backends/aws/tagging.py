@@ -1,4 +1,4 @@
-"""What is request of the Resource Groups Tagging API: which resources have a tag."""
+"""Requests to the Resource Groups Tagging API."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _VALUES_AT_A_TIME = 20
 
 
 class TaggingCalls(AwsSession):
-    """The part of the client that finds resources by their tags."""
+    """The client's method for finding resources by tag."""
 
     def tagged(
         self, key: str, values: Sequence[str] = (), resource_types: Sequence[str] = JOBS
     ) -> Iterator[tuple[str, dict[str, str]]]:
-        """Resources with a tag, each with its ARN and all its tags, in no order. A tag may show some seconds late.
+        """Yield the ARN and all tags of each resource with a tag, unordered. New tags may be missing for some seconds.
 
         Args:
-            key: the tag's name.
-            values: its values, of which one has to be; any if empty.
+            key: the tag's key.
+            values: accepted values; any if empty.
         """
         for start in range(0, len(values) or 1, _VALUES_AT_A_TIME):
             some = values[start : start + _VALUES_AT_A_TIME]

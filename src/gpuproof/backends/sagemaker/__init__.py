@@ -1,1 +1,1 @@
-"""SageMaker as a place: training and processing jobs, planned as data, submitted, followed and fetched with boto3."""
+"""The SageMaker backend: plans, submits and follows training and processing jobs with boto3."""

@@ -1,6 +1,6 @@
-"""The least that AWS has to allow: whoever starts jobs, the role that they run as, and who may assume that role.
+"""Minimal IAM policies: for users who start jobs, for the jobs' role, and the role's trust policy.
 
-`data/actions.csv` names each call that GPUproof makes, the actions that AWS asks for it, and on what.
+`data/actions.csv` lists each request that GPUproof makes, with the actions and resources that it requires.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuproof.backends.sagemaker.s3_layout import ROOT
 from gpuproof.util.csv_table import read_rows
 
 ROLE_NAME = "gpuproof-sagemaker"
-"""What a role is called that is made for GPUproof alone."""
+"""The name of a role that is used only by GPUproof."""
 
 _TABLE = Path(__file__).parent / "data" / "actions.csv"
 _GROUPS = ("/aws/sagemaker/TrainingJobs", "/aws/sagemaker/ProcessingJobs")
@@ -31,15 +31,15 @@ _CONDITIONS: dict[str, dict[str, Any]] = {
 
 
 class Row(NamedTuple):
-    """What one call, or the role, needs.
+    """The permissions for one request, or for the role.
 
     Attributes:
         who: `user` or `role`.
-        service: as boto3 names it; empty for the role's.
-        operation: as boto3 names it; empty for the role's.
-        actions: as IAM names them.
-        resource: which kind of resource they are on.
-        condition: under which condition, or when the row counts at all; empty for always.
+        service: the boto3 service name; empty for the role.
+        operation: the boto3 method; empty for the role.
+        actions: the IAM actions.
+        resource: the kind of resource.
+        condition: the condition of the statement, or when the row applies; empty for always.
     """
 
     who: str
@@ -52,14 +52,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """What the policies are for; `*` where that does not matter.
+    """The scope of the policies; `*` for any.
 
     Args:
         account: 12 digits.
         region: such as `eu-west-1`.
-        bucket: the user's own; None for the one that GPUproof makes.
-        role: the jobs' role, by its name or ARN.
-        kms_key: the ARN of a key that encrypts what jobs read and write.
+        bucket: the user's bucket; None for the one that GPUproof creates.
+        role: the name or ARN of the jobs' role.
+        kms_key: the ARN of the key that encrypts the jobs' data.
         inputs: `s3://` addresses of other buckets that jobs read.
         outputs: `s3://` addresses of other buckets that jobs write.
         vpc: whether jobs run in subnets of the account.
@@ -76,19 +76,19 @@ class Scope:
 
     @property
     def partition(self) -> str:
-        """The part of AWS that the region is in."""
+        """The AWS partition of the region."""
         return next((name for start, name in _PARTITIONS if self.region.startswith(start)), "aws")
 
 
 def user_policy(scope: Scope) -> dict[str, Any]:
-    """What whoever starts and looks after jobs needs: each call that GPUproof makes."""
+    """The policy of users who start and manage jobs."""
     statements = _statements("user", scope)
-    # Runs on this machine read inputs as well, and `gpuproof pull` fetches what jobs wrote.
+    # Local runs read inputs too, and `gpuproof pull` downloads outputs.
     if elsewhere := (*scope.inputs, *scope.outputs):
         statements += _elsewhere("Elsewhere", elsewhere, ("s3:GetObject",), scope)
     if scope.kms_key:
         key = _key_statement(scope.kms_key)
-        # SageMaker encrypts the machines' disks on behalf of whoever starts the job.
+        # SageMaker encrypts the instances' volumes on behalf of the user who starts the job.
         grant = {
             "Sid": "LendKey",
             "Effect": "Allow",
@@ -101,7 +101,7 @@ def user_policy(scope: Scope) -> dict[str, Any]:
 
 
 def role_policy(scope: Scope) -> dict[str, Any]:
-    """What a job's role needs: its files in the bucket, its logs, its image, its metrics."""
+    """The policy of the jobs' role: files in the bucket, logs, images and metrics."""
     statements = _statements("role", scope)
     if scope.inputs:
         statements += _elsewhere("Inputs", scope.inputs, ("s3:GetObject",), scope)
@@ -114,7 +114,7 @@ def role_policy(scope: Scope) -> dict[str, Any]:
 
 
 def trust_policy(scope: Scope) -> dict[str, Any]:
-    """Who may assume a job's role: SageMaker, for this account alone where it is known.
+    """The trust policy of the jobs' role: SageMaker, only for this account if it is known.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/security-confused-deputy-prevention.html
     """
@@ -131,7 +131,7 @@ def trust_policy(scope: Scope) -> dict[str, Any]:
 
 @cache
 def read_actions() -> tuple[Row, ...]:
-    """The whole table."""
+    """All rows of the table."""
     return tuple(
         Row(
             row["who"],
@@ -146,10 +146,10 @@ def read_actions() -> tuple[Row, ...]:
 
 
 def _statements(who: str, scope: Scope) -> list[dict[str, Any]]:
-    """One statement for each kind of resource and condition, in the table's order."""
+    """One statement for each kind of resource and condition, in the order of the table."""
     grouped: dict[tuple[str, str], dict[str, None]] = {}
     for row in read_actions():
-        if row.who == who and row.actions and _counts(row, scope):
+        if row.who == who and row.actions and _applies(row, scope):
             grouped.setdefault((row.resource, row.condition), {}).update(dict.fromkeys(row.actions))
     return [
         {
@@ -163,7 +163,7 @@ def _statements(who: str, scope: Scope) -> list[dict[str, Any]]:
     ]
 
 
-def _counts(row: Row, scope: Scope) -> bool:
+def _applies(row: Row, scope: Scope) -> bool:
     if row.condition == "own-bucket":
         return scope.bucket is None
     return row.condition != "vpc" or scope.vpc
@@ -189,7 +189,7 @@ def _resources(kind: str, scope: Scope) -> list[str]:
         case "log-streams":
             return [f"{group}:log-stream:*" for group in groups]
         case "repositories":
-            # AWS's own images lie in accounts of its own.
+            # AWS's images are in accounts of AWS.
             return [f"arn:{partition}:ecr:{region}:*:repository/*"]
         case _:
             return ["*"]
@@ -221,5 +221,5 @@ def _document(statements: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _title(words: str) -> str:
-    """Sids are letters and digits alone."""
+    """A statement id, which may contain only letters and digits."""
     return "".join(word.capitalize() for word in words.split("-") if word)

@@ -63,7 +63,7 @@ def test_of_several_roles_none_is_guessed(aws: Aws) -> None:
 
 def test_without_a_role_the_remedy_makes_one(aws: Aws) -> None:
     make(aws, "lambda", "lambda.amazonaws.com")
-    with pytest.raises(UsageError, match="none that SageMaker may assume") as caught:
+    with pytest.raises(UsageError, match="no role that SageMaker may assume") as caught:
         find_role(aws)
     assert "gpuproof iam policy" in str(caught.value.remedy)
 
@@ -111,7 +111,7 @@ def test_a_role_that_may_not_be_looked_at_is_taken_and_that_is_told(faulty: Faul
     named = find_role(aws, "jobs")
     assert named.arn == f"arn:aws:iam::{ACCOUNT}:role/jobs"
     assert named.note is not None
-    assert "whole ARN" in named.note
+    assert "full ARN" in named.note
 
 
 def test_another_accounts_role_is_refused(aws: Aws) -> None:
@@ -121,7 +121,7 @@ def test_another_accounts_role_is_refused(aws: Aws) -> None:
 
 @pytest.mark.parametrize("given", ["a role", "arn:aws:iam::1:role/x", "arn:aws:iam::123456789012:user/ann"])
 def test_what_cannot_be_a_role_is_wrong_usage(faulty: FaultyAws, aws: Aws, given: str) -> None:
-    with pytest.raises(UsageError, match="neither a role's ARN nor its name"):
+    with pytest.raises(UsageError, match="neither the ARN nor the name of a role"):
         find_role(aws, given)
     assert faulty.asked == []
 

@@ -15,6 +15,7 @@ from gpuproof.backends.aws import AwsRefused, NoCredentials
 from gpuproof.backends.base import Event, Live, Notice, Output, Run
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import ExitCode, GPUproofError, RunNotFound, UsageError
+from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 from support.archives import archive
 
 pytestmark = pytest.mark.slow
@@ -167,7 +168,7 @@ class TestFollowing:
         run.stop()
         aws.look_at(run.id).wait()
         aws.emulator.client("sagemaker").delete_training_job(TrainingJobName=run.id)
-        with pytest.raises(RunNotFound, match="somebody deleted the job"):
+        with pytest.raises(RunNotFound, match="no longer exists: the job was deleted"):
             list(events)
 
     def test_a_wrong_clock_here_changes_no_time(self, aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +176,7 @@ class TestFollowing:
         next(event for event in run.follow() if isinstance(event, Output))
         real = time.time
         monkeypatch.setattr(time, "time", lambda: real() + 86_400)
-        assert 0 <= run.look().live["seconds"] < 3600
+        assert 0 <= run.describe().live["seconds"] < 3600
         assert 0 <= (run.record.cost or 0) < 1
         run.stop()
 
@@ -209,7 +210,7 @@ class TestStopping:
 
     def test_a_stop_that_aws_refuses_says_that_it_goes_on_and_costs(self, aws: Any, running: Any) -> None:
         aws.emulator.faults("access-denied,operation=StopTrainingJob,count=1")
-        with pytest.raises(AwsRefused, match="was not stopped: it goes on, and costs") as caught:
+        with pytest.raises(AwsRefused, match="was not stopped: it is still running, and billed") as caught:
             running.stop()
         assert f"gpuproof stop {running.id}" in str(caught.value.remedy)
 
@@ -287,13 +288,18 @@ class TestPulling:
 
     def test_results_go_into_the_folders_that_a_job_names(self, aws: Any, tmp_path: Path) -> None:
         run = aws.ended(SAVES)
-        run.deliver(tmp_path / "out")
+        run.deliver(TrainingJob(entry_point="train.py", output=str(tmp_path / "out")))
         assert files(tmp_path / "out") == [
             f"{run.id}/output/model.tar.gz",
             f"{run.id}/output/output.tar.gz",
         ]
         processed = aws.ended(PROCESSES, kind="processing")
-        processed.deliver(outputs={"rows": tmp_path / "rows", "absent": tmp_path / "absent"})
+        processed.deliver(
+            ProcessingJob(
+                entry_point="prep.py",
+                outputs={"rows": str(tmp_path / "rows"), "absent": str(tmp_path / "absent")},
+            )
+        )
         assert files(tmp_path / "rows") == ["a.csv"]
         assert not (tmp_path / "absent").exists()
 
@@ -342,7 +348,7 @@ class TestExplaining:
         (explained,) = run.explanations()
         assert explained.code == "sagemaker-capacity"
         assert explained.here == "Requested type: ml.g5.xlarge in us-east-1."
-        assert "it never started" in run.record.notes[-1]
+        assert "the job never started" in run.record.notes[-1]
 
 
 class TestRemoving:
@@ -367,7 +373,7 @@ class TestRemoving:
 
     def test_somebody_elses_job_is_refused(self, aws: Any) -> None:
         run = aws.ended("", tags={"gpuproof:run": "another"})
-        with pytest.raises(UsageError, match="was not made by GPUproof"):
+        with pytest.raises(UsageError, match="was not created by GPUproof"):
             run.remove()
 
 

@@ -36,7 +36,9 @@ def test_what_is_executed_is_what_was_planned(sandbox: SageMakerSandbox) -> None
 
 def test_code_carries_the_tag_by_which_the_bucket_cleans_up(sandbox: SageMakerSandbox) -> None:
     backend = sandbox.backend()
-    layout = backend.submit_once(backend.plan(sandbox.training())).plan.layout
+    plan = backend.plan(sandbox.training())
+    backend.submit_once(plan)
+    layout = plan.layout
     for key in (layout.agent, layout.source, layout.job):
         told = sandbox.emulator.client("s3").get_object_tagging(Bucket=sandbox.bucket, Key=key)["TagSet"]
         assert {tag["Key"]: tag["Value"] for tag in told} == CODE_TAGS
@@ -59,7 +61,7 @@ def test_a_changed_source_is_sent_and_the_data_is_not(sandbox: SageMakerSandbox)
     (sandbox.folder / "src" / "train.py").write_text("print('another')\n")
     progress = RecordingProgress()
     backend.submit_once(backend.plan(job), progress)
-    assert {what for what, done, _ in progress.sent if done} == {"the source"}
+    assert {what for what, done, _ in progress.sent if done} == {"Uploading the source"}
 
 
 def test_the_steps_are_named_while_it_goes(sandbox: SageMakerSandbox) -> None:
@@ -67,10 +69,10 @@ def test_the_steps_are_named_while_it_goes(sandbox: SageMakerSandbox) -> None:
     plan = backend.plan(sandbox.training(inputs={"training": "data"}))
     backend.submit_once(plan, progress)
     assert progress.steps == [
-        "send the agent",
-        "send the source",
-        "send the input training",
-        "bring agent and source into the code channel",
+        "upload the agent",
+        "upload the source",
+        "upload the input training",
+        "copy the agent and the source into the code channel",
         f"create the training job {plan.run_id} on ml.m5.xlarge",
     ]
 

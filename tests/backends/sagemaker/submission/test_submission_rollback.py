@@ -136,7 +136,7 @@ def test_what_was_sent_stays_when_the_connection_is_lost_for_good(sandbox: SageM
     plan = backend.plan(sandbox.training(inputs={"training": "data"}))
     with injected_faults(sandbox.emulator, "drop,operation=CopyObject"), pytest.raises(AwsUnreachable):
         backend.submit_once(plan, progress)
-    assert "what was sent stays in the bucket, and is not sent again" in progress.notes
+    assert "uploaded files stay in the bucket and are not uploaded again" in progress.notes
     assert sandbox.objects("gpuproof/inputs/") != set()
     assert sandbox.objects("gpuproof/runs/") == set()
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_taken_back_is_said(sandbox: SageMakerSandbox) -> None:
     with injected_faults(sandbox.emulator, *faults), pytest.raises(AwsRefused) as raised:
         backend.submit_once(plan, progress)
     assert raised.value.operation == "CreateTrainingJob"
-    assert any("could not be taken back" in note and plan.run_id in note for note in progress.notes)
+    assert any("not deleted:" in note and plan.run_id in note for note in progress.notes)
 
 
 class Unlisted(Aws):
@@ -179,4 +179,4 @@ def test_files_that_cannot_be_listed_keep_nothing_else_from_being_taken_back(
         backend.submit_once(plan, progress)
     assert plan.run_id not in sandbox.jobs("InProgress")
     assert not any("/code/" in key or "/objects/" in key for key in sandbox.objects())
-    assert any("S3 is away. Look: gpuproof show" in note for note in progress.notes)
+    assert any("S3 is away. Check its state: gpuproof show" in note for note in progress.notes)

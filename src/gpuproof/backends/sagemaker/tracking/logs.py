@@ -171,9 +171,9 @@ class Tail:
 
     Args:
         lines: the script's, in their order.
-        whole: whether that is all it printed.
+        whole: whether these are all lines of the log.
         verdict: the agent's last line.
-        words: what else the agent said.
+        messages: the agent's messages.
     """
 
     lines: tuple[str, ...]
@@ -183,9 +183,9 @@ class Tail:
 
 
 def read_tails(aws: Aws, kind: SageMakerKind, name: str, *, pages: int = 1) -> dict[str, Tail]:
-    """The end of each host's log, by host: a page holds up to 10,000 lines.
+    """The end of each host's log, by host; a page has up to 10,000 lines.
 
-    A host that began anew has several streams; its newest counts.
+    A host that restarted has several streams, of which the newest is used.
     """
     newest = {_host_of(one.name): one.name for one in aws.log_streams(_GROUPS[kind], f"{name}/")}
     return {host: _tail(aws, _GROUPS[kind], stream, pages) for host, stream in sorted(newest.items())}
