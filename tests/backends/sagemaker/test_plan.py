@@ -228,7 +228,7 @@ def test_the_next_attempt_has_another_name_and_the_types_that_are_left(sandbox: 
     assert following.run_id != plan.run_id
     assert following.checkpoints == plan.checkpoints
     assert plan.next_plan("ml.m5.4xlarge") is None
-    assert replace(plan, targets=plan.targets[:1]).next("ml.m5.xlarge") is None
+    assert replace(plan, targets=plan.targets[:1]).next_plan("ml.m5.xlarge") is None
 
 
 def test_nobody_signed_in_is_said_so(sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
