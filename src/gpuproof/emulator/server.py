@@ -52,6 +52,8 @@ def serve(
 
         from gpuproof.emulator.emulator import Emulator
         from gpuproof.emulator.wsgi import Application
+
+        request_handler = _quiet_handler()
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gpuproof"):
             raise
@@ -68,7 +70,7 @@ def serve(
                     options.port,
                     _respond_unavailable,
                     threaded=True,
-                    request_handler=_quiet_handler(),
+                    request_handler=request_handler,
                 )
         except (OSError, SystemExit) as error:
             raise _port_error(options.port, error) from error
