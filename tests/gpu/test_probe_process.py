@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuproof.gpu.cuda import read_cuda
-from gpuproof.gpu.probe_process import MARK, ask, parse_records
+from gpuproof.gpu.probe_process import ask, parse_records
+from gpuproof.gpu.probe_record import MARK
 from support.cli_sandbox import gone
 from support.cuda_stub import CUDA_VARIABLE, build_cuda
 
@@ -61,12 +62,12 @@ def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path
 
 
 def test_garbage_is_no_answer(python) -> None:
-    assert asked(python('echo \'{"kind": "packages"}\'')).problem == "said nothing legible"
+    assert asked(python('echo \'{"kind": "packages"}\'')).problem == "printed no valid record"
 
 
 def test_an_exit_code_comes_with_the_last_words(python) -> None:
     answer = asked(python("echo one >&2; echo two >&2; exit 3"))
-    assert answer.problem == "left with exit code 3: two"
+    assert answer.problem == "exited with code 3: two"
 
 
 def test_an_interpreter_that_is_none_is_said(tmp_path: Path) -> None:

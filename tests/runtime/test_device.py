@@ -109,13 +109,13 @@ torch.ones = no_kernel
 def test_more_processes_than_gpus_is_said_with_the_number_to_start(script: Script) -> None:
     fakes = "torch.cuda.is_available = lambda: True\ntorch.cuda.device_count = lambda: 2"
     said = script(FAKE_CUDA.format(fakes=fakes), LOCAL_RANK="3")
-    assert said.startswith("too-many-processes | process 4 of this host has no GPU: there are 2")
+    assert said.startswith("too-many-processes | process 4 of this host has no GPU: the host has 2")
     assert "torchrun --nproc-per-node 2" in said
 
 
 def test_with_nothing_imported_it_asks_which_framework_is_meant(script: Script) -> None:
     done = script.done("import gpuproof.runtime as rt\nrt.device()")
-    assert "import it first, or name it with framework='torch'" in done.stderr
+    assert "import it first, or set framework='torch'" in done.stderr
     assert done.returncode == 1
 
 

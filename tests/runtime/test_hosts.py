@@ -35,7 +35,7 @@ def test_the_first_host_coordinates_and_the_last_serves(number: int, task: dict[
 
 
 def test_two_hosts_are_too_few_for_a_parameter_server() -> None:
-    with pytest.raises(TooFewHosts, match="needs three hosts or more"):
+    with pytest.raises(TooFewHosts, match="requires at least three hosts"):
         parameter_server_config(HOSTS[:2], 0)
 
 

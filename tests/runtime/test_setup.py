@@ -1,4 +1,4 @@
-"""`setup()` with real frameworks: what it applies, and what it says came too late."""
+"""`setup()` with real frameworks: what it applies, and what it reports as too late."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def test_a_users_own_variable_stands_and_is_told_of(script: Script) -> None:
     )
     assert done.stdout == "false\n"
     assert (
-        "TF_FORCE_GPU_ALLOW_GROWTH = true: the environment says 'false', which goes before it" in done.stderr
+        "TF_FORCE_GPU_ALLOW_GROWTH = true: the environment already sets 'false', which takes precedence"
+        in done.stderr
     )
 
 
@@ -65,7 +66,7 @@ for chosen in ([1, 2], [1, 2], [0]):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("visible_devices=[3]", "CUDA_VISIBLE_DEVICES=0,1 shows 2"),
+        ("visible_devices=[3]", "CUDA_VISIBLE_DEVICES=0,1 shows only 2"),
         ("visible_devices=['a']", "GPUs' numbers from 0"),
         ("mixed_precision='fp8'", "'auto', 'bfloat16', 'float16' or None"),
         ("framework='jax'", "'tensorflow' (for Keras too) or 'torch'"),
@@ -118,8 +119,8 @@ def test_setup_is_idempotent_also_after_tensorflow_has_started(tensorflow_run: d
 def test_what_came_too_late_names_the_first_use_and_where_to_move_it(tensorflow_run: dict[str, Any]) -> None:
     threads, allocator = tensorflow_run["late"]["late"][1:]
     for late in (threads, allocator):
-        assert "TensorFlow had already started when train.py:15 asked for it" in late
-        assert "the first use of it above is tf.random.uniform() in train.py:12" in late
+        assert "TensorFlow had already initialized its devices before setup() in train.py:15" in late
+        assert "the first call above is tf.random.uniform() in train.py:12" in late
         assert "right after the import in train.py:3" in late
     assert threads.startswith("threads of TensorFlow = 1")
     assert allocator.startswith("TF_GPU_ALLOCATOR = cuda_malloc_async")
@@ -128,7 +129,7 @@ def test_what_came_too_late_names_the_first_use_and_where_to_move_it(tensorflow_
 def test_a_variable_for_the_import_names_the_import_that_came_first(tensorflow_run: dict[str, Any]) -> None:
     late = tensorflow_run["late"]["late"][0]
     assert late == (
-        "TF_ENABLE_ONEDNN_OPTS = 1: it is read when TensorFlow is imported: "
+        "TF_ENABLE_ONEDNN_OPTS = 1: TensorFlow reads it at its import: "
         "move setup() (train.py:15) above that import in train.py:3"
     )
 
@@ -187,7 +188,7 @@ def test_torch_on_the_cpu_computes_in_float32_and_scales_nothing(script: Script)
 def test_torchs_allocator_backend_must_come_before_its_import(script: Script) -> None:
     done = script.done("import torch\nimport gpuproof.runtime as rt\nrt.setup(allocator='async')")
     assert (
-        "PYTORCH_ALLOC_CONF = backend:cudaMallocAsync: it is read when PyTorch is imported: "
+        "PYTORCH_ALLOC_CONF = backend:cudaMallocAsync: PyTorch reads it at its import: "
         "move setup() (train.py:3) above 'import torch' in train.py:1"
     ) in done.stderr
 
@@ -203,4 +204,4 @@ print("torch" in sys.modules, "tensorflow" in sys.modules, report.not_applied)
 
 def test_a_seed_before_any_import_says_to_call_it_again(script: Script) -> None:
     done = script.done("import gpuproof.runtime as rt\nrt.setup(seed=1)")
-    assert "call setup() once more after the import" in done.stderr
+    assert "call setup() again after the import" in done.stderr

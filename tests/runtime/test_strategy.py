@@ -166,9 +166,9 @@ except ValueError as error:
     assert said.splitlines() == [
         "OneDeviceStrategy True 32",
         (
-            "strategy() in train.py:7 comes too late: several hosts are joined before TensorFlow's first operation, and "
-            "the first use of it above is tf.constant() in train.py:5. Move strategy() to the script's beginning."
+            "strategy() in train.py:7 comes too late: several hosts must be joined before TensorFlow's first operation; "
+            "the first call above is tf.constant() in train.py:5. Move strategy() to the start of the script."
         ),
         "no-driver",
-        "strategy('horovod'): one of one-device, mirrored, multi-worker, parameter-server",
+        "strategy('horovod'): use one of one-device, mirrored, multi-worker, parameter-server",
     ]

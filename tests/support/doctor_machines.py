@@ -20,8 +20,8 @@ SCENARIOS = Path(__file__).parents[1] / "doctor" / "scenarios"
 # Prints the scenario's answer to a probe; a probe without one runs in the real interpreter.
 FAKE_PYTHON = """#!/bin/sh
 answers='{answers}'
-if [ -f "$answers/$4.sh" ]; then . "$answers/$4.sh"; exit; fi
-if [ -f "$answers/$4.jsonl" ]; then sed "s/^/$(printf '\\036')gpuproof /" "$answers/$4.jsonl"; exit; fi
+if [ -f "$answers/$5.sh" ]; then . "$answers/$5.sh"; exit; fi
+if [ -f "$answers/$5.jsonl" ]; then sed "s/^/$(printf '\\036')gpuproof /" "$answers/$5.jsonl"; exit; fi
 exec '{python}' "$@"
 """
 NOTHING_INSTALLED = (

@@ -1,7 +1,7 @@
-"""Asking a process of its own what might crash or hang: a broken driver, a framework's import, a kernel.
+"""Runs probes: scripts in their own process for what can crash or hang, such as a driver, an import or a kernel.
 
-A probe is a script of the standard library in `probes/`. It prints records, one JSON object a line behind `MARK`, as
-soon as it knows them, so that one that dies has still told what it saw and what it was at.
+A probe is a script in `probes/` that needs only the standard library. It prints records, one JSON object per line after
+`MARK`, as soon as it has them, so that the records of a probe that dies show what it found and at which step it died.
 """
 
 from __future__ import annotations
@@ -17,28 +17,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-MARK = "\x1egpuproof "
-"""What every record of a probe begins with; what else a framework prints is left aside."""
+from gpuproof.gpu.probe_record import MARK
 
 Record = dict[str, Any]
 
-# Not by path: a script's own folder, or the current one, comes first on sys.path and shadows what frameworks import.
-_START = (
-    "import sys; sys.path[:] = [p for p in sys.path if p]; exec(compile(sys.argv.pop(1), 'probe', 'exec'))"
-)
-_TAIL = 20_000
-_FAREWELL_S = 2.0
+_RECORD_MODULE = "gpuproof.gpu.probe_record"
+# The source, not a path: a script's folder, or the current one, would be first on sys.path and shadow what frameworks
+# import. The user's interpreter may not have GPUproof, so the module with `emit` is registered from its source, too.
+_START = f"""
+import sys, types
+sys.path[:] = [path for path in sys.path if path]
+record = sys.modules[{_RECORD_MODULE!r}] = types.ModuleType({_RECORD_MODULE!r})
+exec(sys.argv.pop(1), record.__dict__)
+exec(compile(sys.argv.pop(1), "probe", "exec"))
+"""
+_MAX_ERROR_BYTES = 20_000
+_KILL_WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe said.
+    """Result of a probe.
 
     Args:
-        records: what it told, in order.
-        problem: how it ended if not well, in words: `died of SIGSEGV`, `gave no answer within 60 s`; `None` if well.
-        hung: whether it was still at it when its time was up.
-        error: the end of what it wrote to standard error.
+        records: its records, in order.
+        problem: how it failed: `died of SIGSEGV`, `gave no answer within 60 s`; `None` if it succeeded.
+        hung: whether it was killed at the timeout.
+        error: end of its standard error.
     """
 
     records: tuple[Record, ...] = ()
@@ -47,19 +52,19 @@ class Answer:
     error: str = ""
 
     def of(self, kind: str) -> tuple[Record, ...]:
-        """The records whose `kind` is this."""
+        """All records of a kind."""
         return tuple(record for record in self.records if record.get("kind") == kind)
 
     def one(self, kind: str) -> Record | None:
-        """The last record of a kind; `None` without."""
-        found = self.of(kind)
-        return found[-1] if found else None
+        """The last record of a kind; `None` if there is none."""
+        records = self.of(kind)
+        return records[-1] if records else None
 
     @property
     def step(self) -> str | None:
-        """What it was at when it ended: the name of the last step that it began."""
-        begun = self.one("step")
-        return None if begun is None else str(begun["name"])
+        """Name of the last step that it began."""
+        step = self.one("step")
+        return None if step is None else str(step["name"])
 
 
 def ask(
@@ -69,18 +74,16 @@ def ask(
     environment: Mapping[str, str],
     seconds: float,
 ) -> Answer:
-    """Runs a probe in an interpreter. Never raises for what becomes of it, and never waits longer than it says.
+    """Run a probe in an interpreter; a failure or timeout of the probe is part of the answer.
 
     Args:
-        python: the interpreter: the user's, or GPUproof's own.
-        probe: the name of a file in `probes/`, without its ending.
-        environment: what the probe gets, whole.
-        seconds: when to give up.
+        python: path of the interpreter: the user's, or GPUproof's own.
+        probe: name of a module in `probes/`.
+        environment: complete environment of the probe.
+        seconds: timeout.
     """
-    source = pkgutil.get_data(__package__ or "gpuproof.gpu", f"probes/{probe}.py")
-    if source is None:
-        raise ValueError(f"there is no probe called {probe}")
-    command = [python, "-c", _START, source.decode(), probe, *arguments]
+    sources = [_source("probe_record.py"), _source(f"probes/{probe}.py")]
+    command = [python, "-c", _START, *sources, probe, *arguments]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error:
         try:
             process = subprocess.Popen(
@@ -94,18 +97,18 @@ def ask(
         except OSError as problem:
             return Answer(problem=f"could not be started: {problem.strerror or problem}")
         code = wait(process, seconds)
-        said = _tail(error)
+        error_text = _read_end(error)
         output.seek(0)
         records = tuple(parse_records(output.read().decode(errors="replace").split("\n")))
     if code is None:
-        return Answer(records, f"gave no answer within {seconds:g} s", hung=True, error=said)
-    return Answer(records, _ending(code, records, said), error=said)
+        return Answer(records, f"gave no answer within {seconds:g} s", hung=True, error=error_text)
+    return Answer(records, _failure(code, records, error_text), error=error_text)
 
 
 def wait(process: subprocess.Popen[Any], seconds: float) -> int | None:
-    """The exit code; `None` where time ran out, and the process with all its children was killed.
+    """Wait for the exit code; `None` after the timeout, when the process and its children were killed.
 
-    A process that sits in a broken driver cannot even be killed: it is left behind rather than waited for.
+    A process blocked in a broken driver cannot be killed: it is abandoned instead of waited for.
     """
     try:
         return process.wait(seconds)
@@ -118,16 +121,16 @@ def wait(process: subprocess.Popen[Any], seconds: float) -> int | None:
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """Ends a process that leads a session of its own, and its children."""
+    """Kill a process that leads its own session, and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(_FAREWELL_S)
+        process.wait(_KILL_WAIT_S)
     except (OSError, subprocess.TimeoutExpired):
         pass
 
 
 def parse_records(lines: Sequence[str]) -> Sequence[Record]:
-    """The records among what a probe printed."""
+    """Parse the records in a probe's output."""
     found: list[Record] = []
     for line in lines:
         start = line.find(MARK)
@@ -136,32 +139,39 @@ def parse_records(lines: Sequence[str]) -> Sequence[Record]:
         try:
             record = json.loads(line[start + len(MARK) :])
         except ValueError:
-            continue  # cut off where the probe died
+            continue  # truncated when the probe died
         if isinstance(record, dict):
             found.append(record)
     return found
 
 
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which GPUproof's own interpreter finds GPUproof, wherever it was imported from."""
+    """The environment with a PYTHONPATH on which GPUproof's own interpreter finds GPUproof."""
     folder = str(Path(__file__).resolve().parents[2])
     path = environment.get("PYTHONPATH")
     return {**environment, "PYTHONPATH": folder + os.pathsep + path if path else folder}
 
 
-def _tail(stream: IO[bytes]) -> str:
+def _source(path: str) -> str:
+    source = pkgutil.get_data(__package__ or "gpuproof.gpu", path)
+    if source is None:
+        raise FileNotFoundError(f"gpuproof.gpu has no {path}")
+    return source.decode()
+
+
+def _read_end(stream: IO[bytes]) -> str:
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - _TAIL))
+    stream.seek(max(0, size - _MAX_ERROR_BYTES))
     return stream.read().decode(errors="replace")
 
 
-def _ending(code: int, records: Sequence[Record], said: str) -> str | None:
+def _failure(code: int, records: Sequence[Record], error: str) -> str | None:
     if code < 0:
         try:
             return f"died of {signal.Signals(-code).name}"
         except ValueError:
             return f"died of signal {-code}"
     if code > 0:
-        lines = said.strip().splitlines()
-        return f"left with exit code {code}" + (f": {lines[-1].strip()}" if lines else "")
-    return None if records else "said nothing legible"
+        lines = error.strip().splitlines()
+        return f"exited with code {code}" + (f": {lines[-1].strip()}" if lines else "")
+    return None if records else "printed no valid record"

@@ -1,7 +1,7 @@
-"""What a user's script may import: a GPU or a clear error, never a silent fall back to the CPU.
+"""Library for the user's script: provides a GPU or a clear error, never a silent fallback to the CPU.
 
-Standard library alone; works where neither framework is installed, and in any container, because the agent carries it.
-`import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
+Requires only the standard library; works without any framework installed, and in any container, because the agent
+contains it. `import gpuproof.runtime as rt`, then `rt.setup()`, `rt.device()`, `rt.strategy()` or `rt.distributed()`, `rt.save(model)`.
 """
 
 from gpuproof.runtime.checkpoint.checkpoint import Checkpoint, CheckpointMismatch, checkpoint

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside, then renamed."""
+"""Writes folders atomically: into a temporary folder first, then renamed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _UNFINISHED = ".unfinished-"
 
 
 @contextlib.contextmanager
-def filling(folder: Path) -> Generator[Path, None, None]:
-    """A folder to write into; when all is written, each thing in it replaces the one of its name in `folder`.
+def staged_entries(folder: Path) -> Generator[Path, None, None]:
+    """Provide a temporary folder whose entries, at the end, replace those of the same name in `folder`.
 
-    What an earlier process left unfinished is removed.
+    Unfinished folders of earlier processes are removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     remove_unfinished(folder)
@@ -33,8 +33,8 @@ def filling(folder: Path) -> Generator[Path, None, None]:
 
 
 @contextlib.contextmanager
-def making(folder: Path) -> Generator[Path, None, None]:
-    """A folder to write into, which gets its name when all is written."""
+def staged_folder(folder: Path) -> Generator[Path, None, None]:
+    """Provide a temporary folder that is renamed to `folder` at the end."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.parent / f"{_UNFINISHED}{os.getpid()}"
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -47,28 +47,28 @@ def making(folder: Path) -> Generator[Path, None, None]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a process that was killed has left half written."""
+    """Remove unfinished folders that a killed process has left."""
     for path in folder.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def all_must_write() -> bool:
-    """Whether every process must save, the first rank into place and the others for nothing.
+def writes_collectively() -> bool:
+    """Whether this process must also write, into a folder that is discarded, because the first rank writes.
 
-    TensorFlow's workers read variables together, so one that saved alone would wait for the others:
+    TensorFlow's workers read variables collectively, so a worker that saves alone would wait for the others:
     https://www.tensorflow.org/tutorials/distribute/multi_worker_with_keras#model_saving_and_loading
     """
     return len(tf_config().get("cluster", {}).get("worker", ())) > 1 and not is_first_rank()
 
 
 @contextlib.contextmanager
-def for_nothing() -> Generator[Path, None, None]:
-    """A folder that is removed again."""
+def discarded_folder() -> Generator[Path, None, None]:
+    """Provide a temporary folder that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="gpuproof-") as folder:
         yield Path(folder)
 
 
-def _replace(new: Path, target: Path, aside: Path) -> None:
+def _replace(new: Path, target: Path, staging: Path) -> None:
     if target.is_dir() and not target.is_symlink():
-        target.rename(aside / f".old-{target.name}")
+        target.rename(staging / f".old-{target.name}")
     new.replace(target)

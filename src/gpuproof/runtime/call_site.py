@@ -1,4 +1,4 @@
-"""Where in the script something was done: file and line, for messages about what came too early."""
+"""Finds file and line of calls and imports in the user's script, for messages about calls in the wrong order."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from pathlib import Path
 from types import ModuleType
 
 _PACKAGE = __name__.rpartition(".")[0]
-_OWN = os.path.dirname(__file__)  # noqa: PTH120 - modules give their files as text
-# These read or set up; they start no device.
+_OWN = os.path.dirname(__file__)  # noqa: PTH120 - modules have their files as text
+# Names of calls that initialize no device.
 _HARMLESS = ("config", "version", "sysconfig", "__version__", "utils", "set_num_threads", "manual_seed")
 
 
 def caller() -> tuple[str, int]:
-    """File and line of the script's call into this library."""
+    """File and line of the script's call into this package."""
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - what `inspect` uses, without its cost
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def place(file: str, line: int) -> str:
-    """`train.py:12`, relative to the current folder where it lies below it."""
+def format_location(file: str, line: int) -> str:
+    """Format as `train.py:12`, relative to the current folder if the file is below it."""
     try:
         return f"{Path(file).resolve().relative_to(Path.cwd())}:{line}"
     except ValueError:
         return f"{file}:{line}"
 
 
-def imported_at(framework: str) -> str | None:
-    """The first line of the script, or of its own modules, that imports a framework; `None` if it cannot be seen."""
-    for file in _own_files():
+def find_import(framework: str) -> str | None:
+    """Find the first line of the script, or of its own modules, that imports a framework; `None` if not found."""
+    for file in _script_files():
         for node in _nodes(file):
             if isinstance(node, (ast.Import, ast.ImportFrom)) and framework in _imports(node):
-                return place(file, node.lineno)
+                return format_location(file, node.lineno)
     return None
 
 
-def first_use(framework: str, file: str, before: int) -> str | None:
-    """The first call of a framework in a file above a line, with what is called; `None` if none can be seen."""
+def find_first_call(framework: str, file: str, before: int) -> str | None:
+    """Find the first call of a framework above a line of a file, as `name() in file:line`; `None` if not found."""
     nodes = list(_nodes(file))
     aliases = {
         (alias.asname or alias.name).split(".", 1)[0]
@@ -56,12 +56,12 @@ def first_use(framework: str, file: str, before: int) -> str | None:
         name = _dotted(call.func)
         words = name.split(".")
         if words[0] in aliases and not any(word in _HARMLESS for word in words):
-            return f"{name}() in {place(file, call.lineno)}"
+            return f"{name}() in {format_location(file, call.lineno)}"
     return None
 
 
-def _own_files() -> Iterator[str]:
-    """The script and the modules that it brought, not what is installed."""
+def _script_files() -> Iterator[str]:
+    """Files of the script and its own modules, without installed packages."""
     libraries = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
     main = sys.modules.get("__main__")
     for module in [main, *list(sys.modules.values())]:

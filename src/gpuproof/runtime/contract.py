@@ -1,4 +1,4 @@
-"""The job's folders, hosts and hyperparameters as the script finds them: in GPUproof, on SageMaker, or with neither.
+"""The job's folders, hosts and hyperparameters, in GPUproof, on SageMaker, or outside any job.
 
 Variables: https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md
 """
@@ -12,39 +12,39 @@ from pathlib import Path
 from typing import Any
 
 _SAGEMAKER_BASE = Path("/opt/ml")
-_TOOLKITS_OWN = "_tuning_objective_metric"
+_TOOLKIT_PARAMETER = "_tuning_objective_metric"
 
 
 class NoSuchChannel(LookupError):
-    """The job has no input channel of that name."""
+    """The job has no input channel with that name."""
 
 
 class Paths:
-    """The job's folders, read from the environment each time; outside of a job they lie in the current folder."""
+    """The job's folders, read from the environment at each access; outside a job they are in the current folder."""
 
     def __repr__(self) -> str:
         return f"<gpuproof.runtime.paths below {base_folder()}>"
 
     @property
     def model(self) -> Path:
-        """What becomes `model.tar.gz`; made if it is not there."""
-        return _made(_from("SM_MODEL_DIR") or base_folder() / "model")
+        """Becomes `model.tar.gz`; created if missing."""
+        return _ensure_folder(_path_variable("SM_MODEL_DIR") or base_folder() / "model")
 
     @property
     def output(self) -> Path:
-        """What becomes `output.tar.gz`; made if it is not there."""
-        return _made(_from("SM_OUTPUT_DATA_DIR") or _data_folder("output"))
+        """Becomes `output.tar.gz`; created if missing."""
+        return _ensure_folder(_path_variable("SM_OUTPUT_DATA_DIR") or _data_folder("output"))
 
     @property
     def checkpoints(self) -> Path:
-        """What outlives an interruption and is there again at the next attempt; made if it is not there."""
-        return _made(base_folder() / "checkpoints")
+        """Survives an interruption and is restored for the next attempt; created if missing."""
+        return _ensure_folder(base_folder() / "checkpoints")
 
     @property
     def code(self) -> Path:
         """The folder of the script."""
-        folder = _from("SM_MODULE_DIR")
-        # SageMaker's own toolkit puts an address on S3 there.
+        folder = _path_variable("SM_MODULE_DIR")
+        # SageMaker's training toolkit sets an S3 URI.
         if folder is not None and folder.is_dir():
             return folder
         script = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -63,21 +63,21 @@ class Paths:
         """The folder of one input channel.
 
         Raises:
-            NoSuchChannel: the job has none of that name; the message lists those that it has.
+            NoSuchChannel: the job has no channel with that name; the message lists the existing ones.
         """
         if os.environ.get(_channel_variable(name)):
             return self._channel(name)
-        there = self.channels
-        if name in there:
-            return there[name]
-        known = f"it has {', '.join(there)}" if there else "it has none"
+        channels = self.channels
+        if name in channels:
+            return channels[name]
+        known = f"it has {', '.join(channels)}" if channels else "it has none"
         raise NoSuchChannel(
             f"the job has no input channel '{name}': {known}. Add 'inputs: {{{name}: FOLDER}}' to gpuproof.yaml, "
             f"or set {_channel_variable(name)} to a folder."
         )
 
     def _channel(self, name: str) -> Path:
-        return _from(_channel_variable(name)) or _data_folder("input") / name
+        return _path_variable(_channel_variable(name)) or _data_folder("input") / name
 
 
 paths = Paths()
@@ -85,9 +85,9 @@ paths = Paths()
 
 
 def hyperparameters() -> dict[str, Any]:
-    """The job's hyperparameters, each as the value that was meant: `5` is a number, `"adam"` text.
+    """The job's hyperparameters, with parsed values: `5` is a number, `"adam"` text.
 
-    From `hyperparameters.json`, decoded as SageMaker's training toolkit does; else from `SM_HPS`; else none.
+    From `hyperparameters.json`, decoded as in SageMaker's training toolkit, or else from `SM_HPS`; empty without either.
     """
     path = base_folder() / "input" / "config" / "hyperparameters.json"
     try:
@@ -96,14 +96,14 @@ def hyperparameters() -> dict[str, Any]:
         found = _json_variable("SM_HPS")
         return dict(found) if isinstance(found, dict) else {}
     return {
-        name: _decoded(text)
+        name: _decode(text)
         for name, text in texts.items()
-        if not name.startswith("sagemaker_") and name != _TOOLKITS_OWN
+        if not name.startswith("sagemaker_") and name != _TOOLKIT_PARAMETER
     }
 
 
 def base_folder() -> Path:
-    """`/opt/ml`, the folder that stands for it, or the current folder where there is no job."""
+    """`/opt/ml`, the folder that replaces it, or the current folder outside a job."""
     named = os.environ.get("SAGEMAKER_BASE_DIR")
     if named:
         return Path(named)
@@ -111,20 +111,20 @@ def base_folder() -> Path:
 
 
 def hosts() -> tuple[str, ...]:
-    """The job's hosts, in order; empty where there is no job."""
+    """The job's hosts, in order; empty outside a job."""
     found = _json_variable("SM_HOSTS")
     return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
-def host_number() -> int:
-    """This host's place among the job's hosts, from 0."""
+def host_index() -> int:
+    """Index of this host among the job's hosts, from 0."""
     everyone = hosts()
     current = os.environ.get("SM_CURRENT_HOST", "")
     return everyone.index(current) if current in everyone else 0
 
 
 def is_first_rank() -> bool:
-    """Whether this process is the one that writes what all share: rank 0, the chief, the first host."""
+    """Whether this process writes the files that all processes share: rank 0, the chief, or the first host."""
     torch: Any = sys.modules.get("torch.distributed")
     if torch is not None and torch.is_available() and torch.is_initialized():
         return torch.get_rank() == 0
@@ -137,22 +137,22 @@ def is_first_rank() -> bool:
     for variable in ("RANK", "OMPI_COMM_WORLD_RANK"):
         if os.environ.get(variable, "").isdigit():
             return os.environ[variable] == "0"
-    return host_number() == 0
+    return host_index() == 0
 
 
 def tf_config() -> dict[str, Any]:
-    """TensorFlow's own description of the cluster; empty where there is none."""
+    """TensorFlow's description of the cluster (`TF_CONFIG`); empty if not set."""
     found = _json_variable("TF_CONFIG")
     return found if isinstance(found, dict) else {}
 
 
 def gpu_is_optional() -> bool:
-    """Whether the job says `require_gpu: false`."""
+    """Whether the job sets `require_gpu: false`."""
     return os.environ.get("GPUPROOF_REQUIRE_GPU") == "0"
 
 
 def expected_gpus() -> int | None:
-    """How many GPUs the job asks for; `None` where it says nothing."""
+    """Number of GPUs that the job requests; `None` if not set."""
     number = os.environ.get("GPUPROOF_EXPECTED_GPUS", "")
     return int(number) if number.isdigit() else None
 
@@ -166,7 +166,7 @@ def _channel_variable(name: str) -> str:
     return f"SM_CHANNEL_{name.upper()}"
 
 
-def _from(variable: str) -> Path | None:
+def _path_variable(variable: str) -> Path | None:
     value = os.environ.get(variable)
     return Path(value) if value else None
 
@@ -178,13 +178,13 @@ def _json_variable(name: str) -> Any:
         return None
 
 
-def _decoded(text: Any) -> Any:
+def _decode(text: Any) -> Any:
     try:
         return json.loads(text)
     except (ValueError, TypeError):
         return text
 
 
-def _made(folder: Path) -> Path:
+def _ensure_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""What several hosts agree on, worked out alike on each of them."""
+"""Cluster configuration that every host computes identically."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TENSORFLOW_PORT = 8890
-"""Where TensorFlow's workers listen; the port that SageMaker's own toolkit takes."""
+"""Port of TensorFlow's workers, the same as in SageMaker's training toolkit."""
 TORCH_PORT = 7777
-"""Where PyTorch's rank 0 listens; the port that SageMaker's own toolkit takes."""
+"""Port of PyTorch's rank 0, the same as in SageMaker's training toolkit."""
 WORKER = "worker"
 PARAMETER_SERVER = "ps"
 CHIEF = "chief"
 
 
 class TooFewHosts(ValueError):
-    """A parameter server needs at least three hosts: a chief, a worker and a server."""
+    """A parameter server requires at least three hosts: a chief, a worker and a server."""
 
 
 def worker_config(hosts: tuple[str, ...], number: int) -> dict[str, object]:
-    """`TF_CONFIG` for one worker on each host."""
+    """`TF_CONFIG` for one worker per host.
+
+    Args:
+        number: index of this host.
+    """
     return _config({WORKER: hosts}, WORKER, number)
 
 
@@ -28,11 +32,11 @@ def parameter_server_config(hosts: tuple[str, ...], number: int) -> dict[str, ob
     """`TF_CONFIG` with the first host as chief, the last as parameter server, and workers between.
 
     Raises:
-        TooFewHosts: there are fewer than three.
+        TooFewHosts: fewer than three hosts.
     """
     if len(hosts) < 3:
         raise TooFewHosts(
-            f"a parameter server needs three hosts or more (a chief, workers, a server), and this job has {len(hosts)}: "
+            f"a parameter server requires at least three hosts (a chief, workers, a server), but this job has {len(hosts)}: "
             "set instance_count: 3, or use strategy('multi-worker')"
         )
     last = len(hosts) - 1
@@ -45,7 +49,7 @@ def parameter_server_config(hosts: tuple[str, ...], number: int) -> dict[str, ob
 
 
 def network_interface(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The interface that the job names for traffic between hosts, if this host has it."""
+    """The network interface that the job sets for traffic between hosts, if this host has it."""
     name = environment.get("SM_NETWORK_INTERFACE_NAME")
     return name if name and Path("/sys/class/net", name).exists() else None
 

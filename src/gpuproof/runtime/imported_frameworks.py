@@ -1,4 +1,4 @@
-"""Which frameworks the script uses; none is imported that the script has not imported or named."""
+"""Detects the frameworks that the script uses, and imports only those that it has imported or given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 TENSORFLOW = "tensorflow"
 TORCH = "torch"
-NAMES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
+FRAMEWORK_NAMES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
 _ALIASES = {
     "tensorflow": TENSORFLOW,
     "tf": TENSORFLOW,
@@ -20,58 +20,62 @@ _ALIASES = {
 
 
 class NoFramework(RuntimeError):
-    """Neither TensorFlow nor PyTorch is imported or named, or both are and none is named."""
+    """The framework is not given, and the script has imported none or both."""
 
 
-def named(framework: str) -> str:
-    """The import name for what a person calls a framework.
+def framework_name(framework: str) -> str:
+    """Import name for a framework's name or alias.
 
     Raises:
-        ValueError: neither TensorFlow, Keras nor PyTorch.
+        ValueError: not TensorFlow, Keras or PyTorch.
     """
     try:
         return _ALIASES[framework.lower()]
     except KeyError:
-        raise ValueError(f"framework={framework!r}: 'tensorflow' (for Keras too) or 'torch'") from None
+        raise ValueError(f"framework={framework!r}: use 'tensorflow' (also for Keras) or 'torch'") from None
 
 
-def imported() -> tuple[str, ...]:
+def imported_frameworks() -> tuple[str, ...]:
     """The frameworks that the script has imported."""
-    return tuple(name for name in (TENSORFLOW, TORCH) if loaded(name) is not None)
+    return tuple(name for name in (TENSORFLOW, TORCH) if imported_module(name) is not None)
 
 
-def installed() -> tuple[str, ...]:
-    """The frameworks that the script could import; looks for them without importing."""
+def installed_frameworks() -> tuple[str, ...]:
+    """The frameworks that are installed; does not import them."""
     return tuple(name for name in (TENSORFLOW, TORCH) if name in sys.modules or find_spec(name) is not None)
 
 
-def loaded(name: str) -> Any:
-    """A module, if the script has imported it; else `None`."""
+def imported_module(name: str) -> Any:
+    """A module that the script has imported; `None` if it has not."""
     module = sys.modules.get(name)
     # A module that is still being imported has no version yet.
     return module if module is not None and hasattr(module, "__version__") else None
 
 
-def load(name: str) -> Any:
-    """Import a framework that the script has named or imported."""
+def load_module(name: str) -> Any:
+    """Import a module, untyped, since frameworks may not be installed."""
     return importlib.import_module(name)
 
 
-def the_one(framework: str | None) -> str:
-    """The framework that is meant: the one named, else the one imported.
+def resolve_framework(framework: str | None) -> str:
+    """Return the given framework, or else the only one that the script has imported.
 
     Raises:
-        NoFramework: that is none, or not one alone.
+        NoFramework: the script has imported none or both.
     """
     if framework is not None:
-        return named(framework)
-    found = imported()
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise NoFramework("both TensorFlow and PyTorch are imported: say which, with framework='torch'")
-    here = installed()
-    hint = f"; {' and '.join(NAMES[name] for name in here)} can be imported" if here else ""
+        return framework_name(framework)
+    frameworks = imported_frameworks()
+    if len(frameworks) == 1:
+        return frameworks[0]
+    if frameworks:
+        raise NoFramework("both TensorFlow and PyTorch are imported: choose one, such as framework='torch'")
+    candidates = installed_frameworks()
+    hint = (
+        f"; {' and '.join(FRAMEWORK_NAMES[name] for name in candidates)} can be imported"
+        if candidates
+        else ""
+    )
     raise NoFramework(
-        f"neither TensorFlow nor PyTorch is imported yet: import it first, or name it with framework='torch'{hint}"
+        f"neither TensorFlow nor PyTorch is imported yet: import it first, or set framework='torch'{hint}"
     )

@@ -1,4 +1,4 @@
-"""`setup()`: one call before the first operation."""
+"""`setup()`: configures TensorFlow and PyTorch, in one call before the first operation."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuproof.gpu.diagnosis import visible_gpus
-from gpuproof.runtime.call_site import caller, imported_at, place
+from gpuproof.runtime.call_site import caller, find_import, format_location
 from gpuproof.runtime.framework_settings import tensorflow_settings, torch_settings
-from gpuproof.runtime.framework_settings.precision import FLOAT16, Precision, choose
-from gpuproof.runtime.framework_settings.setting import Outcome, Wishes, put_variable
+from gpuproof.runtime.framework_settings.precision import FLOAT16, Precision, choose_precision
+from gpuproof.runtime.framework_settings.setting import RequestedSettings, Setting, set_variable
 from gpuproof.runtime.imported_frameworks import (
-    NAMES,
+    FRAMEWORK_NAMES,
     TENSORFLOW,
     TORCH,
-    imported,
-    installed,
-    load,
-    loaded,
-    named,
+    framework_name,
+    imported_frameworks,
+    imported_module,
+    installed_frameworks,
+    load_module,
 )
 from gpuproof.runtime.stack_probe import read_gpus
 from gpuproof.util.log import say_once
 
-# Read once, when the framework that they belong to is imported or first used.
+# Prefixes of variables that a framework reads only when it is imported or first used.
 _OWNERS = {"TF_": TENSORFLOW, "KERAS_": TENSORFLOW, "PYTORCH_": TORCH, "TORCH_": TORCH}
-# What CUDA_VISIBLE_DEVICES was before `setup()` narrowed it, and what it made of it.
-_narrowed: list[str | None] = []
+# CUDA_VISIBLE_DEVICES before and after `setup()` narrowed it.
+_narrowed_from_to: list[str | None] = []
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What `setup()` did.
+    """Report of `setup()`.
 
     Args:
-        frameworks: those that it was done for, by import name.
-        applied: what holds now.
-        not_applied: what does not, and why.
-        precision: what to compute in.
+        frameworks: the configured frameworks, by import name.
+        applied: settings in effect.
+        not_applied: settings that could not be applied, and why.
+        precision: data type to compute in.
     """
 
     frameworks: tuple[str, ...]
-    applied: tuple[Outcome, ...]
-    not_applied: tuple[Outcome, ...]
+    applied: tuple[Setting, ...]
+    not_applied: tuple[Setting, ...]
     precision: Precision
 
     def __str__(self) -> str:
-        lines = [f"  {outcome}" for outcome in self.applied]
-        lines += [f"  not applied: {outcome}" for outcome in self.not_applied]
-        return "\n".join(["setup", *lines, f"  computes in {self.precision.dtype}: {self.precision.why}"])
+        lines = [f"  {setting}" for setting in self.applied]
+        lines += [f"  not applied: {setting}" for setting in self.not_applied]
+        return "\n".join(["setup", *lines, f"  precision {self.precision.dtype}: {self.precision.why}"])
 
     def autocast(self) -> Any:
-        """`torch.autocast` in this precision, for a `with` statement around forward pass and loss; else it does nothing."""
-        torch: Any = load(TORCH)
+        """`torch.autocast` in this precision, for a `with` statement around forward pass and loss; no effect in float32."""
+        torch: Any = load_module(TORCH)
         dtype = getattr(torch, self.precision.dtype if self.precision.mixed else "bfloat16")
         return torch.autocast("cuda", dtype=dtype, enabled=self.precision.mixed)
 
     def grad_scaler(self) -> Any:
-        """A `torch.amp.GradScaler`; it scales where the precision is float16 and passes everything through elsewhere."""
-        torch: Any = load(TORCH)
+        """A `torch.amp.GradScaler`; it scales in float16 and has no effect in other precisions."""
+        torch: Any = load_module(TORCH)
         enabled = self.precision.dtype == FLOAT16
-        # `torch.amp` has it from 2.3 on.
+        # `torch.amp` has it since 2.3.
         if hasattr(torch.amp, "GradScaler"):
             return torch.amp.GradScaler("cuda", enabled=enabled)
         return torch.cuda.amp.GradScaler(enabled=enabled)
@@ -82,107 +82,113 @@ def setup(
 ) -> Setup:
     """Prepare TensorFlow or PyTorch; call it once before the first operation, better before the framework's import.
 
-    It imports no framework but one that is named. What has to be set before an import goes into the environment, where
-    a user's own setting stands. What came too late is in the report and, once, on standard error, with the place in
-    the script. Calling it again with the same settings changes nothing.
+    It imports only a framework given by `framework`. Settings that a framework reads at its import become environment
+    variables, without overriding the user's own. Settings that come too late are in the report and, once, on standard
+    error, with file and line of the script. Calling it again with the same settings changes nothing.
 
     Args:
-        memory_growth: let TensorFlow take memory on every visible GPU as it needs it, rather than nearly all of it at
-            once. That is a policy of allocation: it makes nothing faster, adds no memory and may fragment it; it lets
-            several processes share a GPU and lets the verdict see what the job really needed. PyTorch always does so.
-        visible_devices: the GPUs to use, from 0, among those that `CUDA_VISIBLE_DEVICES` shows.
-        mixed_precision: `auto` (bfloat16 from compute capability 8.0 on, float16 with loss scaling on 7.x, float32
-            elsewhere), `bfloat16` or `float16` where the GPU has tensor cores for it, `None` for none. It sets Keras's
-            policy; with PyTorch use the report's `autocast()` and `grad_scaler()`.
-        seed: for Python's, NumPy's and the framework's random numbers. `PYTHONHASHSEED` cannot be set from inside.
-        threads: processor threads for one operation.
+        memory_growth: let TensorFlow allocate memory on every visible GPU as needed, instead of nearly all of it at
+            once. It makes nothing faster, adds no memory and can fragment it, but lets several processes share a GPU and
+            the verdict show what the job really needed. PyTorch always allocates as needed.
+        visible_devices: indexes, from 0, of the GPUs to use among those that `CUDA_VISIBLE_DEVICES` shows.
+        mixed_precision: `auto` (bfloat16 since compute capability 8.0, float16 with loss scaling on 7.x, otherwise
+            float32), `bfloat16` or `float16` if the GPU has tensor cores for it, or `None`. It sets Keras's policy; with
+            PyTorch use the report's `autocast()` and `grad_scaler()`.
+        seed: for the random numbers of Python, NumPy and the framework. `PYTHONHASHSEED` cannot be set at run time.
+        threads: CPU threads per operation.
         allocator: `async` (CUDA's stream-ordered allocator), `expandable` (PyTorch's expandable segments), or a value
             for `PYTORCH_CUDA_ALLOC_CONF`.
         variables: environment variables that must be set before the framework is imported, such as
             `TF_ENABLE_ONEDNN_OPTS`.
-        framework: `tensorflow` or `torch`; it is imported. By itself those that the script has imported, else those
-            that it could import.
+        framework: `tensorflow` or `torch`, which is imported. By default the frameworks that the script has imported,
+            or else those that are installed.
 
     Raises:
-        ValueError: a value that is none.
+        ValueError: an argument has an invalid value.
     """
-    wishes = Wishes(memory_growth, _indexes(visible_devices), seed, threads, allocator)
+    requested = RequestedSettings(memory_growth, _indexes(visible_devices), seed, threads, allocator)
     if mixed_precision is not None:
-        choose(mixed_precision, ())  # an impossible value is refused before anything is changed
-    names = (named(framework),) if framework is not None else imported() or installed()
-    outcomes = [_variable(name, value) for name, value in (variables or {}).items()]
-    outcomes += _visibility(names, wishes)
+        choose_precision(mixed_precision, ())  # reject an invalid value before anything is changed
+    names = (
+        (framework_name(framework),)
+        if framework is not None
+        else imported_frameworks() or installed_frameworks()
+    )
+    results = [_set_early_variable(name, value) for name, value in (variables or {}).items()]
+    results += _set_visible_devices(names, requested)
     for name in names:
-        outcomes += _apply(name, wishes, importing=framework is not None)
+        results += _apply(name, requested, importing=framework is not None)
     if seed is not None:
-        outcomes += _seed_everything_else(seed, names)
+        results += _seed_libraries(seed, names)
     precision = Precision()
     if mixed_precision is not None:
-        precision = choose(mixed_precision, _capabilities(wishes.visible_devices))
-        outcomes += _use_precision(precision, mixed_precision)
+        precision = choose_precision(mixed_precision, _capabilities(requested.visible_devices))
+        results += _use_precision(precision, mixed_precision)
     report = Setup(
         names,
-        tuple(outcome for outcome in outcomes if outcome.problem is None),
-        tuple(outcome for outcome in outcomes if outcome.problem is not None),
+        tuple(setting for setting in results if setting.problem is None),
+        tuple(setting for setting in results if setting.problem is not None),
         precision,
     )
-    for outcome in report.not_applied:
-        say_once(f"setup() could not apply {outcome}")
+    for setting in report.not_applied:
+        say_once(f"setup() could not apply {setting}")
     return report
 
 
-def _apply(name: str, wishes: Wishes, importing: bool) -> Iterator[Outcome]:
+def _apply(name: str, requested: RequestedSettings, importing: bool) -> Iterator[Setting]:
     settings: Any = tensorflow_settings if name == TENSORFLOW else torch_settings
-    if loaded(name) is None:
-        yield from settings.before_import(wishes)
+    if imported_module(name) is None:
+        yield from settings.before_import(requested)
         if not importing:
             return
-    yield from settings.after_import(load(name), wishes)
+    yield from settings.after_import(load_module(name), requested)
 
 
-def _variable(name: str, value: str) -> Outcome:
+def _set_early_variable(name: str, value: str) -> Setting:
     owner = next((owner for prefix, owner in _OWNERS.items() if name.startswith(prefix)), None)
-    if owner is None or loaded(owner) is None or os.environ.get(name) == value:
-        return put_variable(name, value)
-    where = imported_at(owner)
+    if owner is None or imported_module(owner) is None or os.environ.get(name) == value:
+        return set_variable(name, value)
+    where = find_import(owner)
     above = f" in {where}" if where else ""
-    return Outcome(
+    return Setting(
         name,
         value,
-        f"it is read when {NAMES[owner]} is imported: move setup() ({place(*caller())}) above that import{above}",
+        f"{FRAMEWORK_NAMES[owner]} reads it at its import: move setup() ({format_location(*caller())}) above that import{above}",
     )
 
 
-def _visibility(names: tuple[str, ...], wishes: Wishes) -> Iterator[Outcome]:
-    """`CUDA_VISIBLE_DEVICES` for what has not looked yet; TensorFlow, once imported, is told through its API."""
-    if wishes.visible_devices is None or (TENSORFLOW in names and loaded(TENSORFLOW) is not None):
+def _set_visible_devices(names: tuple[str, ...], requested: RequestedSettings) -> Iterator[Setting]:
+    """Set `CUDA_VISIBLE_DEVICES` for frameworks that have not read it; imported TensorFlow is configured through its API."""
+    if requested.visible_devices is None or (TENSORFLOW in names and imported_module(TENSORFLOW) is not None):
         return
-    torch = loaded(TORCH)
+    torch = imported_module(TORCH)
     if torch is not None and torch_settings.cuda_started(torch):
-        yield Outcome(
+        yield Setting(
             "visible GPUs of PyTorch",
-            str(list(wishes.visible_devices)),
-            f"PyTorch had already used a GPU when {place(*caller())} asked for it: move setup() above that",
+            str(list(requested.visible_devices)),
+            f"PyTorch had already used a GPU before setup() in {format_location(*caller())}: move setup() above its first use",
         )
         return
-    value = _within(os.environ.get("CUDA_VISIBLE_DEVICES"), wishes.visible_devices)
+    value = _narrow_visible_devices(os.environ.get("CUDA_VISIBLE_DEVICES"), requested.visible_devices)
     os.environ["CUDA_VISIBLE_DEVICES"] = value
-    yield Outcome("CUDA_VISIBLE_DEVICES", value)
+    yield Setting("CUDA_VISIBLE_DEVICES", value)
 
 
-def _within(present: str | None, chosen: tuple[int, ...]) -> str:
-    """`CUDA_VISIBLE_DEVICES` for some of the GPUs that it shows; narrowing it twice does not narrow twice."""
-    if _narrowed and _narrowed[-1] == present:
-        present = _narrowed[0]
+def _narrow_visible_devices(present: str | None, chosen: tuple[int, ...]) -> str:
+    """`CUDA_VISIBLE_DEVICES` for some of the GPUs that it shows; indexes always refer to its original value."""
+    if _narrowed_from_to and _narrowed_from_to[-1] == present:
+        present = _narrowed_from_to[0]
     shown = present.split(",") if present else None
     if shown is not None and any(index >= len(shown) for index in chosen):
-        raise ValueError(f"visible_devices={list(chosen)}: CUDA_VISIBLE_DEVICES={present} shows {len(shown)}")
+        raise ValueError(
+            f"visible_devices={list(chosen)}: CUDA_VISIBLE_DEVICES={present} shows only {len(shown)}"
+        )
     value = ",".join(shown[index] if shown is not None else str(index) for index in chosen)
-    _narrowed[:] = [present, value]
+    _narrowed_from_to[:] = [present, value]
     return value
 
 
-def _seed_everything_else(seed: int, names: tuple[str, ...]) -> Iterator[Outcome]:
+def _seed_libraries(seed: int, names: tuple[str, ...]) -> Iterator[Setting]:
     random.seed(seed)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -190,33 +196,33 @@ def _seed_everything_else(seed: int, names: tuple[str, ...]) -> Iterator[Outcome
     for keras in (sys.modules.get("keras"), sys.modules.get("tf_keras")):
         if keras is not None and hasattr(keras, "utils"):
             keras.utils.set_random_seed(seed)
-    yield Outcome("seed of Python" + (" and NumPy" if numpy is not None else ""), str(seed))
-    if names and not imported():
-        yield Outcome("seed of the framework", str(seed), _not_imported(names))
+    yield Setting("seed of Python" + (" and NumPy" if numpy is not None else ""), str(seed))
+    if names and not imported_frameworks():
+        yield Setting("seed of the framework", str(seed), _not_imported_reason(names))
 
 
-def _use_precision(precision: Precision, wanted: str) -> Iterator[Outcome]:
+def _use_precision(precision: Precision, wanted: str) -> Iterator[Setting]:
     if not precision.as_asked:
-        yield Outcome("mixed precision", wanted, precision.why)
-    tensorflow = loaded(TENSORFLOW)
+        yield Setting("mixed precision", wanted, precision.why)
+    tensorflow = imported_module(TENSORFLOW)
     if tensorflow is not None:
         yield tensorflow_settings.set_policy(tensorflow, precision.dtype)
-    elif precision.mixed and loaded(TORCH) is None and TENSORFLOW in installed():
-        yield Outcome("Keras's dtype policy", precision.dtype, _not_imported((TENSORFLOW,)))
+    elif precision.mixed and imported_module(TORCH) is None and TENSORFLOW in installed_frameworks():
+        yield Setting("Keras's dtype policy", precision.dtype, _not_imported_reason((TENSORFLOW,)))
 
 
-def _not_imported(names: tuple[str, ...]) -> str:
-    called = " nor ".join(NAMES[name] for name in names)
+def _not_imported_reason(names: tuple[str, ...]) -> str:
+    frameworks = " nor ".join(FRAMEWORK_NAMES[name] for name in names)
     return (
-        f"{'neither ' if len(names) > 1 else ''}{called} is {'' if len(names) > 1 else 'not '}imported yet: call setup() "
-        f"once more after the import, or name it, as in setup(framework={next(iter(names))!r})"
+        f"{'neither ' if len(names) > 1 else ''}{frameworks} is {'' if len(names) > 1 else 'not '}imported yet: call setup() "
+        f"again after the import, or use setup(framework={next(iter(names))!r})"
     )
 
 
 def _capabilities(chosen: tuple[int, ...] | None) -> tuple[tuple[int, int], ...]:
-    # NVML starts nothing on the GPU, so asking it comes too early for nobody.
+    # NVML initializes nothing on the GPU, so it can be used before any framework.
     shown = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), read_gpus())
-    tensorflow = loaded(TENSORFLOW)
+    tensorflow = imported_module(TENSORFLOW)
     if tensorflow is not None and chosen is not None:
         shown = tuple(gpu for number, gpu in enumerate(shown) if number in chosen)
     found = tuple(gpu.compute_capability for gpu in shown if gpu.compute_capability is not None)
@@ -224,8 +230,8 @@ def _capabilities(chosen: tuple[int, ...] | None) -> tuple[tuple[int, int], ...]
 
 
 def _torch_capabilities() -> tuple[tuple[int, int], ...]:
-    """PyTorch's own reading, for machines on which NVML cannot be used."""
-    torch = loaded(TORCH)
+    """Compute capabilities according to PyTorch, for machines without usable NVML."""
+    torch = imported_module(TORCH)
     if torch is None or not torch.cuda.is_available():
         return ()
     found = [torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())]
@@ -237,5 +243,5 @@ def _indexes(wanted: Sequence[int] | int | None) -> tuple[int, ...] | None:
         return None
     indexes = (wanted,) if isinstance(wanted, int) else tuple(wanted)
     if not all(isinstance(index, int) and index >= 0 for index in indexes):
-        raise ValueError(f"visible_devices={wanted!r}: GPUs' numbers from 0, such as [0, 1]")
+        raise ValueError(f"visible_devices={wanted!r}: must be GPU indexes from 0, such as [0, 1]")
     return indexes

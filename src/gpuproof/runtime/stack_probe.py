@@ -1,4 +1,4 @@
-"""Looking from the driver up to the framework, for `gpuproof.gpu.diagnosis` to judge. Never raises."""
+"""Reads driver, GPUs, libraries and framework for `gpuproof.gpu.diagnosis`; never raises."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gpuproof.gpu.cuda_libraries import cuda_libraries
 from gpuproof.gpu.diagnosis import StackReading
 from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable
 from gpuproof.runtime.contract import expected_gpus
-from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, loaded
+from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, imported_module
 from gpuproof.util.versions import release
 
 
 def read_stack(framework: str | None, said: str | None = None) -> StackReading:
-    """This machine and, where the script has imported it, the framework.
+    """Read the machine and, if the script has imported it, the framework.
 
     Args:
         framework: `torch` or `tensorflow`.
-        said: what the framework said when it was asked for a GPU.
+        said: what the framework reported when it was asked for a GPU.
     """
-    machine = _machine()
-    if framework == TORCH and loaded(TORCH) is not None:
-        machine.update(_torch(loaded(TORCH)))
-    if framework == TENSORFLOW and loaded(TENSORFLOW) is not None:
-        machine.update(_tensorflow(loaded(TENSORFLOW)))
+    machine = _read_machine()
+    if framework == TORCH and imported_module(TORCH) is not None:
+        machine.update(_read_torch(imported_module(TORCH)))
+    if framework == TENSORFLOW and imported_module(TENSORFLOW) is not None:
+        machine.update(_read_tensorflow(imported_module(TENSORFLOW)))
     return StackReading(framework=framework, said=said, **machine)
 
 
 def read_gpus() -> tuple[GpuInfo, ...]:
-    """The GPUs that NVML sees; none where it cannot be used."""
+    """Read the GPUs that NVML sees; empty if NVML cannot be used."""
     try:
         with Nvml.open() as nvml:
             return nvml.gpus()
@@ -40,8 +40,8 @@ def read_gpus() -> tuple[GpuInfo, ...]:
         return ()
 
 
-def _machine() -> dict[str, Any]:
-    driver_cuda, libcuda = _driver_cuda()
+def _read_machine() -> dict[str, Any]:
+    driver_cuda, libcuda = _read_driver_cuda()
     found: dict[str, Any] = {
         "libcuda": libcuda,
         "driver_cuda": driver_cuda,
@@ -57,32 +57,32 @@ def _machine() -> dict[str, Any]:
     return found
 
 
-def _driver_cuda() -> tuple[tuple[int, int] | None, bool]:
-    """The CUDA version of the driver's library, and whether that library can be loaded at all."""
+def _read_driver_cuda() -> tuple[tuple[int, int] | None, bool]:
+    """CUDA version of the driver's library, and whether the library can be loaded."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return None, False
     version = ctypes.c_int()
-    # It answers without cuInit, so that it starts nothing on the GPU.
+    # Works without cuInit, so it initializes nothing on the GPU.
     if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
         return None, True
     return (version.value // 1000, version.value % 1000 // 10), True
 
 
-def _torch(torch: Any) -> dict[str, Any]:
+def _read_torch(torch: Any) -> dict[str, Any]:
     cuda = torch.version.cuda
     flags = getattr(torch._C, "_cuda_getArchFlags", None)  # noqa: SLF001 - the public list is empty without a GPU
-    carried = flags() if flags is not None and cuda is not None else None
+    architectures = flags() if flags is not None and cuda is not None else None
     return {
         "version": torch.__version__,
         "cuda_build": cuda is not None,
         "cuda": cuda,
-        "architectures": tuple(carried.split()) if carried else (),
+        "architectures": tuple(architectures.split()) if architectures else (),
     }
 
 
-def _tensorflow(tensorflow: Any) -> dict[str, Any]:
+def _read_tensorflow(tensorflow: Any) -> dict[str, Any]:
     info = tensorflow.sysconfig.get_build_info()
     built = bool(info.get("is_cuda_build", False))
     cuda = info.get("cuda_version")
@@ -91,18 +91,18 @@ def _tensorflow(tensorflow: Any) -> dict[str, Any]:
         "cuda_build": built,
         "cuda": cuda,
         "architectures": tuple(info.get("cuda_compute_capabilities", ())),
-        "missing_libraries": _missing(cuda, info.get("cudnn_version")) if built and cuda else (),
+        "missing_libraries": _missing_libraries(cuda, info.get("cudnn_version")) if built and cuda else (),
     }
 
 
-def _missing(cuda: str, cudnn: str | None) -> tuple[str, ...]:
-    wanted = [library.soname for library in cuda_libraries(release(cuda)[0])]
+def _missing_libraries(cuda: str, cudnn: str | None) -> tuple[str, ...]:
+    names = [library.soname for library in cuda_libraries(release(cuda)[0])]
     if cudnn:
-        wanted.append(f"libcudnn.so.{cudnn.split('.')[0]}")
-    return tuple(name for name in wanted if not _can_be_loaded(name))
+        names.append(f"libcudnn.so.{cudnn.split('.')[0]}")
+    return tuple(name for name in names if not _is_loadable(name))
 
 
-def _can_be_loaded(name: str) -> bool:
+def _is_loadable(name: str) -> bool:
     try:
         ctypes.CDLL(name)
     except OSError:
@@ -111,7 +111,7 @@ def _can_be_loaded(name: str) -> bool:
 
 
 def _wheel_folders() -> list[Path]:
-    """Where NVIDIA's wheels put their libraries; TensorFlow looks there by itself."""
+    """Folders of the libraries in NVIDIA's wheels, which TensorFlow searches, too."""
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in Path(root).glob("*/lib")]

@@ -1,4 +1,4 @@
-"""`strategy()`: TensorFlow's way to use the GPUs and hosts that there are."""
+"""`strategy()`: the TensorFlow distribution strategy for the job's GPUs and hosts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import os
 from typing import Any
 
-from gpuproof.runtime.call_site import caller, first_use, place
-from gpuproof.runtime.contract import host_number, hosts, tf_config
+from gpuproof.runtime.call_site import caller, find_first_call, format_location
+from gpuproof.runtime.contract import host_index, hosts, tf_config
 from gpuproof.runtime.device import fall_back_to_cpu
 from gpuproof.runtime.hosts import CHIEF, parameter_server_config, worker_config
-from gpuproof.runtime.imported_frameworks import TENSORFLOW, load
+from gpuproof.runtime.imported_frameworks import TENSORFLOW, load_module
 from gpuproof.runtime.keras_multi_host import guard_fit
 from gpuproof.runtime.parameter_server import serve
 
@@ -20,58 +20,58 @@ MULTI_WORKER = "multi-worker"
 PARAMETER_SERVER = "parameter-server"
 KINDS = (ONE_DEVICE, MIRRORED, MULTI_WORKER, PARAMETER_SERVER)
 
-_made: dict[str, Any] = {}
+_strategies: dict[str, Any] = {}
 
 
 def strategy(kind: str | None = None, allow_cpu: bool = False) -> Any:
-    """The `tf.distribute` strategy for what is here; build the model within its `scope()`.
+    """Return the `tf.distribute` strategy for the job's GPUs and hosts; build the model within its `scope()`.
 
-    One GPU gives `OneDeviceStrategy`, several `MirroredStrategy`, several hosts `MultiWorkerMirroredStrategy`. Hosts
-    come from `TF_CONFIG`, else from SageMaker's `SM_HOSTS`, of which `TF_CONFIG` is then made. Call it before the first
-    operation where there are several hosts; calling it again gives the same object.
+    With one GPU it is `OneDeviceStrategy`, with several `MirroredStrategy`, with several hosts
+    `MultiWorkerMirroredStrategy`. Hosts come from `TF_CONFIG`, or else from SageMaker's `SM_HOSTS`, from which `TF_CONFIG`
+    is then created. With several hosts, call it before the first operation. Calling it again returns the same object.
 
-    With `parameter-server` the first host coordinates, the last is the server and those between are workers (unless
-    `TF_CONFIG` says otherwise). On server and workers this call does not return: the process serves until the chief has
+    With `parameter-server`, the first host coordinates, the last one is the server and the others are workers (unless
+    `TF_CONFIG` sets other roles). On server and workers this call does not return: the process serves until the chief is
     gone, then exits with 0.
 
     Args:
-        kind: `one-device`, `mirrored`, `multi-worker` or `parameter-server`; `None` chooses.
-        allow_cpu: do with the CPU where there is no usable GPU, and say so once.
+        kind: `one-device`, `mirrored`, `multi-worker` or `parameter-server`; `None` to choose it.
+        allow_cpu: use the CPU if no GPU is usable, with one message on standard error.
 
     Raises:
-        GpuRequired: there is no usable GPU; says why and what to do.
-        RuntimeError: several hosts, and TensorFlow has already run an operation.
-        KerasFitUnsupported: later, from `model.fit` of Keras 3 under a strategy that it cannot train with.
-        ValueError: an unknown kind, or too few hosts for it.
+        GpuRequired: no GPU is usable; with reason and remedy.
+        RuntimeError: with several hosts, TensorFlow has already run an operation.
+        KerasFitUnsupported: later, in `model.fit` of Keras 3 under a strategy that it does not support.
+        ValueError: unknown kind, or too few hosts for it.
     """
     if kind is not None and kind not in KINDS:
-        raise ValueError(f"strategy({kind!r}): one of {', '.join(KINDS)}")
-    tensorflow = load(TENSORFLOW)
-    chosen = kind or _choose(len(_workers()), len(tensorflow.config.get_visible_devices("GPU")))
-    if chosen not in _made:
-        _made[chosen] = _make(tensorflow, chosen, allow_cpu)
-    return _made[chosen]
+        raise ValueError(f"strategy({kind!r}): use one of {', '.join(KINDS)}")
+    tensorflow = load_module(TENSORFLOW)
+    chosen = kind or _choose_kind(len(_workers()), len(tensorflow.config.get_visible_devices("GPU")))
+    if chosen not in _strategies:
+        _strategies[chosen] = _create_strategy(tensorflow, chosen, allow_cpu)
+    return _strategies[chosen]
 
 
 def global_batch_size(per_replica: int, strategy: Any) -> int:
-    """Examples in one step over all replicas: what `Dataset.batch` gets under a strategy.
+    """Examples per step over all replicas: the argument of `Dataset.batch` under a strategy.
 
     Args:
-        per_replica: examples for one GPU.
+        per_replica: examples per GPU.
     """
     return per_replica * int(strategy.num_replicas_in_sync)
 
 
-def _choose(workers: int, gpus: int) -> str:
+def _choose_kind(workers: int, gpus: int) -> str:
     if workers > 1:
         return MULTI_WORKER
     return MIRRORED if gpus > 1 else ONE_DEVICE
 
 
-def _make(tensorflow: Any, kind: str, allow_cpu: bool) -> Any:
+def _create_strategy(tensorflow: Any, kind: str, allow_cpu: bool) -> Any:
     distribute = tensorflow.distribute
     if kind == PARAMETER_SERVER:
-        return _parameter_servers(tensorflow, allow_cpu)
+        return _parameter_server_strategy(tensorflow, allow_cpu)
     gpus = len(tensorflow.config.get_visible_devices("GPU"))
     if gpus == 0:
         fall_back_to_cpu(TENSORFLOW, allow_cpu)
@@ -80,24 +80,24 @@ def _make(tensorflow: Any, kind: str, allow_cpu: bool) -> Any:
     if kind == MIRRORED:
         return distribute.MirroredStrategy() if gpus else distribute.MirroredStrategy(["/cpu:0"])
     if not tf_config():
-        os.environ["TF_CONFIG"] = json.dumps(worker_config(hosts() or ("localhost",), host_number()))
+        os.environ["TF_CONFIG"] = json.dumps(worker_config(hosts() or ("localhost",), host_index()))
     implementation = distribute.experimental.CommunicationImplementation
     options = distribute.experimental.CommunicationOptions(
         implementation=implementation.NCCL if gpus else implementation.RING
     )
     try:
-        made = distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        result = distribute.MultiWorkerMirroredStrategy(communication_options=options)
     except RuntimeError as error:
         if "program startup" not in str(error):
             raise
-        raise RuntimeError(_too_late()) from error
-    guard_fit(made, "MultiWorkerMirroredStrategy", _host_count())
-    return made
+        raise RuntimeError(_too_late_message()) from error
+    guard_fit(result, "MultiWorkerMirroredStrategy", _host_count())
+    return result
 
 
-def _parameter_servers(tensorflow: Any, allow_cpu: bool) -> Any:
+def _parameter_server_strategy(tensorflow: Any, allow_cpu: bool) -> Any:
     if not tf_config():
-        os.environ["TF_CONFIG"] = json.dumps(parameter_server_config(hosts(), host_number()))
+        os.environ["TF_CONFIG"] = json.dumps(parameter_server_config(hosts(), host_index()))
     config = tf_config()
     task = config.get("task", {})
     if task.get("type") != CHIEF:
@@ -105,23 +105,23 @@ def _parameter_servers(tensorflow: Any, allow_cpu: bool) -> Any:
             fall_back_to_cpu(TENSORFLOW, allow_cpu)
         serve(tensorflow, config)
     resolver = tensorflow.distribute.cluster_resolver.TFConfigClusterResolver()
-    made = tensorflow.distribute.ParameterServerStrategy(resolver)
-    guard_fit(made, "ParameterServerStrategy", _host_count())
-    return made
+    result = tensorflow.distribute.ParameterServerStrategy(resolver)
+    guard_fit(result, "ParameterServerStrategy", _host_count())
+    return result
 
 
-def _too_late() -> str:
+def _too_late_message() -> str:
     file, line = caller()
-    seen = first_use(TENSORFLOW, file, line)
-    early = f", and the first use of it above is {seen}" if seen else ""
+    first_call = find_first_call(TENSORFLOW, file, line)
+    early = f"; the first call above is {first_call}" if first_call else ""
     return (
-        f"strategy() in {place(file, line)} comes too late: several hosts are joined before TensorFlow's first "
-        f"operation{early}. Move strategy() to the script's beginning."
+        f"strategy() in {format_location(file, line)} comes too late: several hosts must be joined before TensorFlow's first "
+        f"operation{early}. Move strategy() to the start of the script."
     )
 
 
 def _workers() -> tuple[str, ...]:
-    """Those that compute: TensorFlow's workers and chief where it has a cluster, else the job's hosts."""
+    """Hosts that compute: the workers and chief of `TF_CONFIG`, or else the job's hosts."""
     cluster = tf_config().get("cluster", {})
     return tuple(cluster.get(CHIEF, ())) + tuple(cluster.get("worker", ())) if cluster else hosts()
 

@@ -126,9 +126,9 @@ def test_values_of_every_plain_kind_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ({"f": print}, "cannot keep <built-in function print>"),
-        ({1: 2}, "text for keys"),
-        (object(), "cannot keep a object"),
+        ({"f": print}, "cannot save <built-in function print>"),
+        ({1: 2}, "text keys"),
+        (object(), "cannot save a object"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_at_once(tmp_path: Path, state: Any, words: str) -> None:
@@ -144,7 +144,7 @@ def test_an_impossible_wish_is_refused(tmp_path: Path, options: dict[str, Any]) 
 
 def test_another_scripts_checkpoint_is_not_taken(tmp_path: Path) -> None:
     rt.checkpoint(progress={}, folder=tmp_path).save()
-    with pytest.raises(rt.CheckpointMismatch, match=r"holds progress \(values\).*keeps state \(values\)"):
+    with pytest.raises(rt.CheckpointMismatch, match=r"contains progress \(values\).*saves state \(values\)"):
         rt.checkpoint(state={}, folder=tmp_path)
 
 
@@ -183,9 +183,9 @@ def test_sigterm_saves_at_the_steps_end_and_leaves_with_143(script: Script) -> N
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 143
-    assert "as SIGTERM asked; the next attempt goes on from there" in errors
-    about = json.loads(next((script.folder / "kept").glob("*/checkpoint.json")).read_text())
-    steps = about["progress"]["step"]
+    assert "after SIGTERM; the next attempt resumes from there" in errors
+    manifest = json.loads(next((script.folder / "kept").glob("*/checkpoint.json")).read_text())
+    steps = manifest["progress"]["step"]
     assert 0 < steps < 100_000
     again = script(LOOP.replace("time.sleep(0.005)", "pass"))
     assert again.splitlines() == [f"began 0 {steps} {steps}", "done 300000"]
@@ -293,7 +293,7 @@ print(counter.numpy())
 try:
     rt.checkpoint(model=keras.Sequential([keras.layers.Dense(1)]), folder="broken")
 except TypeError as error:
-    print("begin it with keras.Input" in str(error))
+    print("start it with keras.Input" in str(error))
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.runtime.framework_settings.precision import choose
+from gpuproof.runtime.framework_settings.precision import choose_precision
 
 K80, M60, V100, T4, A10G, H100 = (3, 7), (5, 2), (7, 0), (7, 5), (8, 6), (9, 0)
 
@@ -26,15 +26,15 @@ K80, M60, V100, T4, A10G, H100 = (3, 7), (5, 2), (7, 0), (7, 5), (8, 6), (9, 0)
     ],
 )
 def test_the_weakest_gpu_decides(wanted: str | None, gpus: tuple[tuple[int, int], ...], dtype: str) -> None:
-    assert choose(wanted, gpus).dtype == dtype
+    assert choose_precision(wanted, gpus).dtype == dtype
 
 
 def test_bfloat16_on_a_t4_is_not_what_was_asked_for_and_says_what_to_ask() -> None:
-    precision = choose("bfloat16", (T4,))
+    precision = choose_precision("bfloat16", (T4,))
     assert not precision.as_asked
-    assert "'auto' takes float16 there" in precision.why
+    assert "use 'auto', which selects float16" in precision.why
 
 
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(ValueError, match="'auto', 'bfloat16', 'float16' or None"):
-        choose("fp8", (H100,))
+        choose_precision("fp8", (H100,))

@@ -109,7 +109,7 @@ def test_a_class_in_a_script_that_trains_when_imported_is_told_to_move(script: S
     done = script.done(
         "import torch, gpuproof.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')"
     )
-    assert "Net is defined in train.py, which trains as soon as it is imported" in done.stderr
+    assert "Net is defined in train.py, which trains when it is imported" in done.stderr
 
 
 def test_the_projects_own_inference_code_is_kept(project: Script, tmp_path: Path) -> None:

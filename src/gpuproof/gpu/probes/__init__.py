@@ -1,5 +1,5 @@
-"""Scripts for a process of their own, in the user's interpreter or in GPUproof's: see `gpuproof.gpu.probe_process`.
+"""Scripts that run in their own process, in the user's interpreter or in GPUproof's: see `gpuproof.gpu.probe_process`.
 
-They use the standard library alone and run on Python 3.9 and later; frameworks are imported here and nowhere else.
-Each tells records, a line each, as soon as it knows them.
+They need only the standard library and Python 3.9 or later; only they import frameworks. Each emits its records as soon as
+it has them.
 """

@@ -1,7 +1,7 @@
-"""Probe, for the user's interpreter: a CUDA kernel of our own on every GPU, without any framework.
+"""Probe for the user's interpreter: runs a small CUDA kernel on every GPU, without any framework.
 
-The sum of two vectors is compiled at run time with NVRTC for the very GPU, launched through the driver's API, and
-checked. Its argument is a JSON object: `names` of NVRTC libraries, newest first, and `folders` that may have them.
+It compiles the sum of two vectors with NVRTC for each GPU, launches it through the driver API and checks the result. Its
+argument is a JSON object: `names` of NVRTC libraries, newest first, and `folders` that may contain them.
 
 Functions and structures: https://docs.nvidia.com/cuda/cuda-driver-api/ and https://docs.nvidia.com/cuda/nvrtc/
 """
@@ -14,6 +14,8 @@ import json
 import sys
 from typing import Any
 
+from gpuproof.gpu.probe_record import emit
+
 SOURCE = b"""
 extern "C" __global__ void add(float *out, const float *a, const float *b, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -22,41 +24,37 @@ extern "C" __global__ void add(float *out, const float *a, const float *b, int n
 """
 COUNT = 1 << 20
 BLOCK = 256
-# When NVRTC is older than the GPU, the driver compiles the PTX of the newest one that NVRTC knows.
+# If NVRTC is older than the GPU, the driver compiles PTX for the newest architecture that NVRTC knows.
 FALLBACK = ("compute_90", "compute_80", "compute_75", "compute_70", "compute_52")
 
 
-class Failed(Exception):
-    """A function gave an error code."""
-
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+class CallFailed(Exception):
+    """A function returned an error code."""
 
 
 def main() -> None:
     wanted = json.loads(sys.argv[2])
-    tell("step", name="loading NVRTC")
+    emit("step", name="loading NVRTC")
     nvrtc = find_nvrtc(wanted["names"], wanted["folders"])
-    tell("step", name="cuInit")
+    emit("step", name="cuInit")
     cuda = Api(ctypes.CDLL("libcuda.so.1"))
     cuda.cuInit(0)
     count = ctypes.c_int()
     cuda.cuDeviceGetCount(ctypes.byref(count))
     for index in range(count.value):
-        tell("step", name=f"a kernel of our own on GPU {index}")
+        emit("step", name=f"a CUDA kernel on GPU {index}")
         try:
             context = enter(cuda, index)
             if nvrtc is not None:
-                tell("kernel", gpu=index, **run(cuda, nvrtc, index))
+                emit("kernel", gpu=index, **run(cuda, nvrtc, index))
             cuda.cuDevicePrimaryCtxRelease_v2(context)
-        except Failed as error:
-            tell("kernel", gpu=index, error=str(error))
-    tell("done", nvrtc=nvrtc is not None)
+        except CallFailed as error:
+            emit("kernel", gpu=index, error=str(error))
+    emit("done", nvrtc=nvrtc is not None)
 
 
 class Api:
-    """A library whose functions raise `Failed` for any code but 0."""
+    """A library whose functions raise `CallFailed` for any code but 0."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -67,13 +65,13 @@ class Api:
         def call(*arguments: Any) -> None:
             code = function(*arguments)
             if code:
-                raise Failed(f"{name} gave error {code}")
+                raise CallFailed(f"{name} returned error {code}")
 
         return call
 
 
 def find_nvrtc(names: list[str], folders: list[str]) -> Api | None:
-    """The newest NVRTC that loads; `None` without any."""
+    """Load the newest NVRTC; `None` if there is none."""
     paths = [path for name in names for path in (name, *(f"{folder}/{name}" for folder in folders))]
     return next((Api(library) for library in map(load, paths) if library is not None), None)
 
@@ -86,7 +84,7 @@ def load(path: str) -> ctypes.CDLL | None:
 
 
 def enter(cuda: Api, index: int) -> ctypes.c_int:
-    """Makes a GPU the current one."""
+    """Make a GPU current; returns its device handle."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     cuda.cuDeviceGet(ctypes.byref(device), index)
     cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
@@ -95,7 +93,7 @@ def enter(cuda: Api, index: int) -> ctypes.c_int:
 
 
 def run(cuda: Api, nvrtc: Api, index: int) -> dict[str, Any]:
-    """Compiles, launches and checks; how many of the sums are wrong."""
+    """Compile, launch and check the kernel; returns the number of wrong sums."""
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     target, image = compile_for(cuda, nvrtc, index)
     cuda.cuModuleLoadData(ctypes.byref(module), image)
@@ -117,14 +115,14 @@ def run(cuda: Api, nvrtc: Api, index: int) -> dict[str, Any]:
     cuda.cuMemcpyDtoH_v2(ctypes.c_void_p(out.buffer_info()[0]), pointers[0], size)
     for pointer in pointers:
         cuda.cuMemFree_v2(pointer)
-    # The same sums in the same type: they must be equal to the last bit.
+    # The same sums in the same type must be bitwise equal.
     expected = array.array("f", map(float.__add__, a, b))
     wrong = 0 if out == expected else sum(1 for x, y in zip(out, expected) if x != y)
     return {"target": target, "wrong": wrong, "of": COUNT}
 
 
 def compile_for(cuda: Api, nvrtc: Api, index: int) -> tuple[str, ctypes.Array[ctypes.c_char]]:
-    """The kernel's binary for a GPU, or its PTX; and for what it is."""
+    """Compile the kernel to a binary for the GPU, or else to PTX; returns target and image."""
     numbers = [ctypes.c_int(), ctypes.c_int()]
     for number, attribute in zip(numbers, (75, 76)):
         cuda.cuDeviceGetAttribute(ctypes.byref(number), attribute, index)
@@ -142,11 +140,11 @@ def compile_for(cuda: Api, nvrtc: Api, index: int) -> tuple[str, ctypes.Array[ct
             image = ctypes.create_string_buffer(size.value)
             getattr(nvrtc, f"nvrtcGet{kind}")(program, image)
             return target, image
-        except (Failed, AttributeError) as error:  # an NVRTC before 11.1 has no CUBIN
+        except (CallFailed, AttributeError) as error:  # NVRTC before 11.1 has no CUBIN
             problem = problem or f"NVRTC for {target}: {error}"
         finally:
             nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    raise Failed(problem)
+    raise CallFailed(problem)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Probe, for the user's interpreter: real work with TensorFlow on every GPU, checked against the CPU's answer.
+"""Probe for the user's interpreter: computes with TensorFlow on every GPU and compares with the CPU's result.
 
 Its argument is a JSON object: `device`, `GPU` or `CPU`.
 """
@@ -11,35 +11,33 @@ import json
 import sys
 from typing import Any
 
+from gpuproof.gpu.probe_record import emit
+
 # See compute_torch.py.
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 BFLOAT16_SINCE = 8
 SIZE = 256
 
 
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
-
-
 def main() -> None:
     wanted = json.loads(sys.argv[2])
-    tell("step", name="import tensorflow")
+    emit("step", name="import tensorflow")
     tf: Any = importlib.import_module("tensorflow")
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    # Else a GPU that cannot would hand its work to the CPU without a word.
+    # Otherwise TensorFlow would silently run unsupported operations on the CPU.
     tf.config.set_soft_device_placement(False)
     tf.random.set_seed(0)
     kind = wanted["device"]
     gpus = tf.config.list_physical_devices(kind)
-    free = grow(tf, gpus) if kind == "GPU" else None
+    free = enable_growth(tf, gpus) if kind == "GPU" else None
     for index, gpu in enumerate(gpus):
         for dtype in types_of(tf, kind, gpu):
             for name, work in (("matmul", matmul), ("convolution", convolution)):
                 attempt(tf, index, kind, name, dtype, work)
         attempt(tf, index, kind, "tf.function", "float32", compiled)
         if index == 0 and free is not None:
-            growth(free)
-    tell("done", version=str(tf.__version__))
+            report_growth(free)
+    emit("done", version=str(tf.__version__))
 
 
 def types_of(tf: Any, kind: str, gpu: Any) -> list[str]:
@@ -50,20 +48,20 @@ def types_of(tf: Any, kind: str, gpu: Any) -> list[str]:
 
 
 def attempt(tf: Any, index: int, kind: str, name: str, dtype: str, work: Any) -> None:
-    tell("step", name=f"{name} in {dtype} on GPU {index}")
+    emit("step", name=f"{name} in {dtype} on GPU {index}")
     fact = {"gpu": index, "name": name, "dtype": dtype, "tolerance": TOLERANCE[dtype]}
     try:
         result, expected = work(tf, f"/{kind}:{index}", dtype)
         with tf.device("/CPU:0"):
             difference = tf.reduce_max(tf.abs(tf.cast(result, "float64") - expected))
             share = float(difference / tf.reduce_max(tf.abs(expected)))
-        tell("work", device=str(result.device), deviation=share, **fact)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-        tell("work", error=f"{type(error).__name__}: {error}"[:1000], **fact)
+        emit("work", device=str(result.device), deviation=share, **fact)
+    except Exception as error:  # noqa: BLE001 - every error is the result
+        emit("work", error=f"{type(error).__name__}: {error}"[:1000], **fact)
 
 
 def rounded(tf: Any, shape: list[int], dtype: str) -> tuple[Any, Any]:
-    """Random numbers of a type, and the same in float64, both made on the CPU."""
+    """Random numbers of a type, and the same in float64, both on the CPU."""
     with tf.device("/CPU:0"):
         numbers = tf.cast(tf.random.uniform(shape, -0.5, 0.5), dtype)
         return numbers, tf.cast(numbers, "float64")
@@ -99,27 +97,27 @@ def compiled(tf: Any, device: str, dtype: str) -> tuple[Any, Any]:
         return product(tf.identity(a), tf.identity(b)), expected
 
 
-def grow(tf: Any, gpus: list[Any]) -> tuple[int, int] | None:
-    """Switches memory growth on; gives what is free on the first GPU before TensorFlow starts there."""
-    tell("step", name="memory growth")
+def enable_growth(tf: Any, gpus: list[Any]) -> tuple[int, int] | None:
+    """Enable memory growth, and return free and total memory of the first GPU before TensorFlow initializes it."""
+    emit("step", name="memory growth")
     try:
         for gpu in gpus:
             tf.config.experimental.set_memory_growth(gpu, True)
     except Exception as error:  # noqa: BLE001
-        tell("growth", error=f"{type(error).__name__}: {error}"[:500])
+        emit("growth", error=f"{type(error).__name__}: {error}"[:500])
         return None
     return free_memory()
 
 
-def growth(free: tuple[int, int]) -> None:
-    """How much TensorFlow took for some small operations."""
+def report_growth(free: tuple[int, int]) -> None:
+    """Report how much memory TensorFlow used for small operations."""
     after = free_memory()
     if after is not None:
-        tell("growth", taken=free[0] - after[0], total=after[1])
+        emit("growth", taken=free[0] - after[0], total=after[1])
 
 
 def free_memory() -> tuple[int, int] | None:
-    """Bytes free and in all on the first GPU; `None` where the driver does not say."""
+    """Free and total memory of the first GPU, in bytes; `None` if unknown."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
         context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()

@@ -1,4 +1,4 @@
-"""Probe, for the user's interpreter: real work with PyTorch on every GPU, checked against the CPU's answer.
+"""Probe for the user's interpreter: computes with PyTorch on every GPU and compares with the CPU's result.
 
 Its argument is a JSON object: `device`, `cuda` or `cpu`.
 """
@@ -10,22 +10,20 @@ import json
 import sys
 from typing import Any
 
-# Largest deviation that is still right, as a share of the largest number of the answer: the inputs are rounded to the
-# type first and the CPU reckons in float64, so that what is left is the rounding of sums and of the result.
+from gpuproof.gpu.probe_record import emit
+
+# Largest correct deviation, as a share of the largest value of the result: the inputs are rounded to the type first and
+# the CPU computes in float64, so only the rounding of sums and of the result remains.
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 BFLOAT16_SINCE = 8
 SIZE = 256
 
 
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
-
-
 def main() -> None:
     wanted = json.loads(sys.argv[2])
-    tell("step", name="import torch")
+    emit("step", name="import torch")
     torch: Any = importlib.import_module("torch")
-    torch.backends.cudnn.allow_tf32 = False  # three decimal digits would look like a fault
+    torch.backends.cudnn.allow_tf32 = False  # its three decimal digits would look like an error
     torch.manual_seed(0)
     count = torch.cuda.device_count() if wanted["device"] == "cuda" else 1
     for index in range(count):
@@ -33,7 +31,7 @@ def main() -> None:
         for dtype in types_of(torch, device):
             for name, work in (("matmul", matmul), ("convolution", convolution)):
                 attempt(torch, index, device, name, dtype, work)
-    tell("done", version=str(torch.__version__))
+    emit("done", version=str(torch.__version__))
 
 
 def types_of(torch: Any, device: str) -> list[str]:
@@ -43,14 +41,14 @@ def types_of(torch: Any, device: str) -> list[str]:
 
 
 def attempt(torch: Any, index: int, device: str, name: str, dtype: str, work: Any) -> None:
-    tell("step", name=f"{name} in {dtype} on GPU {index}")
+    emit("step", name=f"{name} in {dtype} on GPU {index}")
     fact = {"gpu": index, "name": name, "dtype": dtype, "tolerance": TOLERANCE[dtype]}
     try:
         result, expected = work(torch, device, getattr(torch, dtype))
         difference = (result.double().cpu() - expected).abs().max() / expected.abs().max()
-        tell("work", device=str(result.device), deviation=float(difference), **fact)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-        tell("work", error=f"{type(error).__name__}: {error}"[:1000], **fact)
+        emit("work", device=str(result.device), deviation=float(difference), **fact)
+    except Exception as error:  # noqa: BLE001 - every error is the result
+        emit("work", error=f"{type(error).__name__}: {error}"[:1000], **fact)
 
 
 def matmul(torch: Any, device: str, dtype: Any) -> tuple[Any, Any]:

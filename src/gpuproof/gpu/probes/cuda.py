@@ -1,45 +1,42 @@
-"""Probe: whether the CUDA driver library loads and starts, which one it is, and which devices it gives."""
+"""Probe: loads and initializes the CUDA driver library, and reports its path, version and devices."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 from typing import Any
+
+from gpuproof.gpu.probe_record import emit
 
 LIBRARY = "libcuda.so.1"
 # CUdevice_attribute: https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html
 _MAJOR, _MINOR = 75, 76
 
 
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
-
-
 def main() -> None:
-    tell("step", name=f"dlopen {LIBRARY}")
+    emit("step", name=f"dlopen {LIBRARY}")
     try:
         cuda = ctypes.CDLL(LIBRARY)
     except OSError as error:
-        tell("cuda", library_error=str(error))
+        emit("cuda", library_error=str(error))
         return
     path = loaded_path()
-    tell("step", name="cuDriverGetVersion")
+    emit("step", name="cuDriverGetVersion")
     version = ctypes.c_int(0)
-    asked = cuda.cuDriverGetVersion(ctypes.byref(version))
-    known = version.value if asked == 0 and version.value else None
-    tell("step", name="cuInit")
+    version_code = cuda.cuDriverGetVersion(ctypes.byref(version))
+    known = version.value if version_code == 0 and version.value else None
+    emit("step", name="cuInit")
     code = int(cuda.cuInit(0))
     if code:
-        tell("cuda", path=path, version=known, init=code)
+        emit("cuda", path=path, version=known, init=code)
         return
     count = ctypes.c_int(0)
     code = int(cuda.cuDeviceGetCount(ctypes.byref(count)))
     devices = [device(cuda, index) for index in range(count.value)]
-    tell("cuda", path=path, version=known, init=0, count_code=code, devices=devices)
+    emit("cuda", path=path, version=known, init=0, count_code=code, devices=devices)
 
 
 def loaded_path() -> str | None:
-    """Where the library that was loaded lies."""
+    """Path of the loaded library."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123
             paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "/libcuda.so" in line}

@@ -1,7 +1,7 @@
-"""Probe, for the user's interpreter: which CUDA libraries load, one by one, and from where.
+"""Probe for the user's interpreter: loads CUDA libraries one by one, and reports their paths.
 
-Its argument is a JSON object: `names`, such as `libcudnn.so.9`, in an order in which each comes after what it needs;
-`folders` to look into where the loader finds nothing; `load`, whether to load those that a folder has.
+Its argument is a JSON object: `names`, such as `libcudnn.so.9`, ordered by dependencies; `folders` to search after the
+loader's own paths; `load`, whether to load libraries that are found in a folder.
 """
 
 from __future__ import annotations
@@ -12,31 +12,29 @@ import os
 import sys
 from typing import Any
 
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+from gpuproof.gpu.probe_record import emit
 
 
 def main() -> None:
     wanted = json.loads(sys.argv[2])
     for name in wanted["names"]:
-        tell("step", name=f"dlopen {name}")
-        tell("library", name=name, **look(name, wanted["folders"], load=wanted["load"]))
-    tell("done")
+        emit("step", name=f"dlopen {name}")
+        emit("library", name=name, **find_library(name, wanted["folders"], load=wanted["load"]))
+    emit("done")
 
 
-def look(name: str, folders: list[str], *, load: bool) -> dict[str, Any]:
-    """Where a library is, or why it does not load."""
+def find_library(name: str, folders: list[str], *, load: bool) -> dict[str, Any]:
+    """Path of a library, or why it cannot be loaded."""
     paths = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
-    here = [path for path in paths if os.path.exists(path)]  # noqa: PTH110
-    if here and not load:
-        return {"path": here[0]}
+    existing = [path for path in paths if os.path.exists(path)]  # noqa: PTH110
+    if existing and not load:
+        return {"path": existing[0]}
     error = None
-    for path in (name, *here):
+    for path in (name, *existing):
         try:
             library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as problem:
-            # That the loader does not find it by its name alone is no fault where a folder has it.
+            # Not finding it by its name is no error if a folder has it.
             absent = str(problem).startswith(f"{name}: cannot open shared object file: No such file")
             error = error if absent else str(problem)
             continue
@@ -45,7 +43,7 @@ def look(name: str, folders: list[str], *, load: bool) -> dict[str, Any]:
 
 
 def version_of(library: ctypes.CDLL) -> int | None:
-    """What cuDNN says of itself."""
+    """cuDNN's version number; `None` for other libraries."""
     try:
         function = library.cudnnGetVersion
     except AttributeError:

@@ -1,30 +1,25 @@
-"""Probe, for GPUproof's own interpreter: how the GPUs are under load, until the file named as its argument is gone."""
+"""Probe for GPUproof's interpreter: watches the GPUs under load until the file in its argument is deleted."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from gpuproof.gpu.health import read_health
 from gpuproof.gpu.nvml import Nvml, NvmlUnavailable
+from gpuproof.gpu.probe_record import emit
 
 INTERVAL_S = 0.2
 BUSY = 50
-"""Percent: below, a GPU is not under load."""
-
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+"""Utilization in percent from which a GPU is under load."""
 
 
 def main() -> None:
     try:
         nvml = Nvml.open()
     except NvmlUnavailable as error:
-        tell("problem", words=error.reason)
+        emit("problem", words=error.reason)
         return
     import pynvml  # Nvml.open has just imported it
 
@@ -35,7 +30,7 @@ def main() -> None:
         indexes = [gpu.index for gpu in nvml.gpus()]
         last = False
         while not last:
-            # However soon it is over, there is a look that was begun after the start.
+            # Reads at least once after the start, however short the load is.
             last = not running.exists()
             for index in indexes:
                 reading = nvml.read(index)
@@ -46,7 +41,7 @@ def main() -> None:
             if not last:
                 time.sleep(INTERVAL_S)
     for index, reasons in throttle.items():
-        tell("load", index=index, throttle=sorted(reasons), generation=generation[index] or None)
+        emit("load", index=index, throttle=sorted(reasons), generation=generation[index] or None)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,16 @@
-"""Probe, for the user's interpreter: what is installed, read from the names of its folders. Imports no framework."""
+"""Probe for the user's interpreter: installed packages, from folder names; imports no framework."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import sys
-from typing import Any
+
+from gpuproof.gpu.probe_record import emit
 
 FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib")
 OTHERS = ("pip", "triton", "torchvision", "torchaudio", "tf-keras", "cupy", "tensorrt")
-
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
 
 
 def main() -> None:
@@ -23,7 +19,7 @@ def main() -> None:
     for folder in folders:
         for name, version, path in distributions(folder):
             found.setdefault(name, (version, path))
-    tell(
+    emit(
         "packages",
         python=platform.python_version(),
         arch=platform.machine(),
@@ -38,9 +34,9 @@ def main() -> None:
 
 
 def distributions(folder: str) -> list[tuple[str, str, str]]:
-    """Name, version and folder of what matters here."""
+    """Name, version and folder of the relevant packages."""
     try:
-        entries = os.listdir(folder)  # noqa: PTH208 - names are all that is wanted, and fast
+        entries = os.listdir(folder)  # noqa: PTH208 - only the names are needed, and this is faster
     except OSError:
         return []
     found: list[tuple[str, str, str]] = []
@@ -59,7 +55,7 @@ def distributions(folder: str) -> list[tuple[str, str, str]]:
 
 
 def first_line(folder: str, name: str) -> str:
-    """Who installed a package: `pip`, `uv`, `conda`."""
+    """First line of a metadata file, such as the installer: `pip`, `uv`, `conda`."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:  # noqa: PTH118, PTH123
             return file.readline().strip()
@@ -68,14 +64,14 @@ def first_line(folder: str, name: str) -> str:
 
 
 def requires(folder: str) -> list[str]:
-    """What a framework's wheel asks for of NVIDIA's: `nvidia-cudnn-cu12==9.1.0.70; ...`."""
+    """NVIDIA packages that a framework's wheel requires: `nvidia-cudnn-cu12==9.1.0.70; ...`."""
     try:
         with open(os.path.join(folder, "METADATA"), encoding="utf-8", errors="replace") as metadata:  # noqa: PTH118, PTH123
             lines = metadata.read().split("\n\n", 1)[0].splitlines()
     except OSError:
         return []
-    wanted = (line[len("Requires-Dist: ") :] for line in lines if line.startswith("Requires-Dist: "))
-    return [line for line in wanted if line.startswith(("nvidia-", "cuda-"))]
+    required = (line[len("Requires-Dist: ") :] for line in lines if line.startswith("Requires-Dist: "))
+    return [line for line in required if line.startswith(("nvidia-", "cuda-"))]
 
 
 if __name__ == "__main__":

@@ -1,25 +1,22 @@
-"""Probe, for the user's interpreter: TensorFlow's build and what it makes of this machine's GPUs."""
+"""Probe for the user's interpreter: TensorFlow's build, and the GPUs that it sees."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from typing import Any
 
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+from gpuproof.gpu.probe_record import emit
 
 
 def main() -> None:
-    tell("step", name="import tensorflow")
+    emit("step", name="import tensorflow")
     try:
         tf: Any = importlib.import_module("tensorflow")
         info = dict(tf.sysconfig.get_build_info())
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the answer
-        tell("broken", error=f"{type(error).__name__}: {error}"[:2000])
+    except BaseException as error:  # noqa: BLE001 - every error is the result
+        emit("broken", error=f"{type(error).__name__}: {error}"[:2000])
         return
-    tell(
+    emit(
         "build",
         version=str(tf.__version__),
         cuda_build=bool(info.get("is_cuda_build")),
@@ -28,15 +25,15 @@ def main() -> None:
         cudnn=info.get("cudnn_version"),
         architectures=[str(one) for one in info.get("cuda_compute_capabilities") or ()],
     )
-    tell("step", name="tf.config.list_physical_devices('GPU')")
+    emit("step", name="tf.config.list_physical_devices('GPU')")
     try:
         devices = [
             describe(tf, index, gpu) for index, gpu in enumerate(tf.config.list_physical_devices("GPU"))
         ]
     except Exception as error:  # noqa: BLE001
-        tell("devices", devices=[], said=f"{type(error).__name__}: {error}")
+        emit("devices", devices=[], said=f"{type(error).__name__}: {error}")
         return
-    tell("devices", devices=devices, said=None)
+    emit("devices", devices=devices, said=None)
 
 
 def describe(tf: Any, index: int, gpu: Any) -> dict[str, Any]:

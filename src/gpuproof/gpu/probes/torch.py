@@ -1,55 +1,52 @@
-"""Probe, for the user's interpreter: PyTorch's build and what it makes of this machine's GPUs."""
+"""Probe for the user's interpreter: PyTorch's build, and the GPUs that it sees."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import warnings
 from typing import Any
 
-
-def tell(kind: str, **facts: Any) -> None:
-    print("\x1egpuproof " + json.dumps({"kind": kind, **facts}), flush=True)
+from gpuproof.gpu.probe_record import emit
 
 
 def main() -> None:
-    tell("step", name="import torch")
+    emit("step", name="import torch")
     try:
         torch: Any = importlib.import_module("torch")
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the answer
-        tell("broken", error=f"{type(error).__name__}: {error}"[:2000])
+    except BaseException as error:  # noqa: BLE001 - every error is the result
+        emit("broken", error=f"{type(error).__name__}: {error}"[:2000])
         return
-    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()  # noqa: SLF001 - answers without a GPU
+    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()  # noqa: SLF001 - works without a GPU
     build = {
         "version": str(torch.__version__),
         "cuda": torch.version.cuda,
         "hip": getattr(torch.version, "hip", None),
         "architectures": flags.split() if flags else [],
     }
-    tell("build", **build)
+    emit("build", **build)
     if build["cuda"] is None:
-        tell("devices", available=False, said=None, devices=[])
+        emit("devices", available=False, said=None, devices=[])
         return
-    tell("step", name="torch.cuda.is_available()")
-    with warnings.catch_warnings(record=True) as heard:
+    emit("step", name="torch.cuda.is_available()")
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         available = bool(torch.cuda.is_available())
-        said = "\n".join(str(warning.message) for warning in heard) or None
+        said = "\n".join(str(warning.message) for warning in caught) or None
     if not available:
         try:
             torch.cuda.init()
         except Exception as error:  # noqa: BLE001
             said = f"{type(error).__name__}: {error}"
-        tell("devices", available=False, said=said, devices=[])
+        emit("devices", available=False, said=said, devices=[])
         return
-    tell("step", name="torch.cuda.get_device_properties()")
+    emit("step", name="torch.cuda.get_device_properties()")
     devices = [describe(torch, index) for index in range(torch.cuda.device_count())]
-    tell("devices", available=True, said=said, devices=devices)
-    tell("step", name="torch.backends.cudnn.version()")
+    emit("devices", available=True, said=said, devices=devices)
+    emit("step", name="torch.backends.cudnn.version()")
     try:
-        tell("cudnn", version=torch.backends.cudnn.version())
-    except Exception as error:  # noqa: BLE001 - a cuDNN older than the build's is refused here
-        tell("cudnn", version=None, error=f"{type(error).__name__}: {error}")
+        emit("cudnn", version=torch.backends.cudnn.version())
+    except Exception as error:  # noqa: BLE001 - raised for a cuDNN older than the build's
+        emit("cudnn", version=None, error=f"{type(error).__name__}: {error}")
 
 
 def describe(torch: Any, index: int) -> dict[str, Any]:

@@ -1,28 +1,41 @@
-"""A checkpoint within Keras's `fit`."""
+"""Keras callback that saves checkpoints within `fit`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from gpuproof.runtime.imported_frameworks import load
-
-if TYPE_CHECKING:
-    from gpuproof.runtime.checkpoint.checkpoint import Checkpoint
+from gpuproof.runtime.imported_frameworks import load_module
 
 
-def keras_callback(checkpoint: Checkpoint, model: Any) -> Any:
-    """The callback, made for the Keras that the model belongs to.
+class TrainingLoop(Protocol):
+    """What a training loop reports to a `Checkpoint`."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin an epoch at its first step."""
+        ...
+
+    def step(self) -> None:
+        """End a step."""
+        ...
+
+    def end_epoch(self, epoch: int, last: bool = False) -> None:
+        """End an epoch."""
+        ...
+
+
+def keras_callback(checkpoint: TrainingLoop, model: Any) -> Any:
+    """Create the callback for the Keras version that the model belongs to.
 
     Args:
         model: the Keras model among the checkpoint's states.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no Keras model.
     """
     if model is None:
-        raise ValueError("callback() is for Keras: checkpoint(model=model) keeps no Keras model")
+        raise ValueError("callback() requires a Keras model among the states, as in checkpoint(model=model)")
     legacy = any(cls.__module__.startswith("tf_keras") for cls in type(model).__mro__)
-    base: Any = load("tf_keras" if legacy else "keras").callbacks.Callback
+    base: Any = load_module("tf_keras" if legacy else "keras").callbacks.Callback
 
     class KeepCheckpoints(base):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras names its arguments

@@ -1,4 +1,4 @@
-"""How each kind of state is kept: nothing is pickled that is not loaded as weights alone."""
+"""Writes and reads each kind of state; pickled data is only loaded with `weights_only=True`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-from gpuproof.runtime.imported_frameworks import load as load_module
+from gpuproof.runtime.imported_frameworks import load_module
 from gpuproof.runtime.models.model_types import is_keras, is_trackable
-from gpuproof.runtime.models.torch_models import plain
+from gpuproof.runtime.models.torch_models import unwrap
 
 STATE_DICT = "state_dict"
 KERAS = "keras"
@@ -18,15 +18,15 @@ VALUES = "values"
 _ARRAY = "__array__"
 
 
-class Unkeepable(TypeError):
-    """A state that no checkpoint can hold."""
+class UnsupportedState(TypeError):
+    """A checkpoint cannot save this state."""
 
 
-def kind_of_state(name: str, state: Any) -> str:
-    """How a state is kept.
+def state_kind(name: str, state: Any) -> str:
+    """Kind of a state, which decides how it is saved.
 
     Raises:
-        Unkeepable: it has neither a state dict nor is it a Keras model, a TensorFlow object or a plain dict.
+        UnsupportedState: it has no state dict and is no Keras model, TensorFlow object or plain dict.
     """
     if is_keras(state):
         return KERAS
@@ -37,18 +37,18 @@ def kind_of_state(name: str, state: Any) -> str:
         return VALUES
     if is_trackable(state):
         return TRACKABLE
-    raise Unkeepable(
-        f"checkpoint({name}=…) cannot keep a {type(state).__name__}: give it something with state_dict() and "
+    raise UnsupportedState(
+        f"checkpoint({name}=…) cannot save a {type(state).__name__}: pass an object with state_dict() and "
         "load_state_dict(), a Keras model, a TensorFlow object, or a dict of plain values and NumPy arrays"
     )
 
 
 def write_state(kind: str, name: str, state: Any, folder: Path) -> None:
-    """Write one state below a folder."""
+    """Write one state into a folder."""
     if kind == KERAS:
         state.save_weights(str(folder / f"{name}.weights.h5"))
     elif kind == STATE_DICT:
-        load_module("torch").save(plain(state).state_dict(), folder / f"{name}.pt")
+        load_module("torch").save(unwrap(state).state_dict(), folder / f"{name}.pt")
     elif kind == TRACKABLE:
         load_module("tensorflow").train.Checkpoint(state=state).write(str(folder / name / "state"))
     else:
@@ -56,13 +56,13 @@ def write_state(kind: str, name: str, state: Any, folder: Path) -> None:
 
 
 def read_state(kind: str, name: str, state: Any, folder: Path) -> None:
-    """Put what was written back into the state, in place."""
+    """Load what `write_state` has written into the state, in place."""
     if kind == KERAS:
         _read_keras(state, folder / f"{name}.weights.h5")
     elif kind == STATE_DICT:
         torch = load_module("torch")
         found = torch.load(folder / f"{name}.pt", map_location="cpu", weights_only=True)
-        plain(state).load_state_dict(found)
+        unwrap(state).load_state_dict(found)
     elif kind == TRACKABLE:
         load_module("tensorflow").train.Checkpoint(state=state).read(str(folder / name / "state"))
     else:
@@ -71,8 +71,8 @@ def read_state(kind: str, name: str, state: Any, folder: Path) -> None:
 
 def _read_keras(model: Any, path: Path) -> None:
     if not model.built:
-        raise Unkeepable(
-            "this Keras model has no weights yet to put the checkpoint into: begin it with keras.Input, or call it on "
+        raise UnsupportedState(
+            "this Keras model has no weights yet to load the checkpoint into: start it with keras.Input, or call it on "
             "a batch, before checkpoint(...)"
         )
     optimizer = getattr(model, "optimizer", None)
@@ -115,9 +115,9 @@ def _encode(name: str, value: Any, arrays: dict[str, Any]) -> Any:
         return [_encode(name, item, arrays) for item in cast("list[Any]", value)]
     elif value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise Unkeepable(
-        f"checkpoint({name}=…) cannot keep {value!r}: a dict may hold text, numbers, lists, NumPy arrays, None, and "
-        "dicts of those with text for keys"
+    raise UnsupportedState(
+        f"checkpoint({name}=…) cannot save {value!r}: a dict may contain text, numbers, lists, NumPy arrays, None, and "
+        "dicts of these with text keys"
     )
 
 

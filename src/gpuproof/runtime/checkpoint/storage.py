@@ -1,4 +1,4 @@
-"""Checkpoints on disk: numbered folders, each whole or not there, the newest good one first."""
+"""Checkpoints on disk: numbered folders, each written atomically and verified by file sizes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuproof.runtime.atomic_folders import making, remove_unfinished
+from gpuproof.runtime.atomic_folders import remove_unfinished, staged_folder
 
 _PREFIX = "checkpoint-"
-_ABOUT = "checkpoint.json"
+_MANIFEST = "checkpoint.json"
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training had come.
+    """Progress of training.
 
     Args:
-        epoch: the epoch that it was in, from 0.
+        epoch: the current epoch, from 0.
         step: steps done in that epoch.
-        total_steps: steps done in all.
+        total_steps: steps done in all epochs.
     """
 
     epoch: int = 0
@@ -35,12 +35,12 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedCheckpoint:
     """One checkpoint on disk.
 
     Args:
-        folder: where it lies.
-        kinds: how each named state was saved.
+        folder: of the checkpoint.
+        kinds: kind of each state, by name.
     """
 
     folder: Path
@@ -48,45 +48,49 @@ class Saved:
     kinds: dict[str, str] = field(default_factory=dict)
 
 
-def write(root: Path, progress: Progress, kinds: dict[str, str], fill: Callable[[Path], None]) -> Saved:
+def write(
+    root: Path, progress: Progress, kinds: dict[str, str], fill: Callable[[Path], None]
+) -> SavedCheckpoint:
     """Write the next checkpoint.
 
     Args:
-        fill: writes the states into a folder.
+        fill: writes the states into a given folder.
     """
     folder = root / f"{_PREFIX}{_next_number(root):08d}"
-    with making(folder) as unfinished:
+    with staged_folder(folder) as unfinished:
         fill(unfinished)
-        about = {
+        manifest = {
             "version": _VERSION,
             "progress": asdict(progress),
             "kinds": kinds,
             "files": {name: path.stat().st_size for name, path in _files(unfinished)},
         }
-        (unfinished / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    return Saved(folder, progress, kinds)
+        (unfinished / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    return SavedCheckpoint(folder, progress, kinds)
 
 
-def whole(root: Path) -> list[Saved]:
-    """The checkpoints of which every file is there in its full size, newest first; half written ones are removed."""
+def list_complete(root: Path) -> list[SavedCheckpoint]:
+    """List the checkpoints whose files all have their full size, newest first; removes unfinished ones."""
     remove_unfinished(root)
     found = (_read(folder) for folder in sorted(_folders(root), reverse=True))
     return [saved for saved in found if saved is not None]
 
 
 def prune(root: Path, keep: int) -> None:
-    """Remove all but the newest."""
+    """Remove all but the `keep` newest checkpoints."""
     for folder in sorted(_folders(root), reverse=True)[keep:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(folder: Path) -> Saved | None:
+def _read(folder: Path) -> SavedCheckpoint | None:
     try:
-        about: dict[str, Any] = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-        sizes = {name: (folder / name).stat().st_size for name in about["files"]}
-        # A copy that was cut short, as of a folder that goes to S3 while it is written.
+        manifest: dict[str, Any] = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        sizes = {name: (folder / name).stat().st_size for name in manifest["files"]}
+        # Sizes differ in an incomplete copy, as of a folder that is uploaded to S3 while it is written.
         return (
-            Saved(folder, Progress(**about["progress"]), about["kinds"]) if sizes == about["files"] else None
+            SavedCheckpoint(folder, Progress(**manifest["progress"]), manifest["kinds"])
+            if sizes == manifest["files"]
+            else None
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -104,5 +108,5 @@ def _files(folder: Path) -> list[tuple[str, Path]]:
     return [
         (path.relative_to(folder).as_posix(), path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != _ABOUT
+        if path.is_file() and path.name != _MANIFEST
     ]

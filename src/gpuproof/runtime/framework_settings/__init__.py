@@ -1,1 +1,1 @@
-"""The settings that `setup()` applies to TensorFlow and PyTorch, each with whether it was applied."""
+"""Settings that `setup()` applies to TensorFlow and PyTorch, each with its result."""

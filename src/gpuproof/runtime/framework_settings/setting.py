@@ -1,21 +1,21 @@
-"""What became of each setting."""
+"""`Setting`, one setting with its result, and `RequestedSettings`, the arguments of `setup()`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-_ours: dict[str, str] = {}
+_set_here: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One setting.
+class Setting:
+    """One setting and whether it was applied.
 
     Args:
-        setting: what, in words, such as `memory growth (TensorFlow)`.
-        value: to what.
-        problem: why it was not applied; `None` where it was.
+        setting: its name, such as `memory growth of TensorFlow`.
+        value: the requested value.
+        problem: why it was not applied; `None` if it was.
     """
 
     setting: str
@@ -27,8 +27,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What `setup()` was asked for, in its words; `None` leaves a thing as it is."""
+class RequestedSettings:
+    """Arguments of `setup()`; `None` leaves a setting unchanged."""
 
     memory_growth: bool
     visible_devices: tuple[int, ...] | None
@@ -37,11 +37,11 @@ class Wishes:
     allocator: str | None
 
 
-def put_variable(name: str, value: str) -> Outcome:
-    """Set an environment variable, unless the user has set it otherwise."""
+def set_variable(name: str, value: str) -> Setting:
+    """Set an environment variable, unless the user has set another value."""
     present = os.environ.get(name)
-    if present is not None and present != value and _ours.get(name) != present:
-        return Outcome(name, value, f"the environment says {present!r}, which goes before it")
+    if present is not None and present != value and _set_here.get(name) != present:
+        return Setting(name, value, f"the environment already sets {present!r}, which takes precedence")
     os.environ[name] = value
-    _ours[name] = value
-    return Outcome(name, value)
+    _set_here[name] = value
+    return Setting(name, value)

@@ -1,37 +1,37 @@
-"""Keras and TensorFlow models on disk."""
+"""Saves and loads Keras and TensorFlow models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from gpuproof.runtime.imported_frameworks import load as load_module
+from gpuproof.runtime.imported_frameworks import load_module
 from gpuproof.util.log import say
 
 KERAS_FILE = "model.keras"
 SAVED_MODEL = "1"
-"""TensorFlow Serving wants a folder with a number for its name."""
+"""TensorFlow Serving requires a folder whose name is a number."""
 
 
 def save_keras(model: Any, folder: Path) -> None:
-    """`model.keras` to go on from, and a SavedModel to serve."""
+    """Write `model.keras` for further training, and a SavedModel for serving."""
     model.save(str(folder / KERAS_FILE))
     try:
         _export(model, str(folder / SAVED_MODEL))
-    except Exception as error:  # noqa: BLE001 - hours of training must not be lost for want of the second form
+    except Exception as error:  # noqa: BLE001 - a failed export must not lose hours of training
         say(
-            f"the model is saved as {KERAS_FILE}, but not as a SavedModel for TensorFlow Serving: "
+            f"the model was saved as {KERAS_FILE}, but not as a SavedModel for TensorFlow Serving: "
             f"{type(error).__name__}: {error}"
         )
 
 
 def save_module(module: Any, folder: Path, signatures: Any) -> None:
-    """A SavedModel of a `tf.Module`."""
+    """Write a SavedModel of a `tf.Module`."""
     load_module("tensorflow").saved_model.save(module, str(folder / SAVED_MODEL), signatures=signatures)
 
 
 def load(folder: Path) -> Any:
-    """A Keras model, else the SavedModel."""
+    """Load the Keras model, or else the SavedModel."""
     path = folder / KERAS_FILE
     if path.is_file():
         return load_module("tensorflow").keras.models.load_model(path)

@@ -1,4 +1,4 @@
-"""What a thing is, told from its classes: no framework is imported for it."""
+"""Detects a model's framework from its classes, without importing the framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TORCH = "torch"
 PRETRAINED = "pretrained"
 
 
-def kind_of(model: Any) -> str | None:
+def model_kind(model: Any) -> str | None:
     """`KERAS`, `TENSORFLOW`, `PRETRAINED` or `TORCH`; `None` for anything else."""
     if is_keras(model):
         return KERAS
@@ -22,12 +22,12 @@ def kind_of(model: Any) -> str | None:
 
 
 def is_keras(thing: Any) -> bool:
-    """Whether it is a model of Keras 3 or of Keras 2."""
+    """Whether it is a Keras 3 or Keras 2 model."""
     return _is(thing, ("keras", "tf_keras"), "Model")
 
 
 def is_trackable(thing: Any) -> bool:
-    """Whether TensorFlow can keep it in a checkpoint: a `tf.Module`, a variable, an optimizer."""
+    """Whether TensorFlow can save it in a checkpoint: a `tf.Module`, a variable, an optimizer."""
     return any(cls.__name__ == "Trackable" for cls in type(thing).__mro__)
 
 

@@ -1,4 +1,4 @@
-"""PyTorch models on disk: weights, what is needed to build the model again, and a loader for serving."""
+"""Saves and loads PyTorch models: weights, class and arguments, and a loader for serving."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.runtime.contract import paths
-from gpuproof.runtime.imported_frameworks import TORCH
-from gpuproof.runtime.imported_frameworks import load as load_module
+from gpuproof.runtime.imported_frameworks import TORCH, load_module
 from gpuproof.runtime.models import torch_inference
 from gpuproof.util.log import say
 
-ABOUT = "model.json"
+MANIFEST = "model.json"
 WEIGHTS = "model.pth"
 EXPORTED = "model.pt2"
 CODE = "code"
@@ -27,25 +26,25 @@ _LOADER = "inference.py"
 def save(model: Any, folder: Path, arguments: Mapping[str, Any], example: Any) -> None:
     """Write the model's files."""
     torch: Any = load_module(TORCH)
-    model = plain(model)
+    model = unwrap(model)
     state = {name: _on_cpu(torch, value) for name, value in model.state_dict().items()}
     torch.save(state, folder / WEIGHTS)
-    about: dict[str, Any] = {"version": 1, "weights": WEIGHTS, "torch": str(torch.__version__)}
+    manifest: dict[str, Any] = {"version": 1, "weights": WEIGHTS, "torch": str(torch.__version__)}
     exported = example is not None and _export(torch, model, folder / EXPORTED, example)
     if exported:
-        about["exported"] = EXPORTED
-    module, problem = _home(type(model))
-    problem = problem or _cannot_rebuild(torch, type(model), arguments, state)
+        manifest["exported"] = EXPORTED
+    module, problem = _importable_module(type(model))
+    problem = problem or _rebuild_problem(torch, type(model), arguments, state)
     if problem is None:
-        about.update({"class": f"{module}:{type(model).__qualname__}", "arguments": dict(arguments)})
+        manifest.update({"class": f"{module}:{type(model).__qualname__}", "arguments": dict(arguments)})
     elif not exported:
-        say(f"the weights are saved, but nothing can build the model for them: {problem}")
-    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        say(f"the weights were saved, but the model cannot be built from its class: {problem}")
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     _write_code(folder / CODE)
 
 
 def load(folder: Path) -> Any:
-    """The model, on the CPU, in evaluation mode."""
+    """Load the model, on the CPU, in evaluation mode."""
     code = str(folder / CODE)
     sys.path.insert(0, code)
     try:
@@ -54,8 +53,8 @@ def load(folder: Path) -> Any:
         sys.path.remove(code)
 
 
-def plain(model: Any) -> Any:
-    """The user's own model, out of `DistributedDataParallel` and `torch.compile`."""
+def unwrap(model: Any) -> Any:
+    """Return the user's model without `DistributedDataParallel` and `torch.compile`."""
     while True:
         name = type(model).__name__
         if name in ("DistributedDataParallel", "DataParallel"):
@@ -71,16 +70,16 @@ def _on_cpu(torch: Any, value: Any) -> Any:
 
 
 def _export(torch: Any, model: Any, path: Path, example: Any) -> bool:
-    """Export the computation for any batch size; whether it could be done."""
+    """Export the computation for any batch size; returns whether it succeeded."""
     inputs = example if isinstance(example, tuple) else (example,)
-    # A batch of one would be taken for a constant.
+    # A batch of one would be treated as a constant.
     inputs = tuple(_at_least_two(torch, value) for value in inputs)
     still = copy.deepcopy(model).cpu().eval()
     try:
         batch = torch.export.Dim("batch")
         shapes = tuple({0: batch} if isinstance(value, torch.Tensor) else None for value in inputs)
         torch.export.save(torch.export.export(still, inputs, dynamic_shapes=shapes), path)
-    except Exception as error:  # noqa: BLE001 - the weights are saved; this is one more form
+    except Exception as error:  # noqa: BLE001 - the weights are saved anyway
         say(f"the model cannot be exported with this example ({EXPORTED}): {type(error).__name__}: {error}")
         return False
     return True
@@ -93,45 +92,45 @@ def _at_least_two(torch: Any, value: Any) -> Any:
     return torch.cat([value, value]) if value.dim() > 0 and value.shape[0] == 1 else value
 
 
-def _home(cls: type) -> tuple[str, str | None]:
-    """The module from which the class can be imported again, and why it cannot."""
+def _importable_module(cls: type) -> tuple[str, str | None]:
+    """Module from which the class can be imported, and why it cannot."""
     if "<locals>" in cls.__qualname__:
         return "", f"{cls.__name__} is defined inside a function; move it to the top level of a module"
     if cls.__module__ != "__main__":
         return cls.__module__, None
     script = Path(getattr(sys.modules["__main__"], "__file__", None) or "-")
     if not script.is_file():
-        return "", f"{cls.__name__} is defined in no file; move it into a module"
+        return "", f"{cls.__name__} is not defined in a file; move it into a module"
     if "__name__" not in script.read_text(encoding="utf-8", errors="replace"):
         return "", (
-            f"{cls.__name__} is defined in {script.name}, which trains as soon as it is imported; "
-            "move it into a module of its own, or save(model, example=...)"
+            f"{cls.__name__} is defined in {script.name}, which trains when it is imported; "
+            "move it into its own module, or save(model, example=...)"
         )
     return script.stem, None
 
 
-def _cannot_rebuild(
+def _rebuild_problem(
     torch: Any, cls: type, arguments: Mapping[str, Any], state: Mapping[str, Any]
 ) -> str | None:
-    called = f"{cls.__name__}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
-    hint = "pass what it was built with, save(model, arguments={...}), or save(model, example=...)"
+    call = f"{cls.__name__}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    hint = "pass its arguments, as in save(model, arguments={...}), or use save(model, example=...)"
     try:
         json.dumps(dict(arguments))
         # On "meta" nothing is allocated.
         with torch.device("meta"):
             built = cls(**arguments).state_dict()
-    except Exception as error:  # noqa: BLE001 - any way in which it fails means the same
-        return f"{called} fails with {type(error).__name__}: {error}; {hint}"
+    except Exception as error:  # noqa: BLE001 - every failure means the same
+        return f"{call} fails with {type(error).__name__}: {error}; {hint}"
     differing = [
         name
         for name in {**built, **state}
         if getattr(built.get(name), "shape", None) != getattr(state.get(name), "shape", None)
     ]
-    return f"{called} has other weights ({', '.join(sorted(differing)[:3])}); {hint}" if differing else None
+    return f"{call} has other weights ({', '.join(sorted(differing)[:3])}); {hint}" if differing else None
 
 
 def _write_code(folder: Path) -> None:
-    """The script's own modules, and a loader unless the script brings one."""
+    """Copy the script's own modules, and write the loader unless the script has one."""
     folder.mkdir()
     home = paths.code.resolve()
     for module in list(sys.modules.values()):
@@ -147,11 +146,11 @@ def _write_code(folder: Path) -> None:
     if own.is_file():
         shutil.copyfile(own, folder / _LOADER)
         return
-    (folder / _LOADER).write_text(_source(torch_inference.__name__), encoding="utf-8")
+    (folder / _LOADER).write_text(_module_source(torch_inference.__name__), encoding="utf-8")
 
 
-def _source(module: str) -> str:
-    """A module's source, also from within the agent's one file."""
+def _module_source(module: str) -> str:
+    """Source of a module, also from within the agent's archive."""
     spec = importlib.util.find_spec(module)
     loader: Any = spec.loader if spec is not None else None
     return str(loader.get_source(module))

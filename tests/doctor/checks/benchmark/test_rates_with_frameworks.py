@@ -16,7 +16,7 @@ START = """
 import sys
 probe = {"__name__": "probe"}
 exec(compile(open(sys.argv[1]).read(), "probe", "exec"), probe)
-probe.update(SMALL_SIDE=64, LARGE_SIDE=64, TIMEOUT_SECONDS=0.001)
+probe.update(SMALL_SIDE=64, LARGE_SIDE=64, SECONDS=0.001)
 """
 TORCH = """
 import torch

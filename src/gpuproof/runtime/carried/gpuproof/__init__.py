@@ -1,8 +1,7 @@
-"""`import gpuproof.runtime` for a script whose interpreter has no GPUproof.
+"""Provides `import gpuproof.runtime` to a script whose interpreter has no GPUproof.
 
-The agent puts the folder above this one on the script's PYTHONPATH, and that comes before what is installed. So this
-package gives way: where GPUproof is installed it becomes that, and where it is not it shows what the agent carries, at
-the very end of the search path.
+The agent puts the parent folder on the script's PYTHONPATH, which precedes installed packages. So this package replaces
+itself by an installed GPUproof, if there is one, and otherwise provides the agent's copy, at the end of the search path.
 """
 
 import sys
@@ -11,21 +10,21 @@ from pathlib import Path
 _entry = Path(__file__).parents[1]
 
 
-def _installed():
-    kept = sys.path[:]
-    sys.path[:] = [folder for folder in kept if Path(folder) != _entry]
+def _find_installed():
+    original = sys.path[:]
+    sys.path[:] = [folder for folder in original if Path(folder) != _entry]
     try:
         found = (
             finder.find_spec("gpuproof", None) for finder in sys.meta_path if hasattr(finder, "find_spec")
         )
         return next((spec for spec in found if spec is not None), None)
     finally:
-        sys.path[:] = kept
+        sys.path[:] = original
 
 
-_spec = _installed()
+_spec = _find_installed()
 if _spec is None or _spec.loader is None:
-    # .../gpuproof/runtime/carried/gpuproof: the carried package lies three folders up.
+    # .../gpuproof/runtime/carried/gpuproof: the agent's package is three folders up.
     __path__ = [str(_entry.parents[1])]
     sys.path.append(str(_entry.parents[2]))
 else:
