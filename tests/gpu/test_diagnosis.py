@@ -50,13 +50,13 @@ def test_a_broken_layer_is_found(code: str) -> None:
     [
         ("hidden", "CUDA_VISIBLE_DEVICES='' hides every GPU of this machine (1 x NVIDIA A10G)"),
         ("cpu-build", "PyTorch 2.15.0 is a CPU-only build"),
-        ("driver-too-old", "built with CUDA 13.0, and driver 550.54.15 runs CUDA 12.4 at most"),
+        ("driver-too-old", "built with CUDA 13.0, and driver 550.54.15 supports CUDA 12.4 at most"),
         (
             "no-kernels",
             "no kernels for Tesla V100 (compute capability 7.0): it was compiled for sm_75 sm_80 sm_86 sm_90",
         ),
-        ("libraries-missing", "cannot load CUDA libraries that it needs: libcudnn.so.9"),
-        ("unknown", "it says: CUDA error: out of memory"),
+        ("libraries-missing", "cannot load required CUDA libraries: libcudnn.so.9"),
+        ("unknown", "its message: CUDA error: out of memory"),
     ],
 )
 def test_the_reason_names_this_machines_own_readings(code: str, words: str) -> None:

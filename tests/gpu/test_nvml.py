@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.gpu import nvml
-from gpuproof.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_words
+from gpuproof.gpu.nvml import Nvml, NvmlUnavailable, count_gpus, throttle_reasons
 from support.nvml_stub import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
@@ -193,8 +193,8 @@ def test_the_stub_leaves_the_process_as_it_was(nvml_home: Path):
 
 
 def test_low_clocks_of_an_idle_gpu_are_no_throttling():
-    assert throttle_words(0x1) == ()
+    assert throttle_reasons(0x1) == ()
 
 
 def test_the_reasons_for_throttling_are_words():
-    assert throttle_words(0x48) == ("hardware slowdown", "thermal slowdown (hardware)")
+    assert throttle_reasons(0x48) == ("hardware slowdown", "thermal slowdown (hardware)")

@@ -87,7 +87,7 @@ torch._C._cuda_getArchFlags = lambda: "sm_75 sm_86"
 """
     said = script(FAKE_CUDA.format(fakes=fakes))
     assert said.startswith("driver-too-old | ")
-    assert "built with CUDA 13.0, and driver 550.54.15 runs CUDA 12.4 at most" in said
+    assert "built with CUDA 13.0, and driver 550.54.15 supports CUDA 12.4 at most" in said
 
 
 def test_a_gpu_on_which_no_operation_runs_is_no_device(script: Script, gpu_machine: Machine) -> None:

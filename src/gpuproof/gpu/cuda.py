@@ -1,4 +1,4 @@
-"""NVML and the CUDA driver, asked in processes of their own, and the CUDA libraries, one by one."""
+"""Reads NVML, the CUDA driver and the CUDA libraries, each in a separate process."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gpuproof.gpu.nvml import LIBRARY_NOT_FOUND, GpuInfo
 from gpuproof.gpu.probe_process import Answer, ask, own_environment
 
 DRIVER_SECONDS = 60.0
-"""Without persistence mode a driver takes seconds to wake eight GPUs; one that takes longer than this is stuck."""
+"""Without persistence mode a driver takes seconds to initialise eight GPUs; after this long it is stuck."""
 
 LIBRARIES_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class NvmlReading:
-    """What NVML says.
+    """Results of NVML.
 
     Args:
         driver: the driver's version, such as `580.95.05`.
-        gpus: every GPU, whatever `CUDA_VISIBLE_DEVICES` says.
-        lost: why a GPU does not answer, by index.
-        problem: why NVML cannot be used, in words.
-        code: NVML's return code for it.
-        hung: whether NVML never answered.
+        gpus: every GPU, regardless of `CUDA_VISIBLE_DEVICES`.
+        lost: why a GPU does not respond, by index.
+        problem: why NVML cannot be used.
+        code: NVML's return code.
+        hung: whether NVML did not respond in time.
     """
 
     driver: str | None = None
@@ -38,13 +38,13 @@ class NvmlReading:
 
     @property
     def library_missing(self) -> bool:
-        """Whether there is no NVML library at all."""
+        """Whether the NVML library is not installed."""
         return self.code == LIBRARY_NOT_FOUND
 
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """A device as the CUDA driver gives it. Memory in bytes."""
+    """A device as reported by the CUDA driver. Memory in bytes."""
 
     index: int
     name: str = ""
@@ -54,16 +54,16 @@ class CudaDevice:
 
 @dataclass(frozen=True)
 class CudaReading:
-    """What the CUDA driver library says, with `CUDA_VISIBLE_DEVICES` out of the way.
+    """Results of the CUDA driver library, without `CUDA_VISIBLE_DEVICES`.
 
     Args:
         path: the library that was loaded.
-        library_error: why none could be loaded.
-        version: the newest CUDA that it runs, such as (12, 4).
-        init: what `cuInit` returned; `None` where it was not reached.
-        devices: what it gives.
-        problem: how the asking process ended if not well, in words, with what it was at.
-        hung: whether it never answered.
+        library_error: why it could not be loaded.
+        version: the newest CUDA that it supports, such as (12, 4).
+        init: the return code of `cuInit`; `None` if it was not reached.
+        devices: the devices that it reports.
+        problem: how the probe failed, with its last step.
+        hung: whether it did not respond in time.
     """
 
     path: str | None = None
@@ -76,14 +76,14 @@ class CudaReading:
 
     @property
     def library_missing(self) -> bool:
-        """Whether there is no such library, rather than one that does not load."""
+        """Whether the library is not installed, as opposed to one that does not load."""
         return (
             self.library_error is not None and "cannot open shared object file: No such" in self.library_error
         )
 
     @property
     def compat(self) -> bool:
-        """Whether a cuda-compat package stands in for the driver's own library, as AWS's containers have it.
+        """Whether a cuda-compat package replaces the driver's own library, as in AWS's containers.
 
         Source: https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
         """
@@ -91,7 +91,7 @@ class CudaReading:
 
 
 def read_nvml(environment: Mapping[str, str], seconds: float = DRIVER_SECONDS) -> NvmlReading:
-    """Asks NVML; takes about a tenth of a second on a sound machine."""
+    """Read NVML; takes about 0.1 s on a healthy machine."""
     answer = ask(sys.executable, "nvml", environment=own_environment(environment), seconds=seconds)
     record = answer.one("nvml")
     if record is None:
@@ -106,7 +106,7 @@ def read_nvml(environment: Mapping[str, str], seconds: float = DRIVER_SECONDS) -
 
 
 def read_cuda(environment: Mapping[str, str], seconds: float = DRIVER_SECONDS) -> CudaReading:
-    """Asks the CUDA driver to start; takes some tens of milliseconds without a GPU, up to seconds with several."""
+    """Initialise the CUDA driver; takes tens of milliseconds without a GPU, up to seconds with several."""
     bare = {name: value for name, value in environment.items() if name != "CUDA_VISIBLE_DEVICES"}
     answer = ask(sys.executable, "cuda", environment=bare, seconds=seconds)
     record = answer.one("cuda")
@@ -133,9 +133,9 @@ class Library:
 
     Args:
         name: such as `libcudnn.so.9`.
-        path: where it was found; its bare name where the loader found it; `None` where it does not load or is not.
-        version: what cuDNN says of itself, such as 91002.
-        error: why it does not load although it is there.
+        path: where it was found; its name if the loader found it; `None` if it is missing or does not load.
+        version: cuDNN's own version number, such as 91002.
+        error: why it does not load although it exists.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Libraries:
-    """What became of loading libraries one by one; `problem` says what broke the process that did."""
+    """Results of loading libraries one by one; `problem` is how the probe failed."""
 
     libraries: tuple[Library, ...] = ()
     problem: str | None = None
@@ -161,12 +161,12 @@ def read_libraries(
     load: bool,
     seconds: float = LIBRARIES_SECONDS,
 ) -> Libraries:
-    """Looks for CUDA libraries as a program of that interpreter would find them.
+    """Find CUDA libraries as a program of that interpreter would.
 
     Args:
-        names: each after those that it needs.
-        folders: where to look when the loader finds nothing, such as `site-packages/nvidia/cudnn/lib`.
-        load: whether to load what the folders have too: seconds for all of CUDA from a cold disk.
+        names: each after those that it depends on.
+        folders: searched if the loader finds nothing, such as `site-packages/nvidia/cudnn/lib`.
+        load: whether to load libraries from the folders too; takes seconds for all of CUDA from a cold disk.
     """
     wanted = json.dumps({"names": list(names), "folders": list(folders), "load": load})
     answer = ask(python, "libraries", wanted, environment=environment, seconds=seconds)
@@ -179,7 +179,7 @@ def read_libraries(
 
 def _at(answer: Answer) -> str:
     at = f" at {answer.step}" if answer.step else ""
-    return f"{answer.problem or 'said nothing'}{at}"
+    return f"{answer.problem or 'produced no output'}{at}"
 
 
 def _pair(value: list[int] | None) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Why a framework does not get a GPU here: the lowest layer that is broken, from readings alone."""
+"""Diagnoses why a framework cannot use a GPU: the lowest broken layer, as a pure function of readings."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _MINIMUM_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 @dataclass(frozen=True)
 class StackReading:
-    """What was seen of the way from the GPU to the framework; `None` where it could not be read.
+    """Readings of all layers from the GPU to the framework; `None` for values that could not be read.
 
     Args:
-        framework: `torch` or `tensorflow`; `None` where only the machine was looked at.
+        framework: `torch` or `tensorflow`; `None` if only the machine was read.
         version: the framework's.
-        cuda_build: whether the framework was built for NVIDIA GPUs at all.
+        cuda_build: whether the framework was built for NVIDIA GPUs.
         cuda: the CUDA version that it was built with, such as `12.5`.
         architectures: the GPUs that it was compiled for, such as `sm_80`, `compute_90`.
-        missing_libraries: CUDA libraries that it needs and that cannot be loaded.
+        missing_libraries: required CUDA libraries that cannot be loaded.
         libcuda: whether the driver's `libcuda.so.1` can be loaded.
         nvml_problem: why NVML cannot be used.
-        no_driver: whether NVML is missing altogether.
+        no_driver: whether NVML is not installed.
         driver: the driver's version, such as `550.54.15`.
-        driver_cuda: the newest CUDA that the driver (or the cuda-compat library before it) runs, such as (12, 4).
+        driver_cuda: the newest CUDA that the driver (or the cuda-compat library in front of it) supports, such as (12, 4).
         gpus: the GPUs that NVML sees.
-        visible_devices: `CUDA_VISIBLE_DEVICES`, where it is set.
-        expected_gpus: how many GPUs the job asks for.
+        visible_devices: `CUDA_VISIBLE_DEVICES`, if set.
+        expected_gpus: how many GPUs the job requests.
         instance_type: the job's.
-        said: what the framework itself said.
+        said: the framework's own message.
     """
 
     framework: str | None = None
@@ -56,18 +56,18 @@ class StackReading:
 
     @property
     def called(self) -> str:
-        """The framework and its version, for a person."""
+        """The framework's name and version, for messages."""
         name = _NAMES.get(self.framework or "", self.framework or "the framework")
         return f"{name} {self.version}" if self.version else name
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why there is no GPU to work on.
+    """Why no GPU can be used.
 
     Args:
         code: short and stable.
-        reason: what is so, in a sentence.
+        reason: the cause, in a sentence.
         remedy: what to do next.
     """
 
@@ -77,23 +77,23 @@ class Diagnosis:
 
 
 def diagnose(reading: StackReading) -> Diagnosis:
-    """The lowest layer that keeps the framework from its GPU; `unknown` where every layer looks sound."""
-    for look in (_driver, _devices, _build, _driver_against_build, _libraries, _kernels):
-        found = look(reading)
+    """Find the lowest layer that prevents the framework from using a GPU; `unknown` if every layer looks fine."""
+    for check in (_driver, _devices, _build, _driver_against_build, _libraries, _kernels):
+        found = check(reading)
         if found is not None:
             return found
-    said = f"; it says: {reading.said}" if reading.said else ""
+    said = f"; its message: {reading.said}" if reading.said else ""
     return Diagnosis(
         "unknown",
-        f"{reading.called} cannot use the GPU, though driver, libraries and kernels look sound{said}",
-        "Run 'gpuproof doctor' here: it does real work on every GPU and shows where it fails.",
+        f"{reading.called} cannot use the GPU, although driver, libraries and kernels look fine{said}",
+        "Run 'gpuproof doctor': it runs kernels on every GPU and shows where they fail.",
     )
 
 
 def visible_gpus(setting: str | None, gpus: tuple[GpuInfo, ...]) -> tuple[GpuInfo, ...]:
-    """The GPUs that CUDA shows for a value of `CUDA_VISIBLE_DEVICES`; indexes are taken in NVML's order.
+    """Return the GPUs that CUDA shows for a value of `CUDA_VISIBLE_DEVICES`; indexes are in NVML's order.
 
-    The list ends before its first entry that names no GPU (CUDA C++ Programming Guide, "CUDA Environment Variables").
+    The list ends before its first entry that matches no GPU (CUDA C++ Programming Guide, "CUDA Environment Variables").
     """
     if setting is None:
         return gpus
@@ -122,23 +122,23 @@ def _driver(reading: StackReading) -> Diagnosis | None:
             return Diagnosis(
                 "no-gpu",
                 f"the job's instance_type {reading.instance_type} has no GPU",
-                "Choose a type with one: 'gpuproof gpus' lists them.",
+                "Choose a type with a GPU: 'gpuproof gpus' lists them.",
             )
         return Diagnosis(
             "no-driver",
-            "this machine has no NVIDIA driver (libnvidia-ml.so.1 and libcuda.so.1 are not found)",
-            "Run it on a GPU instance ('gpuproof gpus' lists them); in a container, start that with '--gpus all'.",
+            "this machine has no NVIDIA driver (libnvidia-ml.so.1 and libcuda.so.1 not found)",
+            "Run it on a GPU instance ('gpuproof gpus' lists them); start a container with '--gpus all'.",
         )
     if reading.nvml_problem and not reading.no_driver and not reading.gpus:
         return Diagnosis(
             "driver-broken",
             f"the NVIDIA driver does not work: {reading.nvml_problem}",
-            "Reboot, or load the driver again (sudo modprobe nvidia); 'gpuproof doctor' shows which part fails.",
+            "Reboot, or reload the driver (sudo modprobe nvidia); 'gpuproof doctor' shows which part fails.",
         )
     if not reading.libcuda:
         return Diagnosis(
             "no-libcuda",
-            "the driver's libcuda.so.1 cannot be loaded, though NVML answers: this container may look but not compute",
+            "the driver's libcuda.so.1 cannot be loaded although NVML works: the container lacks the driver's 'compute' capability",
             "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility and '--gpus all'.",
         )
     return None
@@ -146,20 +146,20 @@ def _driver(reading: StackReading) -> Diagnosis | None:
 
 def _devices(reading: StackReading) -> Diagnosis | None:
     if not reading.gpus:
-        # Without NVML nobody has counted.
+        # Without NVML, the number is unknown.
         if reading.nvml_problem:
             return None
         return Diagnosis(
             "no-gpu",
-            "the NVIDIA driver is here and sees no GPU",
-            "Check with 'nvidia-smi -L'; in a container, start that with '--gpus all'.",
+            "the NVIDIA driver is installed but finds no GPU",
+            "Check with 'nvidia-smi -L'; start a container with '--gpus all'.",
         )
     if visible_gpus(reading.visible_devices, reading.gpus):
         return None
     return Diagnosis(
         "hidden",
         f"CUDA_VISIBLE_DEVICES={reading.visible_devices!r} hides every GPU of this machine ({_count(reading.gpus)})",
-        "Unset CUDA_VISIBLE_DEVICES, or name GPUs that are there, such as CUDA_VISIBLE_DEVICES=0.",
+        "Unset CUDA_VISIBLE_DEVICES, or name existing GPUs, such as CUDA_VISIBLE_DEVICES=0.",
     )
 
 
@@ -169,8 +169,8 @@ def _build(reading: StackReading) -> Diagnosis | None:
     if reading.framework == "tensorflow":
         remedy = "Install the GPU build: pip uninstall -y tensorflow-cpu; pip install 'tensorflow[and-cuda]' (x86-64 only)."
     else:
-        remedy = "Install a CUDA build: pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126 (or a later cuXXX that your driver runs)."
-    return Diagnosis("cpu-build", f"{reading.called} is a CPU-only build: it has no GPU code at all", remedy)
+        remedy = "Install a CUDA build: pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu126 (or a later cuXXX that your driver supports)."
+    return Diagnosis("cpu-build", f"{reading.called} is a CPU-only build without GPU code", remedy)
 
 
 def _driver_against_build(reading: StackReading) -> Diagnosis | None:
@@ -180,10 +180,10 @@ def _driver_against_build(reading: StackReading) -> Diagnosis | None:
     runs = ".".join(map(str, reading.driver_cuda))
     driver = f"driver {reading.driver}" if reading.driver else "the driver"
     least = _MINIMUM_DRIVER.get(built[0])
-    newer = f"a driver from {least} on" if least else "a newer driver"
+    newer = f"driver {least} or later" if least else "a newer driver"
     return Diagnosis(
         "driver-too-old",
-        f"{reading.called} is built with CUDA {reading.cuda}, and {driver} runs CUDA {runs} at most",
+        f"{reading.called} is built with CUDA {reading.cuda}, and {driver} supports CUDA {runs} at most",
         f"Use an image or AMI with {newer}, or install a build for CUDA {reading.driver_cuda[0]}.",
     )
 
@@ -191,13 +191,13 @@ def _driver_against_build(reading: StackReading) -> Diagnosis | None:
 def _libraries(reading: StackReading) -> Diagnosis | None:
     if not reading.missing_libraries:
         return None
-    remedy = "Run 'gpuproof doctor' to see where each library is looked for."
+    remedy = "Run 'gpuproof doctor' to see where each library is searched."
     if reading.framework == "tensorflow":
         version = f"=={reading.version}" if reading.version else ""
-        remedy = f"Install them beside it: pip install 'tensorflow[and-cuda]{version}'; and unset LD_LIBRARY_PATH if it names another CUDA."
+        remedy = f"Install them: pip install 'tensorflow[and-cuda]{version}'; and unset LD_LIBRARY_PATH if it names another CUDA."
     return Diagnosis(
         "libraries-missing",
-        f"{reading.called} cannot load CUDA libraries that it needs: {', '.join(reading.missing_libraries)}",
+        f"{reading.called} cannot load required CUDA libraries: {', '.join(reading.missing_libraries)}",
         remedy,
     )
 
@@ -224,7 +224,7 @@ def _without_kernels(reading: StackReading, gpu: GpuInfo, capability: Capability
     return Diagnosis(
         "no-kernels",
         why,
-        "Install a build that carries this GPU's architecture (PyTorch: the cu126 wheels carry sm_50 to sm_90), or choose another GPU: 'gpuproof gpus' says which build runs on which.",
+        "Install a build that includes this GPU's architecture (PyTorch: the cu126 wheels include sm_50 to sm_90), or choose another GPU: 'gpuproof gpus' shows which build runs on which.",
     )
 
 

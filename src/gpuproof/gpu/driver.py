@@ -1,4 +1,4 @@
-"""The NVIDIA driver as the system's files show it: PCI devices, device files, kernel module. Nothing is loaded."""
+"""Reads the NVIDIA driver's state from system files (PCI devices, device files, kernel module) without loading anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PciGpu:
     Args:
         address: such as `0000:00:1e.0`.
         device_id: such as `0x2237`, an A10G.
-        driver: the kernel driver that has it: `nvidia`, `nouveau`, `vfio-pci`; `None` where none has.
+        driver: the kernel driver bound to it: `nvidia`, `nouveau`, `vfio-pci`; `None` without one.
     """
 
     address: str
@@ -32,23 +32,23 @@ class PciGpu:
 
 @dataclass(frozen=True)
 class DriverFiles:
-    """What `/sys`, `/proc` and `/dev` show of the driver.
+    """The driver's state in `/sys`, `/proc` and `/dev`.
 
     Args:
-        pci: GPUs on the bus; `None` where the bus cannot be looked at.
-        device_files: numbers of the `/dev/nvidiaN` that are there.
-        control: whether `/dev/nvidiactl` is there.
-        uvm: whether `/dev/nvidia-uvm` is there.
+        pci: GPUs on the bus; `None` if the bus cannot be read.
+        device_files: numbers of the existing `/dev/nvidiaN`.
+        control: whether `/dev/nvidiactl` exists.
+        uvm: whether `/dev/nvidia-uvm` exists.
         forbidden: device files that this user may not open.
-        loaded: whether the `nvidia` kernel module is loaded; `None` where nothing tells.
+        loaded: whether the `nvidia` kernel module is loaded; `None` if unknown.
         version: its version, such as `580.95.05`.
         flavour: `open` or `proprietary`.
         nouveau: whether the nouveau module is loaded.
         wsl: whether GPUs come through Windows (`/dev/dxg`).
         container: whether this is a container, whose `/sys` shows the host's devices.
         kernel: the running kernel's release.
-        built_for: kernels for which an `nvidia` module lies in `/lib/modules`.
-        libraries: versions of the driver's libraries, by the names of their files, newest last.
+        built_for: kernels with an `nvidia` module in `/lib/modules`.
+        libraries: versions of the driver's libraries, from their file names, newest last.
     """
 
     pci: tuple[PciGpu, ...] | None = ()
@@ -68,12 +68,12 @@ class DriverFiles:
 
     @property
     def present(self) -> bool:
-        """Whether anything of a GPU shows."""
+        """Whether there is any sign of a GPU."""
         return bool(self.pci or self.device_files or self.wsl)
 
 
 def read_driver_files(root: Path = Path("/")) -> DriverFiles:
-    """Reads everything; what is not there is left at its default. Takes some milliseconds."""
+    """Read all files; missing ones leave the defaults. Takes some milliseconds."""
     files = _device_files(root)
     version, flavour = _module(root)
     modules = _text(root / "proc/modules")
@@ -171,7 +171,7 @@ def _built_for(root: Path) -> tuple[str, ...]:
 
 
 def _libraries(root: Path) -> tuple[str, ...]:
-    """Versions of the driver's user half, as its file names tell: `libnvidia-ml.so.580.95.05`."""
+    """Versions of the driver's user-space libraries, from file names such as `libnvidia-ml.so.580.95.05`."""
     folders = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
     found = {
         path.name.partition(".so.")[2]

@@ -1,4 +1,4 @@
-"""TensorFlow and PyTorch as the user's interpreter has them; both are imported in processes of their own alone."""
+"""Reads TensorFlow and PyTorch of the user's interpreter; each is imported only in a separate process."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ TORCH, TENSORFLOW = "torch", "tensorflow"
 
 PACKAGES_SECONDS = 30.0
 IMPORT_SECONDS = 180.0
-"""A first import from a cold network disk takes minutes; a sound one takes seconds."""
+"""A first import from a cold network disk takes minutes; a normal one takes seconds."""
 
 
 @dataclass(frozen=True)
 class Packages:
-    """What an interpreter has installed, as far as it matters here; nothing was imported.
+    """Relevant packages of an interpreter, read without importing any.
 
     Args:
         python: its version.
-        arch: `x86_64` or `aarch64`, as the interpreter says.
+        arch: the interpreter's architecture, `x86_64` or `aarch64`.
         prefix: its environment's folder.
         virtual: whether that is a virtual or Conda environment.
         writable: whether this user may write there.
         folders: its `sys.path`.
         versions: by normalised distribution name: `torch`, `tensorflow-cpu`, `nvidia-cudnn-cu12`.
-        requires: what a framework's wheel asks for of NVIDIA's packages, as its metadata has it.
+        requires: NVIDIA's packages that a framework's wheel requires, as in its metadata.
         installers: who installed a framework: `pip`, `uv`, `conda`.
-        problem: why the interpreter could not be asked.
+        problem: why the interpreter could not be read.
     """
 
     python: str = ""
@@ -50,7 +50,7 @@ class Packages:
         return self.versions.get(TORCH)
 
     def from_conda(self, name: str) -> bool:
-        """Whether Conda brought a framework: its builds are not those of PyPI, whatever their version says."""
+        """Whether Conda installed a framework: its builds differ from PyPI's, even with the same version."""
         return self.installers.get(name) == "conda"
 
     @property
@@ -61,7 +61,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class FrameworkDevice:
-    """A GPU as a framework gives it."""
+    """A GPU as reported by a framework."""
 
     index: int
     name: str
@@ -70,21 +70,21 @@ class FrameworkDevice:
 
 @dataclass(frozen=True)
 class FrameworkReading:
-    """What a framework says of itself and of the machine.
+    """A framework's report on itself and the machine.
 
     Args:
         name: `torch` or `tensorflow`.
-        version: as imported; `None` where the import failed.
-        cuda: the CUDA that it was built with, such as `12.6`; `None` for a build without.
+        version: as imported; `None` if the import failed.
+        cuda: the CUDA version that it was built with, such as `12.6`; `None` for a CPU build.
         cudnn: the cuDNN that it was built with, or for PyTorch the one that it loaded: `9`, `9.1.0`.
-        cudnn_error: what loading cuDNN raised.
-        architectures: what it carries: `sm_80`, `compute_90`.
+        cudnn_error: the error from loading cuDNN.
+        architectures: that it was compiled for: `sm_80`, `compute_90`.
         rocm: whether it is built for AMD's GPUs.
-        devices: the GPUs that it gives.
-        said: what it said of having none: an exception's text, a warning's.
-        log: the lines of its log that speak of GPUs.
+        devices: the GPUs that it reports.
+        said: its exception or warning about finding no GPU.
+        log: the lines of its log about GPUs.
         broken: why it cannot be imported.
-        problem: how the asking process ended if not well, with what it was at.
+        problem: how the probe failed, with its last step.
     """
 
     name: str
@@ -102,11 +102,11 @@ class FrameworkReading:
 
 
 def read_packages(python: str, environment: Mapping[str, str], seconds: float = PACKAGES_SECONDS) -> Packages:
-    """What an interpreter has installed; takes as long as that interpreter takes to start."""
+    """Read the packages of an interpreter; takes as long as its start."""
     answer = ask(python, "packages", environment=environment, seconds=seconds)
     record = answer.one("packages")
     if record is None:
-        return Packages(problem=answer.problem or "said nothing")
+        return Packages(problem=answer.problem or "produced no output")
     return Packages(
         python=record["python"],
         arch=record["arch"],
@@ -123,12 +123,12 @@ def read_packages(python: str, environment: Mapping[str, str], seconds: float = 
 def read_framework(
     name: str, python: str, environment: Mapping[str, str], seconds: float = IMPORT_SECONDS
 ) -> FrameworkReading:
-    """Imports a framework in a process of its own and asks it; takes seconds.
+    """Import a framework in a separate process and read its report; takes seconds.
 
     Args:
         name: `torch` or `tensorflow`.
     """
-    # TensorFlow's log is where it says which library it misses.
+    # TensorFlow names missing libraries in its log.
     answer = ask(python, name, environment={**environment, "TF_CPP_MIN_LOG_LEVEL": "0"}, seconds=seconds)
     build, devices, cudnn = (answer.one(kind) or {} for kind in ("build", "devices", "cudnn"))
     broken = answer.one("broken")
@@ -153,18 +153,18 @@ def read_framework(
 
 
 def gpu_lines(log: str) -> tuple[str, ...]:
-    """The lines of a framework's log that speak of GPUs or their libraries, without time and place of the source."""
+    """Lines of a framework's log about GPUs or their libraries, without timestamps and source locations."""
     words = re.compile(r"cuda|cudnn|dlopen|dynamic library|\bGPU|cuInit|nvidia|libdevice", re.IGNORECASE)
     place = re.compile(r"^(\d{4}-\d\d-\d\d )?[\d:.]+: [IWEF] \S+:\d+\] |^[IWEF]\d{4} \S+ +\d+ \S+:\d+\] ")
     lines = (place.sub("", line).strip() for line in log.split("\n"))
-    # What TensorFlow says to everybody, about its CPU kernels and plugins that register twice, tells nothing.
+    # TensorFlow always logs these lines, about its CPU kernels and plugins that register twice.
     dull = ("rebuild TensorFlow", "Attempting to register factory", "computation_placer", "All log messages")
     found = [line for line in lines if words.search(line) and not any(word in line for word in dull)]
     return tuple(dict.fromkeys(found))
 
 
 def cudnn_version(number: int | None) -> str | None:
-    """91002 is 9.10.2, 8902 is 8.9.2: cuDNN counts its major version in ten thousands since 9."""
+    """Convert cuDNN's number: 91002 is 9.10.2 and 8902 is 8.9.2 (since 9, the major version is in ten thousands)."""
     if not number:
         return None
     step = 10_000 if number >= 90_000 else 1_000

@@ -1,4 +1,4 @@
-"""What makes a GPU unfit for a job though it answers: memory errors, a narrow link, MIG, the fabric."""
+"""Conditions that make a responsive GPU unfit for a job: memory errors, a narrow link, MIG, the fabric."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "excl
 
 @dataclass(frozen=True)
 class GpuHealth:
-    """The state of one GPU; `None` where NVML cannot tell.
+    """The condition of one GPU; `None` for values unknown to NVML.
 
     Args:
         ecc: whether error correction is on.
         ecc_volatile: uncorrected memory errors since the driver was loaded.
-        ecc_aggregate: uncorrected memory errors in the GPU's life.
-        sram_worn: whether so many errors fell into on-chip memory that NVIDIA wants the GPU replaced.
-        rows_remapped: memory rows replaced by spare ones, for whatever errors.
-        remap_pending: a row (or, before Ampere, a page) waits for the next reset to be taken out of use.
-        remap_failed: there was no spare row left.
+        ecc_aggregate: uncorrected memory errors in the GPU's lifetime.
+        sram_worn: whether on-chip memory had so many errors that NVIDIA recommends replacing the GPU.
+        rows_remapped: memory rows replaced by spare ones, after any kind of error.
+        remap_pending: a row (or, before Ampere, a page) will be taken out of use at the next reset.
+        remap_failed: no spare row was left.
         pcie_width: lanes in use; they stay while the GPU is idle.
         pcie_width_max: lanes that GPU and slot could use.
         pcie_generation: in use now; an idle GPU lowers it.
         pcie_generation_max: what GPU and slot could use.
-        persistence: whether the driver stays loaded while nobody uses the GPU.
-        mig: whether the GPU is cut into instances (Multi-Instance GPU).
+        persistence: whether the driver stays loaded while the GPU is unused.
+        mig: whether the GPU is partitioned into instances (Multi-Instance GPU).
         mig_pending: the same after the next reset.
         mig_instances: how many instances there are.
         fabric: `not supported`, `not started`, `in progress` or `completed`: joining the NVLink fabric.
-        fabric_status: NVML's return code for how joining the fabric ended; 0 is well.
+        fabric_status: NVML's return code of joining the fabric; 0 is success.
         compute_mode: `default`, `exclusive process`, `prohibited` or `exclusive thread`.
-        power_default_w: watts that the GPU may draw as delivered.
+        power_default_w: default power limit in watts.
 
     Source: https://docs.nvidia.com/deploy/nvml-api/
     """
@@ -64,49 +64,49 @@ class GpuHealth:
 
 
 def read_health(pynvml: Any, index: int) -> GpuHealth:
-    """Looks at one GPU; never raises.
+    """Read the condition of one GPU; never raises.
 
     Args:
         pynvml: the module, with NVML initialised.
         index: in NVML's order.
     """
     p = pynvml
-    gpu = _asked(lambda: p.nvmlDeviceGetHandleByIndex(index))
+    gpu = _read_or_none(lambda: p.nvmlDeviceGetHandleByIndex(index))
     if gpu is None:
         return GpuHealth(index)
-    rows = _asked(lambda: p.nvmlDeviceGetRemappedRows(gpu))
-    retiring = _asked(lambda: p.nvmlDeviceGetRetiredPagesPendingStatus(gpu)) if rows is None else None
-    mig = _asked(lambda: p.nvmlDeviceGetMigMode(gpu))
+    rows = _read_or_none(lambda: p.nvmlDeviceGetRemappedRows(gpu))
+    retiring = _read_or_none(lambda: p.nvmlDeviceGetRetiredPagesPendingStatus(gpu)) if rows is None else None
+    mig = _read_or_none(lambda: p.nvmlDeviceGetMigMode(gpu))
     fabric = _fabric(p, gpu)
-    power = _asked(lambda: p.nvmlDeviceGetPowerManagementDefaultLimit(gpu))
+    power = _read_or_none(lambda: p.nvmlDeviceGetPowerManagementDefaultLimit(gpu))
     return GpuHealth(
         index,
-        ecc=_flag(_asked(lambda: p.nvmlDeviceGetEccMode(gpu)[0])),
-        ecc_volatile=_asked(lambda: p.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, _VOLATILE)),
-        ecc_aggregate=_asked(lambda: p.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, _AGGREGATE)),
+        ecc=_flag(_read_or_none(lambda: p.nvmlDeviceGetEccMode(gpu)[0])),
+        ecc_volatile=_read_or_none(lambda: p.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, _VOLATILE)),
+        ecc_aggregate=_read_or_none(lambda: p.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, _AGGREGATE)),
         sram_worn=_sram_worn(p, gpu),
         rows_remapped=None if rows is None else int(rows[0]) + int(rows[1]),
         remap_pending=_flag(retiring if rows is None else rows[2]),
         remap_failed=None if rows is None else _flag(rows[3]),
-        pcie_width=_asked(lambda: p.nvmlDeviceGetCurrPcieLinkWidth(gpu)),
-        pcie_width_max=_asked(lambda: p.nvmlDeviceGetMaxPcieLinkWidth(gpu)),
-        pcie_generation=_asked(lambda: p.nvmlDeviceGetCurrPcieLinkGeneration(gpu)),
-        pcie_generation_max=_asked(lambda: p.nvmlDeviceGetMaxPcieLinkGeneration(gpu)),
-        persistence=_flag(_asked(lambda: p.nvmlDeviceGetPersistenceMode(gpu))),
+        pcie_width=_read_or_none(lambda: p.nvmlDeviceGetCurrPcieLinkWidth(gpu)),
+        pcie_width_max=_read_or_none(lambda: p.nvmlDeviceGetMaxPcieLinkWidth(gpu)),
+        pcie_generation=_read_or_none(lambda: p.nvmlDeviceGetCurrPcieLinkGeneration(gpu)),
+        pcie_generation_max=_read_or_none(lambda: p.nvmlDeviceGetMaxPcieLinkGeneration(gpu)),
+        persistence=_flag(_read_or_none(lambda: p.nvmlDeviceGetPersistenceMode(gpu))),
         mig=None if mig is None else _flag(mig[0]),
         mig_pending=None if mig is None else _flag(mig[1]),
         mig_instances=_mig_instances(p, gpu) if mig is not None and mig[0] else None,
         fabric=None if fabric is None else _FABRIC_STATES.get(int(fabric.state)),
         fabric_status=None if fabric is None else int(fabric.status),
-        compute_mode=_COMPUTE_MODES.get(_asked(lambda: p.nvmlDeviceGetComputeMode(gpu))),
+        compute_mode=_COMPUTE_MODES.get(_read_or_none(lambda: p.nvmlDeviceGetComputeMode(gpu))),
         power_default_w=None if power is None else power / 1000,
     )
 
 
-def _asked(call: Callable[[], Any]) -> Any:
+def _read_or_none(call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except Exception:  # noqa: BLE001 - an old driver, an old pynvml, a lost GPU: it cannot tell
+    except Exception:  # noqa: BLE001 - an old driver, an old pynvml, a lost GPU: unknown
         return None
 
 
@@ -115,25 +115,25 @@ def _flag(value: Any) -> bool | None:
 
 
 def _sram_worn(p: Any, gpu: Any) -> bool | None:
-    def ask() -> bool:
+    def read() -> bool:
         status = p.c_nvmlEccSramErrorStatus_v1_t()
         p.nvmlDeviceGetSramEccErrorStatus(gpu, ctypes.byref(status))
         return bool(status.bThresholdExceeded)
 
-    return _asked(ask)
+    return _read_or_none(read)
 
 
 def _fabric(p: Any, gpu: Any) -> Any:
-    def ask() -> Any:
+    def read() -> Any:
         info = p.c_nvmlGpuFabricInfoV_t()
         p.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
         return info
 
-    return _asked(ask)
+    return _read_or_none(read)
 
 
 def _mig_instances(p: Any, gpu: Any) -> int | None:
-    most = _asked(lambda: p.nvmlDeviceGetMaxMigDeviceCount(gpu))
+    most = _read_or_none(lambda: p.nvmlDeviceGetMaxMigDeviceCount(gpu))
     if most is None:
         return None
     found = 0

@@ -1,4 +1,4 @@
-"""NVML through pynvml, one thin typed layer: what cannot be read is `None`, what fails whole is said in words."""
+"""A thin typed layer over pynvml: values that NVML cannot read are `None`; a failure of NVML itself is an exception."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MIB = 1024 * 1024
 LIBRARY_NOT_FOUND = 12
 _NOT_FOUND = 6
 _PER_FUNCTION = frozenset({3, 4, 13, 25, 26})
-"""Not supported, no permission, function not found, version mismatch, deprecated: asking again is no use."""
+"""Not supported, no permission, function not found, version mismatch, deprecated: calling again is useless."""
 _PER_GPU = frozenset({1, 9, 15, 16, 18})
-"""Uninitialised, driver not loaded, GPU lost, reset required, driver and library differ: nothing else will answer."""
-_THROTTLE_WORDS = (
+"""Uninitialised, driver not loaded, GPU lost, reset required, driver and library differ: all other calls will fail."""
+_THROTTLE_REASONS = (
     (0x002, "application clocks"),
     (0x004, "power cap"),
     (0x008, "hardware slowdown"),
@@ -34,8 +34,8 @@ class NvmlUnavailable(Exception):
     """NVML cannot be used on this machine.
 
     Args:
-        reason: why, in words for a person.
-        code: NVML's return code, `LIBRARY_NOT_FOUND` where there is no driver; `None` where pynvml is missing.
+        reason: why, for the user.
+        code: NVML's return code, `LIBRARY_NOT_FOUND` without a driver; `None` if pynvml is missing.
     """
 
     def __init__(self, reason: str, code: int | None) -> None:
@@ -45,13 +45,13 @@ class NvmlUnavailable(Exception):
 
     @property
     def library_missing(self) -> bool:
-        """Whether there is no NVIDIA driver here at all, rather than one that fails."""
+        """Whether no NVIDIA driver is installed, as opposed to one that fails."""
         return self.code == LIBRARY_NOT_FOUND
 
 
 @dataclass(frozen=True)
 class GpuInfo:
-    """What does not change about a GPU. Memory in bytes, power in watts; `None` where NVML does not say."""
+    """Constant properties of a GPU. Memory in bytes, power in watts; `None` if unknown to NVML."""
 
     index: int
     uuid: str | None = None
@@ -65,16 +65,16 @@ class GpuInfo:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One look at a GPU; `None` where NVML does not say.
+    """One reading of a GPU; `None` for values unknown to NVML.
 
     Args:
         utilization: percent of the last sample period (1/6 s to 1 s) in which a kernel ran.
         memory_utilization: percent of that period in which device memory was read or written.
-        memory_used: bytes in use; without what the driver reserves, where `memory_reserved` is known.
+        memory_used: bytes in use, without the driver's reserve if `memory_reserved` is known.
         processes: (process id, bytes or `None`) of every process with a compute context; process ids as the host
             numbers them; `None` where they cannot be listed.
-        process_utilization: (process id, percent of the SMs); asked for only where a GPU is shared.
-        error: why nothing at all could be read.
+        process_utilization: (process id, percent of the SMs); read only for shared GPUs.
+        error: why the GPU could not be read at all.
     """
 
     index: int
@@ -101,7 +101,7 @@ def library_present() -> bool:
 
 
 def count_gpus() -> int:
-    """How many GPUs NVML sees, whatever `CUDA_VISIBLE_DEVICES` says; 0 where it sees none or cannot be used."""
+    """Number of GPUs that NVML sees, regardless of `CUDA_VISIBLE_DEVICES`; 0 if NVML is unavailable."""
     if not library_present():
         return 0
     try:
@@ -112,22 +112,22 @@ def count_gpus() -> int:
 
 
 class Nvml:
-    """An open NVML; close it, or use it in a `with` statement. Made by `Nvml.open()`."""
+    """An NVML session; open it with `Nvml.open()`, close it or use it in a `with` statement."""
 
     def __init__(self, pynvml: Any) -> None:
         self._pynvml = pynvml
         self._handles = tuple(self._handle(index) for index in range(pynvml.nvmlDeviceGetCount()))
-        self._useless: set[tuple[int, str]] = set()
+        self._unsupported: set[tuple[int, str]] = set()
 
     @classmethod
     def open(cls) -> Nvml:
-        """Loads and initialises NVML.
+        """Load and initialise NVML.
 
         Raises:
-            NvmlUnavailable: no driver, a driver that does not answer, or no pynvml.
+            NvmlUnavailable: no driver, an unresponsive driver, or no pynvml.
         """
         try:
-            import pynvml  # slow to import, and of no use without a driver
+            import pynvml  # slow to import, and useless without a driver
         except ImportError as error:
             raise NvmlUnavailable(f"pynvml cannot be imported ({error})", None) from error
         try:
@@ -138,10 +138,10 @@ class Nvml:
             return cls(pynvml)
         except Exception as error:
             pynvml.nvmlShutdown()
-            raise NvmlUnavailable(f"NVML does not count its GPUs: {_words(error)}", _code(error)) from error
+            raise NvmlUnavailable(f"NVML cannot count the GPUs: {_describe(error)}", _code(error)) from error
 
     def close(self) -> None:
-        """Lets go of NVML; a driver that is already gone is no matter."""
+        """Shut NVML down; errors of a driver that has been unloaded are ignored."""
         try:
             self._pynvml.nvmlShutdown()
         except self._pynvml.NVMLError:
@@ -166,30 +166,30 @@ class Nvml:
             return None
 
     def gpus(self) -> tuple[GpuInfo, ...]:
-        """Every GPU of this machine in NVML's order, a lost one included with its index alone."""
+        """Return every GPU of this machine in NVML's order; a lost one has only its index."""
         return tuple(self._info(index) for index in range(len(self._handles)))
 
     def read(self, index: int) -> GpuReading:
-        """Looks at one GPU; never raises. What cannot be read is `None`; `error` says when nothing could."""
+        """Read one GPU; never raises. Unreadable values are `None`; `error` is set if nothing could be read."""
         handle = self._handles[index]
         if isinstance(handle, str):
             return GpuReading(index, error=handle)
         p = self._pynvml
-        look = _Look(self._useless, index)
-        rates = look("utilization", lambda: p.nvmlDeviceGetUtilizationRates(handle))
-        memory = look("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle, p.nvmlMemory_v2))
+        read_field = _Caller(self._unsupported, index)
+        rates = read_field("utilization", lambda: p.nvmlDeviceGetUtilizationRates(handle))
+        memory = read_field("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle, p.nvmlMemory_v2))
         if memory is None:
-            memory = look("memory 1", lambda: p.nvmlDeviceGetMemoryInfo(handle))
-        power = look("power", lambda: p.nvmlDeviceGetPowerUsage(handle))
-        clock = look("clock", lambda: p.nvmlDeviceGetClockInfo(handle, _SM_CLOCK))
-        throttle = look("throttle", lambda: p.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+            memory = read_field("memory 1", lambda: p.nvmlDeviceGetMemoryInfo(handle))
+        power = read_field("power", lambda: p.nvmlDeviceGetPowerUsage(handle))
+        clock = read_field("clock", lambda: p.nvmlDeviceGetClockInfo(handle, _SM_CLOCK))
+        throttle = read_field("throttle", lambda: p.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         if throttle is None:
-            throttle = look("throttle 2", lambda: p.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        processes = look("processes", lambda: p.nvmlDeviceGetComputeRunningProcesses_v3(handle))
+            throttle = read_field("throttle 2", lambda: p.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        processes = read_field("processes", lambda: p.nvmlDeviceGetComputeRunningProcesses_v3(handle))
         if processes is None:
-            processes = look("processes 2", lambda: p.nvmlDeviceGetComputeRunningProcesses_v2(handle))
-        if look.fatal or (look.error and rates is None and memory is None):
-            return GpuReading(index, error=look.error)
+            processes = read_field("processes 2", lambda: p.nvmlDeviceGetComputeRunningProcesses_v2(handle))
+        if read_field.fatal or (read_field.error and rates is None and memory is None):
+            return GpuReading(index, error=read_field.error)
         return GpuReading(
             index,
             utilization=None if rates is None else int(rates.gpu),
@@ -199,57 +199,57 @@ class Nvml:
             memory_reserved=None if memory is None else getattr(memory, "reserved", None),
             power_w=None if power is None else power / 1000,
             sm_clock_mhz=clock,
-            throttle=None if throttle is None else throttle_words(throttle),
+            throttle=None if throttle is None else throttle_reasons(throttle),
             processes=None if processes is None else tuple((p.pid, p.usedGpuMemory) for p in processes),
         )
 
     def with_process_utilization(self, reading: GpuReading, since_us: int) -> GpuReading:
-        """Adds what each process took of the SMs, for a GPU that several share.
+        """Add each process's share of the SMs, for a GPU with several processes.
 
         Args:
-            since_us: count from this time on, in microseconds since the epoch.
+            since_us: start of the period, in microseconds since the epoch.
         """
         handle = self._handles[reading.index]
-        if isinstance(handle, str) or (reading.index, "process utilization") in self._useless:
+        if isinstance(handle, str) or (reading.index, "process utilization") in self._unsupported:
             return reading
         try:
             samples = self._pynvml.nvmlDeviceGetProcessUtilization(handle, since_us)
-        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end the watch
+        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end monitoring
             if _code(error) in (0, _NOT_FOUND):
                 return replace(reading, process_utilization=())
             if _code(error) in _PER_FUNCTION:
-                self._useless.add((reading.index, "process utilization"))
+                self._unsupported.add((reading.index, "process utilization"))
             return reading
         shares: dict[int, list[int]] = {}
         for sample in samples:
-            # Some drivers leave stale rows in the buffer: of another time, or with percentages above 100.
+            # Some drivers leave stale rows in the buffer: outside the period, or with percentages above 100.
             if sample.timeStamp > since_us and sample.smUtil <= 100:
                 shares.setdefault(int(sample.pid), []).append(int(sample.smUtil))
         means = tuple((pid, round(sum(values) / len(values))) for pid, values in sorted(shares.items()))
         return replace(reading, process_utilization=means)
 
     def _handle(self, index: int) -> Any:
-        """A GPU's handle, or the words why there is none: the other GPUs are still worth watching."""
+        """Return a GPU's handle, or why it has none: the other GPUs can still be monitored."""
         try:
             return self._pynvml.nvmlDeviceGetHandleByIndex(index)
         except self._pynvml.NVMLError as error:
-            return _words(error)
+            return _describe(error)
 
     def _info(self, index: int) -> GpuInfo:
         handle = self._handles[index]
         if isinstance(handle, str):
             return GpuInfo(index)
         p = self._pynvml
-        look = _Look(set(), index)
-        pci = look("pci", lambda: p.nvmlDeviceGetPciInfo(handle))
-        capability = look("capability", lambda: p.nvmlDeviceGetCudaComputeCapability(handle))
-        memory = look("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle))
-        limit = look("limit", lambda: p.nvmlDeviceGetEnforcedPowerLimit(handle))
-        mig = look("mig", lambda: p.nvmlDeviceGetMigMode(handle))
+        read_field = _Caller(set(), index)
+        pci = read_field("pci", lambda: p.nvmlDeviceGetPciInfo(handle))
+        capability = read_field("capability", lambda: p.nvmlDeviceGetCudaComputeCapability(handle))
+        memory = read_field("memory", lambda: p.nvmlDeviceGetMemoryInfo(handle))
+        limit = read_field("limit", lambda: p.nvmlDeviceGetEnforcedPowerLimit(handle))
+        mig = read_field("mig", lambda: p.nvmlDeviceGetMigMode(handle))
         return GpuInfo(
             index,
-            uuid=look("uuid", lambda: _text(p.nvmlDeviceGetUUID(handle))),
-            name=look("name", lambda: _text(p.nvmlDeviceGetName(handle))),
+            uuid=read_field("uuid", lambda: _text(p.nvmlDeviceGetUUID(handle))),
+            name=read_field("name", lambda: _text(p.nvmlDeviceGetName(handle))),
             memory_total=None if memory is None else int(memory.total),
             pci_bus_id=None if pci is None else _text(pci.busId),
             compute_capability=None if capability is None else (int(capability[0]), int(capability[1])),
@@ -258,41 +258,41 @@ class Nvml:
         )
 
 
-class _Look:
-    """Calls NVML's functions for one GPU and remembers which of them are of no use there."""
+class _Caller:
+    """Calls NVML's functions for one GPU and remembers those that it does not support."""
 
-    def __init__(self, useless: set[tuple[int, str]], index: int) -> None:
-        self._useless = useless
+    def __init__(self, unsupported: set[tuple[int, str]], index: int) -> None:
+        self._unsupported = unsupported
         self._index = index
         self.error: str | None = None
         self.fatal = False
 
     def __call__(self, field: str, call: Callable[[], Any]) -> Any:
-        if self.fatal or (self._index, field) in self._useless:
+        if self.fatal or (self._index, field) in self._unsupported:
             return None
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end the watch
+        except Exception as error:  # noqa: BLE001 - a driver's oddity must not end monitoring
             code = _code(error)
-            # Without a code it is pynvml itself that lacks the function.
+            # Without a code, pynvml itself lacks the function.
             if code is None or code in _PER_FUNCTION:
-                self._useless.add((self._index, field))
+                self._unsupported.add((self._index, field))
                 return None
             self.fatal = code in _PER_GPU
-            self.error = _words(error)
+            self.error = _describe(error)
             return None
 
 
-def throttle_words(mask: int) -> tuple[str, ...]:
-    """The reasons for lowered clocks in words; an idle GPU's low clocks are none."""
-    return tuple(word for bit, word in _THROTTLE_WORDS if mask & bit)
+def throttle_reasons(mask: int) -> tuple[str, ...]:
+    """Names of the reasons for lowered clocks; idling is not one of them."""
+    return tuple(name for bit, name in _THROTTLE_REASONS if mask & bit)
 
 
 def _code(error: Exception) -> int | None:
     return getattr(error, "value", None)
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     code = _code(error)
     return str(error) if code is None else f"{error} (NVML code {code})"
 
@@ -300,14 +300,12 @@ def _words(error: Exception) -> str:
 def _init_reason(error: Exception) -> str:
     code = _code(error)
     if code == LIBRARY_NOT_FOUND:
-        return f"there is no NVIDIA driver here ({LIBRARY} is not found)"
+        return f"the NVIDIA driver is not installed ({LIBRARY} not found)"
     if code == 9:
         return "the NVIDIA driver is installed but not loaded"
     if code == 18:
-        return (
-            "the NVIDIA driver was updated and not loaded again: its library and kernel module differ; reboot"
-        )
-    return f"NVML does not start: {_words(error)}"
+        return "the NVIDIA driver was updated but not reloaded: its library and kernel module differ; reboot"
+    return f"NVML failed to start: {_describe(error)}"
 
 
 def _text(value: str | bytes) -> str:

@@ -1,4 +1,4 @@
-"""What a tree of processes uses, from one pass over `/proc`; processes may vanish at any moment."""
+"""Resource use of a process tree, from one pass over `/proc`; processes may end at any moment."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The kernel's own number for it: PROC_PID_INIT_INO in include/linux/proc_ns.h."""
 ONE_CORE = 0.85
-"""From this many cores on, a process counts as busy with a whole one; the rest goes to system noise and rounding."""
+"""A process that uses this many cores counts as keeping a whole one busy; the rest is noise and rounding."""
 _FORGET_AFTER = 60
-"""Looks after which processes known to be outside the tree are looked at again: ids are used again some day."""
+"""Number of passes after which processes outside the tree are read again: ids are reused."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class ProcessReading:
 
     Args:
         name: the kernel's short name, at most 15 bytes.
-        cpu_seconds: user and system time since it began, without its children's.
-        waits_for_disk: it was in uninterruptible sleep, which nearly always is a disk or a network file system.
+        cpu_seconds: user and system time since its start, without its children's.
+        waits_for_disk: it was in uninterruptible sleep, nearly always for a disk or a network file system.
     """
 
     pid: int
@@ -33,13 +33,13 @@ class ProcessReading:
 
 @dataclass(frozen=True)
 class TreeReading:
-    """One look at a process and everything below it.
+    """One reading of a process and its descendants.
 
     Args:
-        cpu_seconds: user and system time of the living and of those that ended and were waited for.
-        rss: resident bytes; memory that processes share counts once for each.
-        read_bytes: fetched from storage so far, not from the page cache; `None` where it may not be seen.
-        written_bytes: sent towards storage so far.
+        cpu_seconds: user and system time of running processes and of those that have ended and were waited for.
+        rss: resident bytes; shared memory counts once per process.
+        read_bytes: read from storage so far, not from the page cache; `None` without permission.
+        written_bytes: written to storage so far.
     """
 
     processes: tuple[ProcessReading, ...]
@@ -70,13 +70,13 @@ class BusyProcess:
 
 @dataclass(frozen=True)
 class CpuUse:
-    """What a tree took of the CPU between two looks.
+    """CPU use of a tree between two readings.
 
     Args:
         cores: cores kept busy by the whole tree, 1.0 being one of them all the time.
-        busiest: the process that took most.
-        saturated: processes that took a whole core or more.
-        waits_for_disk: processes that were waiting for a disk at the second look.
+        busiest: the process with the highest use.
+        saturated: number of processes that used a whole core or more.
+        waits_for_disk: number of processes waiting for a disk at the second reading.
     """
 
     cores: float
@@ -87,23 +87,23 @@ class CpuUse:
 
 @dataclass(frozen=True)
 class ShmReading:
-    """`/dev/shm`, in bytes: where PyTorch's DataLoader workers hand over their batches."""
+    """`/dev/shm`, in bytes: PyTorch's DataLoader workers pass their batches through it."""
 
     used: int
     total: int
 
 
 def read_tree(root_pid: int, proc: str = "/proc") -> TreeReading | None:
-    """Looks at `root_pid` and its descendants once; `None` where there is no such process or no `/proc`."""
+    """Read a process and its descendants once; `None` if it does not exist, or without `/proc`."""
     return ProcessTree(root_pid, proc).read()
 
 
 class ProcessTree:
-    """Looks at a process tree again and again, cheaply.
+    """Reads a process tree repeatedly at low cost.
 
-    `/proc/PID/task/*/children` costs a read for each thread, and training processes have hundreds; so this reads
-    `stat` of each process instead, and remembers who does not belong to the tree. Whoever is outside stays outside:
-    an orphan is adopted by an ancestor, and the root is meant to be a subreaper.
+    `/proc/PID/task/*/children` costs a read per thread, and training processes have hundreds of threads. This reads
+    `stat` of each process instead and remembers the processes outside the tree, which never join it: orphans are
+    adopted by an ancestor, and the root is expected to be a subreaper.
 
     Args:
         root_pid: the process at the top.
@@ -117,7 +117,7 @@ class ProcessTree:
         self._looks = 0
 
     def read(self) -> TreeReading | None:
-        """One look; `None` where the root is gone or there is no `/proc`."""
+        """Read the tree once; `None` if the root has ended, or without `/proc`."""
         try:
             names = os.listdir(self._proc)  # noqa: PTH208 - once a second: text, not paths
         except OSError:
@@ -132,7 +132,7 @@ class ProcessTree:
             return None
         children = _children(stats.values())
         tree = _below({self._root}, children)
-        # One whose parent ended between two reads hangs in the air: it is looked at again, not put outside.
+        # A process whose parent ended between two reads has no place yet: it is read again, not put outside.
         self._outside |= _below({0, *self._outside}, children) & (stats.keys() - tree)
         return self._sum([stats[pid] for pid in sorted(tree)])
 
@@ -156,7 +156,7 @@ class ProcessTree:
 
 
 def cpu_between(before: TreeReading, after: TreeReading, seconds: float) -> CpuUse | None:
-    """What the tree took of the CPU between two looks; `None` where no time has passed."""
+    """Return the tree's CPU use between two readings; `None` if no time has passed."""
     if seconds <= 0:
         return None
     earlier = {process.pid: process.cpu_seconds for process in before.processes}
@@ -173,15 +173,15 @@ def cpu_between(before: TreeReading, after: TreeReading, seconds: float) -> CpuU
 
 
 def sees_host_pids() -> bool:
-    """Whether process ids here are the host's, as NVML lists them; in a container they hardly ever are."""
+    """Whether process ids here are the host's, as in NVML's lists; in a container they rarely are."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PID_NAMESPACE
     except OSError:
         return False
 
 
-def dev_shm(path: str = "/dev/shm") -> ShmReading | None:  # noqa: S108 - looked at, never written
-    """How full `/dev/shm` is; `None` where there is none."""
+def dev_shm(path: str = "/dev/shm") -> ShmReading | None:  # noqa: S108 - read, never written
+    """Return the use of `/dev/shm`; `None` if it does not exist."""
     try:
         room = os.statvfs(path)
     except (OSError, AttributeError):
@@ -220,7 +220,7 @@ def _below(roots: set[int], children: dict[int, list[int]]) -> set[int]:
 
 
 def _parse_stat(pid: int, text: bytes) -> _Stat | None:
-    """Reads /proc/PID/stat (proc_pid_stat(5)); the name in brackets may itself hold brackets and blanks."""
+    """Parse /proc/PID/stat (proc_pid_stat(5)); the name in parentheses may itself contain parentheses and spaces."""
     try:
         name = text[text.index(b"(") + 1 : text.rindex(b")")].decode(errors="replace")
         fields = text[text.rindex(b")") + 2 :].split()
@@ -232,7 +232,7 @@ def _parse_stat(pid: int, text: bytes) -> _Stat | None:
 
 
 def _parse_io(text: bytes) -> tuple[int, int] | None:
-    """Reads read_bytes and write_bytes of /proc/PID/io (proc_pid_io(5)); like the CPU time, with waited-for children."""
+    """Parse read_bytes and write_bytes of /proc/PID/io (proc_pid_io(5)); they include waited-for children."""
     values = dict(line.split(b": ", 1) for line in text.splitlines() if b": " in line)
     try:
         return int(values[b"read_bytes"]), int(values[b"write_bytes"])

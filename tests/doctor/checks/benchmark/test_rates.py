@@ -134,7 +134,7 @@ def test_a_machine_without_a_gpu_says_that_it_cannot_measure(tmp_path: Path):
     reading = read(Machine(environment=environment, full=True))
     (finding,) = evaluate(reading)
     assert (finding.code, finding.severity) == ("D804", "note")
-    assert "there is no NVIDIA driver here" in text(finding)
+    assert "the NVIDIA driver is not installed" in text(finding)
 
 
 FAKE_TORCH = """
