@@ -1,8 +1,8 @@
-"""SageMaker's agreement between host and script, spelled as its public training toolkit spells it.
+"""SageMaker's contract between host and script, in the form of its public training toolkit.
 
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html,
-https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md, and what the toolkit 5.1.4
-itself answers (tests/agent/contract holds a recording).
+https://github.com/aws/sagemaker-training-toolkit/blob/master/ENVIRONMENT_VARIABLES.md, and the output of toolkit
+5.1.4 itself (recorded in tests/agent/contract).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import ContractPaths
 
 PROCESSING_CODE = "processing/input/code"
-"""Where a processing job's source tree lies, below `/opt/ml`, as SageMaker's own processors put it."""
+"""Location of a processing job's source tree below `/opt/ml`, as with SageMaker's own processors."""
 
 _INSTANCE_GROUP = "homogeneousCluster"
 _NETWORK_INTERFACE = "eth0"
@@ -31,13 +31,13 @@ _FRAMEWORK_MODULES = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What the contract says about the host.
+    """What the contract states about the host.
 
     Args:
         cpus: logical processors.
         gpus: GPUs that the driver reports.
-        resources: what SageMaker wrote into `resourceconfig.json`, where it did; it goes before what the job says.
-        channels: what SageMaker wrote into `inputdataconfig.json`, where it did.
+        resources: SageMaker's `resourceconfig.json`, if there is one; it takes precedence over the job.
+        channels: SageMaker's `inputdataconfig.json`, if there is one.
     """
 
     cpus: int
@@ -47,9 +47,9 @@ class Machine:
 
 
 def code_folder(job: AgentJob) -> str:
-    """Where the source tree lies, below `/opt/ml`; the script starts in it.
+    """Location of the source tree below `/opt/ml`; the script starts in it.
 
-    SageMaker's own processors put it below the inputs. Where a job mounts an input just there, read-only, it lies beside.
+    SageMaker's own processors put it below the inputs. If a job mounts a read-only input there, it is elsewhere.
     """
     if job.kind == "training":
         return "code"
@@ -58,12 +58,12 @@ def code_folder(job: AgentJob) -> str:
 
 
 def framework_of(module: str | None) -> str | None:
-    """The framework whose container names that module in `SAGEMAKER_TRAINING_MODULE`."""
+    """The framework whose container has that module in `SAGEMAKER_TRAINING_MODULE`."""
     return next((name for name, known in _FRAMEWORK_MODULES.items() if known == module), None)
 
 
 def lay_out(job: AgentJob, ml: Path) -> None:
-    """Make the folders that the contract promises and write its configuration files, below the run's `ml` folder."""
+    """Create the contract's folders and configuration files below the run's `ml` folder."""
     make_folders(job, ml)
     if job.kind == "processing":
         config = ml / "config"
@@ -84,7 +84,7 @@ def lay_out(job: AgentJob, ml: Path) -> None:
 
 
 def make_folders(job: AgentJob, ml: Path) -> None:
-    """Make the folders that the contract promises, where they are not there yet."""
+    """Create the contract's folders that do not exist yet."""
     if job.kind == "processing":
         folders = ["output", *(output.target for output in job.outputs)]
     else:
@@ -94,7 +94,7 @@ def make_folders(job: AgentJob, ml: Path) -> None:
 
 
 def hyperparameter_texts(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
-    """`hyperparameters.json`: every value as text, such that the toolkit's `json.loads` gives the value back."""
+    """`hyperparameters.json`: every value as text that the toolkit's `json.loads` converts back."""
     return {name: _as_text(value) for name, value in hyperparameters.items()}
 
 
@@ -125,7 +125,7 @@ def resource_config(job: AgentJob) -> dict[str, Any]:
 
 
 def processing_job_config(job: AgentJob) -> dict[str, Any]:
-    """`processingjobconfig.json`, in the words of `DescribeProcessingJob`, with this run's folders as locations."""
+    """`processingjobconfig.json`, in the format of `DescribeProcessingJob`, with this run's folders as locations."""
     return {
         "ProcessingJobName": job.run_id,
         "Environment": dict(job.environment),
@@ -155,7 +155,7 @@ def script_arguments(job: AgentJob) -> list[str]:
 
 
 def script_environment(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str, str]:
-    """The variables that the contract gives to the script, without those that the job adds itself."""
+    """The contract's environment variables for the script, without the job's own."""
     if job.kind == "processing":
         return {
             "PROCESSING_JOB_NAME": job.run_id,
@@ -241,7 +241,7 @@ def _settings(job: AgentJob, paths: ContractPaths, machine: Machine) -> dict[str
     }
 
 
-# The toolkit keeps these to itself; any other `sagemaker_…` is a parameter of the framework's container.
+# The toolkit does not pass these on; any other `sagemaker_…` is a parameter of the framework's container.
 _TOOLKITS_OWN = frozenset(
     {
         "sagemaker_program",
@@ -287,7 +287,7 @@ def _as_text(value: Any) -> str:
         json.loads(value)
     except ValueError:
         return value
-    # Plain text that reads as JSON ("5", "true") is quoted, or the script would get a number or a boolean.
+    # Text that is valid JSON ("5", "true") is quoted, or the script would receive a number or a boolean.
     return json.dumps(value)
 
 

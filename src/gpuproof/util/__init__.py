@@ -1,1 +1,1 @@
-"""Small tools that both halves need: process trees, values for people, atomic files, CSV tables, versions (host)."""
+"""Small tools for both halves: guard processes, human-readable values, atomic files, CSV tables, versions (host)."""

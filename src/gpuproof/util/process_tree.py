@@ -1,4 +1,4 @@
-"""Who descends from a process, and how to end them all."""
+"""Finds the descendants of a process and kills them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of every descendant whose own parent ends (Linux; elsewhere nothing happens)."""
+    """Make this process the parent of every descendant whose own parent ends (Linux; no effect on other systems)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that forked it ends (Linux; elsewhere nothing happens)."""
+    """Have the kernel kill this process when the thread that forked it ends (Linux; no effect on other systems)."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """Ids of all processes below one, nearest first; empty where there is no `/proc`."""
+    """Ids of all descendants of a process, nearest first; empty without `/proc`."""
     children = _children_by_parent()
     found: list[int] = []
     queue = [pid]
@@ -35,9 +35,9 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """Kill every process below this one and collect them all, those included that are forked meanwhile.
+    """Kill and collect every descendant of this process, including those that are forked meanwhile.
 
-    Needs `adopt_orphans` to reach processes that were meant to outlive their parents.
+    Call `adopt_orphans` first to reach processes that outlive their parents.
     """
     while True:
         for pid in descendants(os.getpid()):
@@ -50,7 +50,7 @@ def end_descendants() -> None:
 
 
 def collect_ended() -> None:
-    """Take leave of children that have ended, so that none stays a zombie; where this is process 1, all orphans are its own."""
+    """Collect children that have ended, so that none stays a zombie; process 1 is also the parent of all orphans."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -70,7 +70,7 @@ def _children_by_parent() -> dict[int, list[int]]:
                 stat = file.read()
         except OSError:
             continue
-        # The command stands in parentheses and may hold anything, a parenthesis too: proc_pid_stat(5).
+        # The command is in parentheses and may contain anything, even parentheses: proc_pid_stat(5).
         parent = int(stat[stat.rindex(b")") + 2 :].split(None, 2)[1])
         children[parent].append(int(name))
     return children

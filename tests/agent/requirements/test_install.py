@@ -142,7 +142,7 @@ def test_a_newer_package_beside_the_installed_one_is_brought_for_the_run(
 def test_a_file_that_asks_for_another_torch_is_refused(python: str, packages: Path, write: Write) -> None:
     with pytest.raises(RequirementsConflict) as refusal:
         install_requirements(python, write("torch==2.1"), packages, io.BytesIO())
-    assert "does not go with the installed torch 2.0+cpu: it asks for torch==2.1." in str(refusal.value)
+    assert "conflicts with the installed torch 2.0+cpu: it requires torch==2.1." in str(refusal.value)
     assert "--python" in str(refusal.value)
     assert not packages.exists()
 
@@ -160,7 +160,7 @@ def test_taking_away_what_the_framework_stands_on_is_refused(
     python: str, packages: Path, write: Write
 ) -> None:
     with pytest.raises(
-        RequirementsConflict, match=r"torch 2\.0\+cpu \(which needs numpy-like>=2\): it asks for numpy-like<2"
+        RequirementsConflict, match=r"torch 2\.0\+cpu \(which needs numpy-like>=2\): it requires numpy-like<2"
     ):
         install_requirements(python, write("numpy-like<2"), packages, io.BytesIO())
 
@@ -294,7 +294,7 @@ def test_an_interpreter_that_does_not_start_is_an_error(packages: Path, write: W
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'libpython is missing' >&2\nexit 127\n")
     python.chmod(0o755)
-    with pytest.raises(RequirementsFailed, match="could not be asked for its packages: libpython is missing"):
+    with pytest.raises(RequirementsFailed, match="could not be read: libpython is missing"):
         install_requirements(str(python), write("base"), packages, io.BytesIO())
 
 

@@ -1,7 +1,7 @@
-"""Packing what a run leaves behind into `model.tar.gz` and `output.tar.gz`, as SageMaker does.
+"""Packs a run's artifacts into `model.tar.gz` and `output.tar.gz`, as SageMaker does.
 
-The same content gives the same bytes: names are sorted; times, owners and all permissions but "executable" are left
-out. `gpuproof.agent.artifacts.archive_extract` is the way back.
+Equal content results in equal bytes: names are sorted; times, owners and all permissions except "executable" are left
+out. `gpuproof.agent.artifacts.archive_extract` is the counterpart.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from gpuproof.util.atomic import sync_folder
 
 # Weights are close to noise: level 1 makes float32 ones 7.1 % smaller, level 6 makes them 7.4 % smaller and is slower.
 COMPRESSION_LEVEL = 1
-_MOST_LINKS = 40  # as many as Linux follows before it says ELOOP: path_resolution(7)
+_MOST_LINKS = 40  # as many as Linux follows before ELOOP: path_resolution(7)
 
 
 class ArtifactError(Exception):
-    """An archive that cannot be written or read; the message says why and what to do."""
+    """An archive cannot be written or read; the message has the reason and what to do."""
 
 
 @dataclass(frozen=True)
 class PackResult:
-    """What went into an archive.
+    """Content of an archive.
 
     Args:
         files: files and links in the archive; folders are not counted.
         bytes: size of their content before compression.
         sha256: of the archive itself, in hexadecimal.
-        notes: a sentence for everything that was left out, or that changed while it was read.
+        notes: a sentence for each file that was left out, or that changed while it was read.
     """
 
     files: int
@@ -52,28 +52,30 @@ def pack(
     seen_as: Mapping[str, Path] | None = None,
     level: int = COMPRESSION_LEVEL,
 ) -> PackResult:
-    """Packs a folder's content into a reproducible `.tar.gz`, which appears whole or not at all.
+    """Pack a folder's content into a reproducible `.tar.gz`, which is written atomically.
 
-    A symbolic link to something inside the folder stays a link; of one that leads out the content is packed, since
-    the link would be dead elsewhere. A second hard link to a file becomes a hard link. Sockets, pipes, devices, dead
-    links and files that cannot be opened are left out with a note.
+    A symbolic link to a target inside the folder stays a link; a link to the outside is replaced by its target's
+    content, since it would be dead elsewhere. A second hard link to a file becomes a hard link. Sockets, pipes,
+    devices, dead links and unreadable files are left out with a note.
 
     Args:
-        folder: what to pack; the archive's names are relative to it.
-        archive: where to put it; replaced atomically, its folder is made if need be.
-        seen_as: absolute paths that the script saw in a mount namespace of its own (`/opt/ml`), and the folders that
-            lay there, so that links which it made by those paths are understood.
+        folder: the folder to pack; the archive's names are relative to it.
+        archive: the file to write; its folder is created if necessary.
+        seen_as: absolute paths in the script's mount namespace (`/opt/ml`) and the folders mounted there, to resolve
+            links that the script made with those paths.
         level: zlib's compression level, 0 to 9.
 
     Raises:
         ArtifactError: the folder cannot be read, or the archive cannot be written (a full disk, no permission).
     """
-    from gpuproof.agent.artifacts.parallel_gzip import ParallelGzip  # 7 ms that the script need not wait for
+    from gpuproof.agent.artifacts.parallel_gzip import (
+        ParallelGzip,
+    )  # 7 ms that the script does not have to wait for
 
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is not a folder, so it cannot be packed.")
     resolver = _Resolver({Path(name): path.absolute() for name, path in (seen_as or {}).items()})
-    with _appearing_whole(archive) as raw:
+    with _replacing_archive(archive) as raw:
         sink = _HashingSink(raw, archive)
         # GNU format keeps the bytes of a name as they are, whatever their length and encoding.
         with (
@@ -104,7 +106,7 @@ class _Packer:
         self._names: dict[tuple[int, int], str] = {}
 
     def add_folder(self, path: Path, name: str, above: Sequence[tuple[int, int]]) -> None:
-        """Adds a folder and what is in it; `above` are the folders on the way, to see a circle of links."""
+        """Add a folder and its content; `above` are its parents, to detect cycles of links."""
         try:
             status = path.stat()
             entries = sorted(path.iterdir(), key=lambda entry: os.fsencode(entry.name))
@@ -113,7 +115,7 @@ class _Packer:
             return
         here = (status.st_dev, status.st_ino)
         if here in above:
-            self._leave_out(name, "it is a link that leads back to a folder around it")
+            self._leave_out(name, "it is a link to a folder that contains it")
             return
         if name:
             self._tar.addfile(_member(name, tarfile.DIRTYPE, 0o755))
@@ -125,7 +127,7 @@ class _Packer:
             end = self._resolver.end_of(path) if path.is_symlink() else path
             mode = end.stat().st_mode
         except FileNotFoundError:
-            self._leave_out(name, "it is a link to something that is not there")
+            self._leave_out(name, "it is a link to something that does not exist")
             return
         except OSError as error:
             self._leave_out(name, _why(error))
@@ -150,7 +152,7 @@ class _Packer:
 
     def _add_file(self, path: Path, name: str) -> None:
         try:
-            # Without waiting, should a pipe have taken the file's place since it was looked at.
+            # Non-blocking, in case a pipe has replaced the file since it was examined.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self._leave_out(name, _why(error))
@@ -174,7 +176,7 @@ class _Packer:
             after = os.fstat(descriptor)
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             self.notes.append(
-                f"{shown(name)} changed while it was packed: the archive may hold half of each state."
+                f"{shown(name)} changed while it was packed: the archive may contain a mix of both states."
             )
 
     def _leave_out(self, name: str, why: str) -> None:
@@ -182,10 +184,10 @@ class _Packer:
 
 
 class _Resolver:
-    """Where a link leads, told from outside of the mount namespace in which it was made.
+    """Resolves links from outside of the mount namespace in which they were made.
 
     Args:
-        roots: paths of the script's world, and where they really are.
+        roots: paths as the script sees them, and their real folders.
     """
 
     def __init__(self, roots: Mapping[Path, Path]) -> None:
@@ -195,12 +197,12 @@ class _Resolver:
         self._seen_by_real = [(real, seen) for seen, real in inwards]
 
     def next_of(self, link: Path) -> Path:
-        """The path that a link names, one step on."""
+        """The path that a link points to, one step further."""
         folder = _moved(link.parent, self._seen_by_real)
         return _moved(Path(os.path.normpath(folder / link.readlink())), self._real_by_seen)
 
     def end_of(self, path: Path) -> Path:
-        """What lies at the end of all links on a path; raises OSError where they run in a circle."""
+        """The target of all links on a path; raises OSError for a cycle."""
         for _ in range(_MOST_LINKS):
             link = next((part for part in (*reversed(path.parents), path) if part.is_symlink()), None)
             if link is None:
@@ -221,7 +223,7 @@ def _below(path: Path, folder: Path) -> bool:
 
 
 class _ExactReader(io.RawIOBase):
-    """Reads as many bytes as the tar header has promised: zeros stand for what a shrunken file has lost."""
+    """Reads exactly as many bytes as the tar header states; a file that has shrunk is padded with zeros."""
 
     def __init__(self, source: io.FileIO, size: int, name: str) -> None:
         super().__init__()
@@ -241,7 +243,7 @@ class _ExactReader(io.RawIOBase):
 
 
 class _HashingSink(io.RawIOBase):
-    """Writes to a file and knows the digest of all that was written."""
+    """Writes to a file and computes the digest of the written bytes."""
 
     def __init__(self, raw: io.FileIO, archive: Path) -> None:
         super().__init__()
@@ -254,7 +256,7 @@ class _HashingSink(io.RawIOBase):
 
     def write(self, data: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.digest.update(data)
-        with _said_as_artifact_error(self._archive):
+        with _as_artifact_error(self._archive):
             rest = memoryview(data)
             while rest:
                 rest = rest[self._raw.write(rest) :]
@@ -262,18 +264,18 @@ class _HashingSink(io.RawIOBase):
 
 
 @contextmanager
-def _appearing_whole(archive: Path) -> Generator[io.FileIO]:
-    """A file to write, renamed to `archive` once it is whole and on the disk; nothing stays of one that is not."""
+def _replacing_archive(archive: Path) -> Generator[io.FileIO]:
+    """Yield a file that replaces `archive` once it is complete and on the disk; an incomplete one is removed."""
     part = archive.with_name(f".{archive.name[:200]}.{os.getpid()}.part")
-    with _said_as_artifact_error(archive):
+    with _as_artifact_error(archive):
         archive.parent.mkdir(parents=True, exist_ok=True)
         raw = io.FileIO(part, "w")
     try:
         with raw:
             yield raw
-            with _said_as_artifact_error(archive):
+            with _as_artifact_error(archive):
                 os.fsync(raw.fileno())
-        with _said_as_artifact_error(archive):
+        with _as_artifact_error(archive):
             part.replace(archive)
             sync_folder(archive.parent)
     except BaseException:
@@ -282,13 +284,13 @@ def _appearing_whole(archive: Path) -> Generator[io.FileIO]:
 
 
 @contextmanager
-def _said_as_artifact_error(archive: Path) -> Generator[None]:
+def _as_artifact_error(archive: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
         message = f"{shown(os.fspath(archive))} cannot be written: {_why(error)}."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message += " Make room there; what was to be packed is still where the script left it."
+            message += " Free some disk space; the files are still where the script saved them."
         raise ArtifactError(message) from error
 
 
@@ -304,5 +306,5 @@ def _why(error: OSError) -> str:
 
 
 def shown(name: str) -> str:
-    """A file name as it can be printed: quoted where it holds what would break a line or a terminal."""
+    """A file name for printing, escaped if it contains unprintable characters."""
     return name if name.isprintable() else ascii(name)

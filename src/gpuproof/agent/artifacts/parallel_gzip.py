@@ -1,8 +1,8 @@
-"""Writing gzip with several threads, since a GPU host is paid for while its model is packed.
+"""Compresses with several threads, since a GPU host is billed while its model is packed.
 
-One thread compresses float32 weights at some 35 MB/s. Blocks of a fixed size are compressed apart from one another
-(zlib lets go of the interpreter's lock) and joined to one deflate stream, as pigz does it; so the bytes depend on the
-content alone and not on the number of threads. Formats: RFC 1951 and RFC 1952.
+One thread compresses float32 weights at some 35 MB/s. Blocks of a fixed size are compressed independently (zlib
+releases the interpreter's lock) and joined to one deflate stream, as in pigz, so the bytes depend only on the content
+and not on the number of threads. Formats: RFC 1951 and RFC 1952.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HEADER = b"\x1f\x8b\x08\x00" + bytes(4) + b"\x04\xff"
 
 
 class ParallelGzip(io.RawIOBase):
-    """A file to write to that passes its content on as one gzip member.
+    """A writable file that compresses its content into one gzip member.
 
     Args:
-        sink: gets the compressed bytes; it stays open.
+        sink: receives the compressed bytes; it stays open.
         level: zlib's compression level, 0 to 9.
-        threads: how many compress at a time; as many as there are cores, up to 8, if not given.
+        threads: number of compressing threads; by default the number of cores, up to 8.
     """
 
     def __init__(self, sink: BinaryIO | io.RawIOBase, level: int, threads: int | None = None) -> None:
@@ -36,7 +36,7 @@ class ParallelGzip(io.RawIOBase):
         self._sink = sink
         self._level = level
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="gzip")
-        # Enough to keep every thread busy, and no more of the model in memory than that.
+        # Enough to keep every thread busy without holding more of the model in memory.
         self._most_waiting = 2 * threads
         self._waiting: deque[Future[bytes]] = deque()
         self._block = bytearray()
@@ -61,7 +61,7 @@ class ParallelGzip(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """How many bytes were written, before compression."""
+        """Number of bytes written, before compression."""
         return self._size
 
     def write(self, data: bytes) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -74,7 +74,7 @@ class ParallelGzip(io.RawIOBase):
         return len(data)
 
     def finish(self) -> None:
-        """Writes the rest and the checksum. Without it the file is cut off, and readers notice."""
+        """Write the rest and the checksum; without them, readers detect a truncated file."""
         self._submit(bytes(self._block), zlib.Z_FINISH)
         while self._waiting:
             self._sink.write(self._waiting.popleft().result())

@@ -1,4 +1,4 @@
-"""A private `/opt/ml` for one process and its children, by Linux mount namespaces: no Docker, no root, no binary.
+"""Mounts a private `/opt/ml` for one process and its children in a Linux mount namespace, without Docker or root.
 
 Source: mount_namespaces(7), user_namespaces(7), mount(2).
 """
@@ -27,7 +27,7 @@ _LOCKED_FLAGS = ((0x2, 0x2), (0x4, 0x4), (0x8, 0x8), (0x400, 0x400), (0x800, 0x8
 
 
 class NamespaceUnavailable(Exception):
-    """This host does not let us have a private `/opt/ml`; the message says which step was refused."""
+    """This host does not allow a private `/opt/ml`; the message names the step that was refused."""
 
 
 def enter_private_contract(ml: Path, mounts: Sequence[Mount]) -> None:
@@ -37,10 +37,10 @@ def enter_private_contract(ml: Path, mounts: Sequence[Mount]) -> None:
 
     Args:
         ml: the run's folder that becomes `/opt/ml`.
-        mounts: what shows below it; mount points are made in `ml`.
+        mounts: files and folders to show below it; mount points are created in `ml`.
 
     Raises:
-        NamespaceUnavailable: a step was refused. The process is then fit for nothing but to end.
+        NamespaceUnavailable: a step was refused. The process must end then.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _unshare(libc)
@@ -51,7 +51,7 @@ def enter_private_contract(ml: Path, mounts: Sequence[Mount]) -> None:
 
 
 def prepare_mount_point(mount: Mount, ml: Path) -> Path:
-    """The place below `ml` where the mount shows, made if need be."""
+    """Create the mount point of a mount below `ml`, and return it."""
     target = ml / mount.target
     if os.path.isdir(mount.source):  # noqa: PTH112 - the source may hold undecodable bytes
         target.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def bind(libc: ctypes.CDLL, mount: Mount, ml: Path) -> None:
     _mount(libc, mount.source, target, None, _MS_BIND | _MS_REC, f"mount {mount.source}")
     if not mount.read_only:
         return
-    # What is mounted below the source came along, and each mount has a flag of its own.
+    # Mounts below the source were bound too, and each mount has its own flag.
     for place in [target, *_mounted_below(target)]:
         kept = os.statvfs(place).f_flag
         flags = sum(flag for seen, flag in _LOCKED_FLAGS if kept & seen)
@@ -77,10 +77,10 @@ def bind(libc: ctypes.CDLL, mount: Mount, ml: Path) -> None:
 
 
 def _mounted_below(folder: str) -> list[str]:
-    """Mount points below a folder, as proc_pid_mountinfo(5) tells them."""
+    """Mount points below a folder: proc_pid_mountinfo(5)."""
     found: list[str] = []
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        # Blanks and backslashes stand as octal escapes.
+        # Spaces and backslashes are octal escapes.
         place = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), line.split()[4])
         if place.startswith(os.fsencode(folder) + b"/"):
             found.append(os.fsdecode(place))
@@ -95,7 +95,7 @@ def _cover_contract_root(libc: ctypes.CDLL, ml: Path) -> None:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Who removes such a folder takes what others have mounted upon it away; proot does that with its own as it ends."""
+    """Removing an empty mount point removes the mounts of other processes on it; proot does so with its own at its end."""
     try:
         return not any(folder.iterdir())
     except OSError:
@@ -103,9 +103,9 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _rebuild_parent(libc: ctypes.CDLL, root: Path, ml: Path) -> None:
-    """Cover `/opt` with a memory file system that holds what the host has there, and an empty `ml`.
+    """Cover `/opt` with a memory file system that contains the host's entries and an empty `ml`.
 
-    Nothing is made on the host itself, where we may not be allowed to, and where it would stay behind.
+    Nothing is created on the host itself, where permission may be missing and where it would remain.
     """
     parent = root.parent
     if not parent.is_dir():
@@ -115,7 +115,7 @@ def _rebuild_parent(libc: ctypes.CDLL, root: Path, ml: Path) -> None:
     _mount(libc, "tmpfs", str(stage), "tmpfs", 0, "mount a memory file system", b"mode=755,size=1m")
     for entry in os.scandir(parent):
         if entry.name == root.name:
-            # A file or a dead link of that name: ours takes its place.
+            # A file or a dead link of that name is replaced.
             continue
         copy = stage / entry.name
         if entry.is_symlink():

@@ -32,21 +32,21 @@ _NESTED = re.compile(r"\s*(?:-r|--requirement)[ =]?\s*(\S+)")
 def install_requirements(
     python: str, requirements: Path, packages: Path, log: Log, *, protected: Sequence[str] = PROTECTED
 ) -> list[Pin]:
-    """Installs what a requirements file asks for and the interpreter lacks, into a folder of its own.
+    """Install the packages that a requirements file requires and the interpreter lacks into a separate folder.
 
     Args:
         python: the script's interpreter.
-        requirements: the file; relative paths in it count from its folder, as with SageMaker.
-        packages: the folder, to be put on `PYTHONPATH` (and its `bin` on `PATH`); not made when nothing is missing.
-        log: gets pip's output.
-        protected: distributions that must stay as they are, where the interpreter has them.
+        requirements: the file; relative paths in it start at its folder, as in SageMaker.
+        packages: the folder for `PYTHONPATH` (its `bin` for `PATH`); not created if nothing is missing.
+        log: receives pip's output.
+        protected: distributions that must not be replaced if the interpreter has them.
 
     Returns:
-        What was installed; empty where everything was there.
+        The installed packages; empty if nothing was missing.
 
     Raises:
         RequirementsConflict: a protected distribution would have to be replaced.
-        RequirementsFailed: pip failed, or there is none.
+        RequirementsFailed: pip failed, or the interpreter has no usable pip.
     """
     if not _has_lines(requirements):
         return []
@@ -69,7 +69,7 @@ def install_requirements(
 
 
 def plan(python: str, requirements: Path, log: Log, *, protected: Sequence[str] = PROTECTED) -> list[Pin]:
-    """What `install_requirements` would install; it raises the same."""
+    """Return what `install_requirements` would install; raises the same errors."""
     return (
         plan_installation(inspect_interpreter(python, protected), requirements, log)
         if _has_lines(requirements)
@@ -88,7 +88,7 @@ def _has_lines(requirements: Path) -> bool:
 
 
 def _index_options(requirements: Path, above: tuple[Path, ...] = ()) -> Iterator[str]:
-    """The lines that say where packages come from, of the file and those that it names, with absolute paths."""
+    """The package index options of the file and of the files it includes, with absolute paths."""
     if requirements in above or not requirements.is_file():
         return
     for line in _text(requirements).replace("\\\n", " ").splitlines():

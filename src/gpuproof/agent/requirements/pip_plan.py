@@ -27,11 +27,11 @@ _PIP = "import runpy, sys; sys.path = [at for at in sys.path if at]; runpy.run_m
 
 
 class RequirementsConflict(Exception):
-    """The file asks for what would replace an installed framework, or take away what it stands on."""
+    """The file requires replacing an installed framework, or a version of a dependency that the framework excludes."""
 
 
 class RequirementsFailed(Exception):
-    """pip could not install what the file asks for; the message ends with pip's last words."""
+    """pip could not install the requirements; the message ends with pip's last output."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Pin:
     Args:
         name: of the distribution.
         version: exactly this one.
-        url: where it comes from, for what the file names by address; PEP 508's part after the `@`.
-        hash: `sha256:...` of the archive where pip knows it, else empty.
+        url: its source, if the file names it by URL; the part after the `@` in PEP 508.
+        hash: `sha256:...` of the archive; empty if unknown to pip.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Pin:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What the script's interpreter has.
+    """The script's interpreter.
 
     Args:
         pip: the command that runs a pip for it.
-        frameworks: versions of the protected distributions that it has.
-        bounds: what these need and have: name, specifier, who needs it.
+        frameworks: versions of its protected distributions.
+        bounds: their installed dependencies: name, specifier, dependent distribution.
     """
 
     pip: Sequence[str]
@@ -80,7 +80,7 @@ def inspect_interpreter(python: str, protected: Sequence[str]) -> Interpreter:
         answer = json.loads(asked.stdout)
     except ValueError:
         last = asked.stderr.strip().splitlines()[-1:] or [f"exit code {asked.returncode}"]
-        raise RequirementsFailed(f"{python} could not be asked for its packages: {last[0]}") from None
+        raise RequirementsFailed(f"the packages of {python} could not be read: {last[0]}") from None
     if answer["wheel"] is not None:
         command = [python, answer["wheel"] + "/pip"]
     elif answer["pip"] is not None and release(answer["pip"])[:2] >= _OLDEST_PIP:
@@ -89,7 +89,7 @@ def inspect_interpreter(python: str, protected: Sequence[str]) -> Interpreter:
         have = f"has pip {answer['pip']}" if answer["pip"] else "has no pip"
         oldest = ".".join(map(str, _OLDEST_PIP))
         raise RequirementsFailed(
-            f"{python} {have}, and requirements.txt needs pip {oldest} or later. Type: {python} -m ensurepip --upgrade"
+            f"{python} {have}, and installing requirements.txt requires pip {oldest} or later. Type: {python} -m ensurepip --upgrade"
             f"   (or: uv pip install --python {python} pip)"
         )
     return Interpreter(
@@ -117,22 +117,22 @@ def plan_installation(interpreter: Interpreter, requirements: Path, log: Log) ->
     for pin in pins:
         if _normal(pin.name) in interpreter.frameworks:
             have = interpreter.frameworks[_normal(pin.name)]
-            raise RequirementsConflict(_conflict(pin.name, have, f"it asks for {pin.name} {pin.version}"))
+            raise RequirementsConflict(_conflict(pin.name, have, f"it requires {pin.name} {pin.version}"))
     return pins
 
 
 def explain_conflict(
     lines: Sequence[str], frameworks: Mapping[str, str], bounds: Sequence[tuple[str, str, str]]
 ) -> str | None:
-    """Turns pip's account of a conflict into a sentence about the framework that is in the way.
+    """Translate pip's report of a conflict into a sentence about the framework that causes it.
 
     Args:
         lines: pip's output.
         frameworks: versions of the protected distributions that are installed.
-        bounds: what these need: name, specifier, who needs it.
+        bounds: their dependencies: name, specifier, dependent distribution.
 
     Returns:
-        The sentence, or None where no framework is in the way.
+        The sentence; None if no framework is involved.
     """
     start = next((at for at, line in enumerate(lines) if "conflict is caused by" in line), None)
     if start is None:
@@ -144,7 +144,7 @@ def explain_conflict(
         causes.append(line.strip())
     held = [match[1] for match in map(re.compile(r".*\(constraint\) ([\w.-]+)").match, causes) if match]
     asked = " and ".join(
-        cause.replace("The user requested", "it asks for") for cause in causes if "(constraint)" not in cause
+        cause.replace("The user requested", "it requires") for cause in causes if "(constraint)" not in cause
     )
     for name in map(_normal, held):
         if name in frameworks:
@@ -159,7 +159,7 @@ def explain_conflict(
 
 
 def _constraints(interpreter: Interpreter) -> Iterator[str]:
-    """What holds pip off the frameworks: their versions, those of their twins, and what they stand on."""
+    """Constraints that protect the frameworks: their versions, those of their twins, and of their dependencies."""
     for name, version in interpreter.frameworks.items():
         yield f"{name}=={version}"
         for twin in _twins(name):
@@ -171,7 +171,7 @@ def _constraints(interpreter: Interpreter) -> Iterator[str]:
 
 
 def _twins(name: str) -> list[str]:
-    """Distributions that bring the same module."""
+    """Distributions that install the same module."""
     return [
         twin
         for family in FRAMEWORK_DISTRIBUTIONS.values()
@@ -196,9 +196,9 @@ def _stand_ins(interpreter: Interpreter, folder: Path) -> Path:
 
 def _conflict(name: str, version: str, asked: str) -> str:
     return (
-        f"requirements.txt does not go with the installed {name} {version}: {asked}. "
-        f"A run never replaces the framework of its interpreter: loosen the line in requirements.txt, or name an "
-        f"interpreter that has what it asks for (--python)."
+        f"requirements.txt conflicts with the installed {name} {version}: {asked}. "
+        f"A run never replaces the framework of its interpreter: relax the line in requirements.txt, or choose an "
+        f"interpreter with that version (--python)."
     )
 
 

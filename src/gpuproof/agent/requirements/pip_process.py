@@ -26,7 +26,7 @@ _UNWANTED = frozenset(
 
 
 class Log(Protocol):
-    """What takes pip's output."""
+    """Receives pip's output."""
 
     def write(self, data: bytes, /) -> int: ...
     def flush(self) -> None: ...
@@ -39,7 +39,7 @@ class PipOutput:
 
 
 def run_pip(command: Sequence[str], requirements: Path, log: Log, stand_ins: Path | None = None) -> PipOutput:
-    """Runs pip in the file's folder; its output goes to the log, but for what is there already."""
+    """Run pip in the file's folder; its output goes to the log, except lines about satisfied requirements."""
     environment = _environment(os.environ)
     if stand_ins is not None:
         environment["PYTHONPATH"] = os.pathsep.join(
@@ -52,9 +52,9 @@ def run_pip(command: Sequence[str], requirements: Path, log: Log, stand_ins: Pat
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        # pip starts compilers and build tools; they end with it.
+        # pip starts compilers and build tools, which must end with it.
         start_new_session=True,
-        # And it ends with us, whatever ends us. This process has one thread yet.
+        # pip must end with this process, which still has only one thread.
         preexec_fn=die_with_parent,  # noqa: PLW1509
     )
     lines: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -73,18 +73,18 @@ def run_pip(command: Sequence[str], requirements: Path, log: Log, stand_ins: Pat
 
 def failure_message(output: PipOutput) -> str:
     last = "\n".join([line for line in output.lines if line.strip()][-_LAST_LINES:])
-    return f"pip could not install what requirements.txt asks for. Its last words:\n{last}"
+    return f"pip could not install requirements.txt. Its last output:\n{last}"
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The user's own settings for pip stay, but for those that mean another place."""
+    """Keep the user's own settings for pip, except those that change the target."""
     kept = {name: value for name, value in given.items() if name not in _UNWANTED}
     return {
         **kept,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_INPUT": "1",
         "PIP_ROOT_USER_ACTION": "ignore",
-        # PEP 668 guards the system's packages, and nothing here is installed among them.
+        # PEP 668 protects the system's packages; nothing is installed among them here.
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
         "PIP_USER": "0",
         "PYTHONUNBUFFERED": "1",
