@@ -57,7 +57,7 @@ def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path
     answer = asked(python(f"sleep 600 & echo $! > {child}; wait"), seconds=3)
     assert time.monotonic() - started < 300
     assert answer.hung
-    assert answer.problem == "gave no answer within 3 s"
+    assert answer.problem == "did not respond within 3 s"
     assert gone(int(child.read_text()))
 
 

@@ -41,7 +41,7 @@ class Answer:
 
     Args:
         records: its records, in order.
-        problem: how it failed: `died of SIGSEGV`, `gave no answer within 60 s`; `None` if it succeeded.
+        problem: how it failed: `died of SIGSEGV`, `did not respond within 60 s`; `None` if it succeeded.
         hung: whether it was killed at the timeout.
         error: end of its standard error.
     """
@@ -101,7 +101,7 @@ def ask(
         output.seek(0)
         records = tuple(parse_records(output.read().decode(errors="replace").split("\n")))
     if code is None:
-        return Answer(records, f"gave no answer within {seconds:g} s", hung=True, error=error_text)
+        return Answer(records, f"did not respond within {seconds:g} s", hung=True, error=error_text)
     return Answer(records, _failure(code, records, error_text), error=error_text)
 
 
