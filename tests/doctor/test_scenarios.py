@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from gpuproof.doctor.formats.text import render_text
 from gpuproof.doctor.registry import CHECKS
 from gpuproof.doctor.report import Report, State
 from gpuproof.doctor.runner import examine
-from gpuproof.findings import Finding
+from gpuproof.findings import Finding, Severity
 from support.doctor_machines import SCENARIOS, build_machine, read_scenario
 
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "doctor.md"
 NAMES = sorted(folder.name for folder in SCENARIOS.iterdir() if folder.is_dir())
 
 
@@ -61,3 +63,12 @@ def failed_layer(report: Report) -> str | None:
 def test_every_scenario_has_a_description() -> None:
     for name in NAMES:
         assert read_scenario(SCENARIOS / name).description.strip(), name
+
+
+@pytest.mark.slow
+def test_the_documentation_shows_what_the_doctor_prints(tmp_path: Path, libraries: Path) -> None:
+    readings = read_scenario(SCENARIOS / "default_torch_on_an_older_driver")
+    report = examine(build_machine(readings, tmp_path, libraries), CHECKS)
+    printed = render_text(report, Severity.NOTE, colour=False, width=120).rstrip()
+    printed = printed.replace(str(tmp_path), "")
+    assert f"```text\n$ gpuproof doctor\n{printed}\n```" in DOCUMENTATION.read_text()
