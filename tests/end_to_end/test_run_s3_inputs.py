@@ -108,8 +108,8 @@ def test_a_dry_run_downloads_nothing_and_asks_nobody(sandbox: CliSandbox, bucket
         (refusal("ExpiredToken", 400), 5, ["ExpiredToken", "aws sso login"]),
         (refusal("NoSuchBucket", 404), 5, ["NoSuchBucket", "aws s3 ls"]),
         (refusal("AccessDenied", 403), 5, ["AccessDenied", "s3:ListBucket"]),
-        (listing({}), 2, ["s3://rows/data/ holds no object"]),
-        (listing({"data/../../x": b""}), 2, ["leads out of the channel"]),
+        (listing({}), 2, ["No object matches s3://rows/data/"]),
+        (listing({"data/../../x": b""}), 2, ["outside of the channel"]),
     ],
     ids=["expired token", "missing bucket", "forbidden", "empty", "escaping key"],
 )

@@ -102,7 +102,7 @@ class TestShow:
     def test_no_such_run_is_wrong_usage(self, sandbox: CliSandbox, ended: Path) -> None:
         done = sandbox.gpuproof("show", "nothing")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "No run is called nothing" in done.stderr
+        assert "No run matches nothing" in done.stderr
 
 
 class TestLogs:
@@ -123,7 +123,7 @@ class TestLogs:
         sandbox.gpuproof("run", "train.py")
         folder = sandbox.newest()
         (folder / "logs" / "algo-1.log").unlink(missing_ok=True)
-        assert f"{folder.name} printed nothing" in sandbox.gpuproof("logs").stderr
+        assert f"{folder.name} has no output" in sandbox.gpuproof("logs").stderr
 
 
 class TestStopAndWait:

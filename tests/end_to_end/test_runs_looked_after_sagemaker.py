@@ -61,7 +61,7 @@ def running(aws: CliSandbox, jobs: Jobs) -> Iterator[str]:
     """The id of a run on SageMaker that goes on."""
     run_id = jobs.start(FOREVER)
     run = SageMakerRun(Aws(), run_id, "training")
-    until(lambda: run.look().record.started, "its start")
+    until(lambda: run.describe().record.started, "its start")
     yield run_id
     jobs.emulator.faults()
     run.stop()

@@ -52,7 +52,7 @@ class LocalBackend:
     )
 
     def __init__(self, store: LocalRunStore | None = None) -> None:
-        self.store = store or local_run_store()
+        self._store = store
 
     @classmethod
     def is_configured(cls) -> bool:
@@ -93,9 +93,13 @@ class LocalBackend:
 
         plan = self.prepare(plan, progress)
         progress.hold_interrupt()
-        paths = start_run(plan, self.store, cache_dir())
-        yield LocalRun(self.store, paths.root.name)
+        store = self.runs()
+        paths = start_run(plan, store, cache_dir())
+        yield LocalRun(store, paths.root.name)
 
     def runs(self) -> LocalRunStore:
         """The runs of this machine."""
-        return self.store
+        # Not before it is needed: this creates the state directory, and a dry run must not create anything.
+        if self._store is None:
+            self._store = local_run_store()
+        return self._store
