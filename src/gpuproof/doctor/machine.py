@@ -75,7 +75,7 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine to check, with what the user said about it.
+    """The machine to check, with the options of the command.
 
     Args:
         root: the folder that holds `/proc`, `/sys` and `/dev`; not `/` in tests.

@@ -19,7 +19,7 @@ def fake(root: Path, **files: str) -> Machine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     machine = Machine(root=root, environment={"HOME": "/home/ann"})
-    vars(machine)["surroundings: gpus"] = None
+    vars(machine)["gpus"] = None
     return machine
 
 

@@ -18,7 +18,7 @@ matrix product comes near the peak: a judgement from the chips' white papers, no
 
 @dataclass(frozen=True)
 class DataSheet:
-    """Rates in 10^9 bytes and 10^12 operations per second; `None` where the specification has none.
+    """Rates in 10^9 bytes and 10^12 operations per second; `None` if the specification has none.
 
     Args:
         fp32_reachable: share of `fp32_tflops` that a matrix product can reach.

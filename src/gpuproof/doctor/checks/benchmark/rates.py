@@ -39,7 +39,7 @@ class MeasuredGpu:
     Args:
         label: `GPU 0 (NVIDIA A10G)`.
         rates: `memory_gb_s`, `fp16_tflops` and so on, by name.
-        pinned: whether the host-to-device rate was measured with pinned memory, which alone shows the link's rate.
+        pinned: whether the host-to-device rate was measured with pinned memory: only that shows the link's rate.
         sheet: its data sheet; `None` if unknown.
         throttle: reasons for lowered clocks under load.
         generation: of the PCIe link under load.
@@ -232,18 +232,18 @@ def _failure_reason(measured: Answer) -> str:
 
 def _measure(machine: Machine, framework: str) -> tuple[Answer, Answer]:
     """Run the measurement, and watch the GPUs under load from another process."""
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as beside:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         running = Path(folder) / "running"
         running.touch()
         own = own_environment(machine.environment)
-        watching = beside.submit(
+        watcher = pool.submit(
             ask, sys.executable, "load", str(running), environment=own, seconds=TIMEOUT_SECONDS + 60
         )
         try:
             measured = machine.run_probe("measure", framework, seconds=TIMEOUT_SECONDS)
         finally:
             running.unlink()
-        return measured, watching.result()
+        return measured, watcher.result()
 
 
 def _measured_gpus(

@@ -1,4 +1,4 @@
-"""Reads identity and quota from AWS for `account.py`, in a process of its own so that it cannot hang the doctor.
+"""Reads identity and quota from AWS for `account.py`, in a separate process that cannot hang the doctor.
 
     python -m gpuproof.doctor.checks.cloud.aws_probe '{"region": "eu-west-1", "service": "ec2", "code": "L-…"}'
 

@@ -61,10 +61,10 @@ def read_builds(machine: Machine) -> tuple[InstalledBuild, ...]:
     named = [(name, version) for name, version in installed if version]
     with ThreadPoolExecutor(2) as pool:  # each import takes seconds
         started = [pool.submit(readings[name]) for name, _ in named]
-        said = [future.result() for future in started]
+        reported = [future.result() for future in started]
     return tuple(
         describe_build(machine, name, version, reading, only_framework=len(named) == 1)
-        for (name, version), reading in zip(named, said, strict=True)
+        for (name, version), reading in zip(named, reported, strict=True)
     )
 
 

@@ -67,8 +67,8 @@ def read(machine: Machine) -> Reading | None:
     names = list(dict.fromkeys(name for need in requirements for name in need.names))
     folders = library_folders(packages)
     seen = read_libraries(machine.python, machine.environment, names, folders, load=not machine.quick)
-    alone = not (packages.torch and packages.tensorflow)
-    return Reading(requirements, {one.name: one for one in seen.libraries}, seen.problem, alone)
+    only_framework = not (packages.torch and packages.tensorflow)
+    return Reading(requirements, {one.name: one for one in seen.libraries}, seen.problem, only_framework)
 
 
 def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterator[RequiredLibraries]:
@@ -83,7 +83,7 @@ def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterato
         if row.cudnn:
             names.append(f"libcudnn.so.{row.cudnn.partition('.')[0]}")
         lines = packages.requires.get(framework, ())
-        asked = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
+        required = [one for one in parse_requirements(lines, packages.arch) if not one.extra]
         wheels = {library.package for library in shipped}
         yield RequiredLibraries(
             framework,
@@ -91,7 +91,7 @@ def find_required_libraries(packages: Packages, catalogue: Catalogue) -> Iterato
             row.cuda,
             row.cudnn or None,
             tuple(names),
-            tuple(one.name for one in asked if one.name not in packages.versions and one.name in wheels),
+            tuple(one.name for one in required if one.name not in packages.versions and one.name in wheels),
             bool(wheels & set(packages.versions)),
             required=framework == TENSORFLOW,
         )
