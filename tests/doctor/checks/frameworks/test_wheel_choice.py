@@ -2,16 +2,13 @@
 
 import pytest
 
-from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.tables import Tables
 from gpuproof.doctor.checks.frameworks.wheel_choice import (
     WheelTarget,
     find_suitable_build,
     pip_arguments,
     pip_command,
 )
-
-CATALOGUE = Catalogue(Tables())
+from support.framework_builds import CATALOGUE
 
 
 def chosen(
