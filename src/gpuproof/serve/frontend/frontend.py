@@ -243,7 +243,7 @@ class Frontend:
         """Make the server unhealthy if it requires a GPU and there is none."""
         if self._settings.require_gpu and not any(one.device.kind == "cuda" for one in assignments):
             self._core.trouble = (
-                "a GPU is required, but this machine has none: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+                "a GPU is required, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
             )
             log(f"the server stays unhealthy: {self._core.trouble}")
 
