@@ -9,6 +9,8 @@ WORKERS ?= 4
 # These compute: one for each core.
 QUICK_WORKERS ?= auto --maxprocesses 8
 PYTEST := $(BIN)/python -m pytest
+# Tests that share a server or an account run in one worker, and in the order of tests/conftest.py.
+ORDER := --dist loadgroup --no-loadscope-reorder
 # Some images forbid bytecode; without it every start would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -50,10 +52,10 @@ types: setup
 	$(BIN)/pyright
 
 every-test: setup
-	$(PYTEST) -m "not gpu" -n $(WORKERS) --dist loadgroup
+	$(PYTEST) -m "not gpu" -n $(WORKERS) $(ORDER)
 
 quick-tests: setup
-	$(PYTEST) -m "not gpu and not slow and not journey" -n $(QUICK_WORKERS) --dist loadgroup
+	$(PYTEST) -m "not gpu and not slow and not journey" -n $(QUICK_WORKERS) $(ORDER)
 
 bench: setup
 	$(BIN)/python -m bench

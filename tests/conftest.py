@@ -17,6 +17,25 @@ def pytest_configure() -> None:
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long tests first: one that began last would keep one worker busy while the others idle."""
-    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("slow", "journey")))
+    """Group and order the tests for several workers (`-n N --dist loadgroup --no-loadscope-reorder`).
+
+    Slow tests that share a fixture of their module run in one worker, so that it is set up once. Groups come first, then
+    other slow tests, then the rest: one that began last would keep one worker busy while the others idle.
+    """
+    for item in items:
+        if is_slow(item) and shares_fixture(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+    items.sort(key=lambda item: (not is_slow(item), item.get_closest_marker("xdist_group") is None))
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Whether `make quick` leaves the test out."""
+    return any(item.get_closest_marker(name) for name in ("slow", "journey"))
+
+
+def shares_fixture(item: pytest.Item) -> bool:
+    """Whether the test uses a fixture that is set up once for its module."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(found[-1].scope == "module" for found in fixtures)

@@ -16,12 +16,16 @@ pytestmark = pytest.mark.slow
 
 
 def each_handler(*without: str) -> list[object]:
-    """All of one handler's tests share one server, also where several workers run the tests."""
+    """All of one handler's tests share one server, and those of a framework the worker that has imported it."""
     return [
-        pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(f"serve-{one.name}"))
+        pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(f"serve-{_framework(one) or one.name}"))
         for one in examples()
         if one.name not in without
     ]
+
+
+def _framework(one: Example) -> str | None:
+    return next((name for name in ("tensorflow", "torch") if name in one.needs), None)
 
 
 @pytest.fixture(scope="module")
