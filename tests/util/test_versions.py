@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuproof.util.versions import release
+from gpuproof.util.versions import version_key
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from gpuproof.util.versions import release
     ],
 )
 def test_the_numbers_of_a_release(version: str, numbers: tuple[int, ...]) -> None:
-    assert release(version) == numbers
+    assert version_key(version) == numbers

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from gpuproof.catalogue.model import Build, Gpu
 from gpuproof.gpu.compute_capability import SupportKind, match_architectures
+from gpuproof.util.versions import version_key
 
 
 class Support(NamedTuple):
@@ -40,11 +41,7 @@ def support(build: Build, gpu: Gpu) -> Support:
 
 
 def _cuda_dropped_gpu(cuda: str, last: str | None) -> bool:
-    return bool(cuda and last and _number(cuda) > _number(last))
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return bool(cuda and last and version_key(cuda) > version_key(last))
 
 
 def _reason(build: Build, gpu: Gpu, kind: SupportKind, best: str) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from gpuproof.catalogue.model import Build
+from gpuproof.util.versions import version_key
 
 FRAMEWORKS = {
     "torch": "torch",
@@ -45,8 +46,3 @@ def find_build(builds: Sequence[Build], requirement: str, arch: str) -> Build | 
         return named
     # `+cu130` also matches the default wheel if it is built with that CUDA.
     return next((build for build in candidates if f"cu{build.cuda.replace('.', '')}" == variant), None)
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Sort key that compares versions as numbers: 2.9 before 2.11."""
-    return tuple(int(part) for part in re.findall(r"\d+", version))

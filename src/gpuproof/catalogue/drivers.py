@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.catalogue.model import CudaDriver
+from gpuproof.util.versions import version_key
 
 
 class DriverRequirement(NamedTuple):

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpuproof.catalogue.builds import FRAMEWORKS, version_key
+from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.model import ImageRow, Instance, JobKind, Registry
+from gpuproof.util.versions import version_key
 
 JOBS: dict[JobKind, str] = {
     "training": "training",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuproof.gpu.compute_capability import NONE, PTX, Capability, match_architectures
 from gpuproof.gpu.nvml import GpuInfo
-from gpuproof.util.versions import release
+from gpuproof.util.versions import version_key
 
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
 # A framework built with one major version of CUDA runs on any driver of that major version or of a later one.
@@ -174,7 +174,7 @@ def _build(reading: StackReading) -> Diagnosis | None:
 
 
 def _driver_against_build(reading: StackReading) -> Diagnosis | None:
-    built = release(reading.cuda or "")
+    built = version_key(reading.cuda or "")
     if not built or reading.driver_cuda is None or reading.driver_cuda[0] >= built[0]:
         return None
     runs = ".".join(map(str, reading.driver_cuda))
@@ -229,7 +229,7 @@ def _without_kernels(reading: StackReading, gpu: GpuInfo, capability: Capability
 
 
 def _ptx_too_new(reading: StackReading) -> bool:
-    built = release(reading.cuda or "")
+    built = version_key(reading.cuda or "")
     return bool(reading.driver_cuda and len(built) >= 2 and reading.driver_cuda < built[:2])
 
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuproof.util.versions import version_key
+
 NVIDIA = "0x10de"
 """NVIDIA's PCI vendor id."""
 
@@ -178,7 +180,7 @@ def _libraries(root: Path) -> tuple[str, ...]:
         for folder in folders
         for path in (root / folder).glob("libnvidia-ml.so.*.*")
     }
-    return tuple(sorted(found, key=lambda version: [int(part) for part in re.findall(r"\d+", version)]))
+    return tuple(sorted(found, key=version_key))
 
 
 def _text(path: Path) -> str | None:

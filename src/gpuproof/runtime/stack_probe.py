@@ -13,7 +13,7 @@ from gpuproof.gpu.diagnosis import StackReading
 from gpuproof.gpu.nvml import GpuInfo, Nvml, NvmlUnavailable
 from gpuproof.runtime.contract import expected_gpus
 from gpuproof.runtime.imported_frameworks import TENSORFLOW, TORCH, imported_module
-from gpuproof.util.versions import release
+from gpuproof.util.versions import version_key
 
 
 def read_stack(framework: str | None, said: str | None = None) -> StackReading:
@@ -96,7 +96,7 @@ def _read_tensorflow(tensorflow: Any) -> dict[str, Any]:
 
 
 def _missing_libraries(cuda: str, cudnn: str | None) -> tuple[str, ...]:
-    names = [library.soname for library in cuda_libraries(release(cuda)[0])]
+    names = [library.soname for library in cuda_libraries(version_key(cuda)[0])]
     if cudnn:
         names.append(f"libcudnn.so.{cudnn.split('.')[0]}")
     return tuple(name for name in names if not _is_loadable(name))

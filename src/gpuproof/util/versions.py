@@ -7,7 +7,7 @@ import re
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 
-def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version's release: (2, 21, 0) for `2.21.0rc1` and `2.21.0+cu126`; empty if there are none."""
+def version_key(version: str) -> tuple[int, ...]:
+    """The numbers of a version's release, to compare versions by: (2, 21, 0) for `2.21.0rc1` and `2.21.0+cu126`; empty if there are none."""
     found = _RELEASE.match(version)
     return tuple(int(part) for part in found[1].split(".")) if found else ()

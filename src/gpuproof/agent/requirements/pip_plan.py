@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuproof.agent.requirements.pip_process import Log, failure_message, run_pip
 from gpuproof.util.installed_frameworks import FRAMEWORK_DISTRIBUTIONS
-from gpuproof.util.versions import release
+from gpuproof.util.versions import version_key
 
 PROTECTED = tuple(name for family in FRAMEWORK_DISTRIBUTIONS.values() for name in family)
 """Distributions that are never replaced."""
@@ -83,7 +83,7 @@ def inspect_interpreter(python: str, protected: Sequence[str]) -> Interpreter:
         raise RequirementsFailed(f"the packages of {python} could not be read: {last[0]}") from None
     if answer["wheel"] is not None:
         command = [python, answer["wheel"] + "/pip"]
-    elif answer["pip"] is not None and release(answer["pip"])[:2] >= _OLDEST_PIP:
+    elif answer["pip"] is not None and version_key(answer["pip"])[:2] >= _OLDEST_PIP:
         command = [python, "-c", _PIP]
     else:
         have = f"has pip {answer['pip']}" if answer["pip"] else "has no pip"

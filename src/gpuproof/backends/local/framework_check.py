@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuproof.jobs.spec import Job
+from gpuproof.util.versions import version_key
 
 _MODULES = {"pytorch": "torch", "huggingface": "transformers"}
 
@@ -31,5 +32,5 @@ def framework_warning(job: Job, installed: Mapping[str, str]) -> str | None:
 
 def _matches(version: str, wanted: str) -> bool:
     """Whether a version is the wanted one or one of its patch releases: 2.19.1 matches 2.19, but 2.1 does not."""
-    parts = version.partition("+")[0].split(".")
-    return parts[: wanted.count(".") + 1] == wanted.split(".")
+    expected = version_key(wanted)
+    return version_key(version)[: len(expected)] == expected

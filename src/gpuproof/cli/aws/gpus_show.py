@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpuproof.catalogue import JOB_KINDS, Catalogue, Gpu, Instance, JobKind, Price
-from gpuproof.catalogue.builds import version_key
 from gpuproof.cli.aws.gpus_table import GIB, fraction, gib, price_document
+from gpuproof.util.versions import version_key
 
 MOST_REPLACEMENTS = 5
 FRAMEWORK_NAMES = {"tensorflow": "TensorFlow", "torch": "torch"}

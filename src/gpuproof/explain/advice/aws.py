@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import cast
 
 from gpuproof.catalogue import JOB_KINDS, JobKind
-from gpuproof.catalogue.builds import FRAMEWORKS, version_key
+from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import JOBS
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
+from gpuproof.util.versions import version_key
 
 _QUOTA = re.compile(
     r"(?P<type>ml\.[\w.-]+) for (?:(?P<market>spot|training warm pool) ?)?(?:(?P<use>\w+)(?: job| instance)? )?usage"

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from gpuproof.catalogue import Build, Catalogue, Gpu, Instance, InstanceQuery
-from gpuproof.catalogue.builds import version_key
 from gpuproof.explain.context import Context
 from gpuproof.explain.explanation import Advice, AdviceFunction
 from gpuproof.explain.xids import known_xids
 from gpuproof.util.humanize import format_bytes
+from gpuproof.util.versions import version_key
 
 TORCH_INDEX = "https://download.pytorch.org/whl"
 

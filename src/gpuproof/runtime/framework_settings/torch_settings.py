@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuproof.runtime.call_site import caller, find_import, format_location
 from gpuproof.runtime.framework_settings.setting import RequestedSettings, Setting, set_variable
-from gpuproof.util.versions import release
+from gpuproof.util.versions import version_key
 
 ASYNC = "async"
 EXPANDABLE = "expandable"
@@ -50,7 +50,7 @@ def allocator_variable(version: tuple[int, ...]) -> str:
 
 
 def _set_allocator(torch: Any, value: str) -> Setting:
-    name = allocator_variable(release(torch.__version__))
+    name = allocator_variable(version_key(torch.__version__))
     if os.environ.get(name) == value:
         return Setting(name, value)
     file, line = caller()
@@ -78,6 +78,6 @@ def _allocator(wanted: str) -> str:
 
 def _version() -> tuple[int, ...]:
     try:
-        return release(metadata.version("torch"))
+        return version_key(metadata.version("torch"))
     except metadata.PackageNotFoundError:
         return _ALLOC_CONF_SINCE

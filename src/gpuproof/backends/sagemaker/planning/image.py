@@ -7,11 +7,12 @@ import re
 from gpuproof.backends.sagemaker.planning.framework import Framework
 from gpuproof.backends.sagemaker.target import Candidate, ChosenImage
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.builds import FRAMEWORKS, version_key
+from gpuproof.catalogue.builds import FRAMEWORKS
 from gpuproof.catalogue.images import JOBS
 from gpuproof.catalogue.model import JobKind
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job
+from gpuproof.util.versions import version_key
 
 _STAND_INS = {True: "ml.g5.xlarge", False: "ml.m5.xlarge"}
 """The known type whose image an unknown type gets, by whether its family has GPUs."""

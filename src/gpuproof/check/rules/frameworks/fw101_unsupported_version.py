@@ -48,7 +48,6 @@ Quiet: the version is defined elsewhere
     PyTorch(entry_point="train.py", instance_type="ml.g5.xlarge", framework_version=sys.argv[1], py_version="py310")
 """
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import SdkVersion, sdk_versions
 from gpuproof.check.knowledge.instance_references import replace_text
@@ -57,6 +56,7 @@ from gpuproof.check.project import Project
 from gpuproof.check.rule import Hit, Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
 from gpuproof.findings import Severity
+from gpuproof.util.versions import version_key
 
 rule = Rule("FW101", "unsupported-version", Severity.ERROR)
 

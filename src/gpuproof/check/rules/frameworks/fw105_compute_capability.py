@@ -56,7 +56,6 @@ Quiet: the content of a custom image is unknown
     )
 """
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.catalogue.model import Gpu
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import framework_and_cuda
@@ -65,6 +64,7 @@ from gpuproof.check.knowledge.version_pins import pinned_versions
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
+from gpuproof.util.versions import version_key
 
 rule = Rule("FW105", "compute-capability", Severity.ERROR)
 

@@ -47,13 +47,13 @@ Quiet: only the patch release differs
 
 import ast
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.check.analysis.call import origin_call
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs import sdk_v2
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
+from gpuproof.util.versions import version_key
 
 rule = Rule("FW112", "train-serve-version-skew", Severity.WARNING, when="link", needs=("model_data",))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack, severity_of
 from gpuproof.findings import Finding
+from gpuproof.util.versions import version_key
 
 
 def evaluate(stack: FrameworkStack) -> Iterator[Finding]:

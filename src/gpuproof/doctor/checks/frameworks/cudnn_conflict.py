@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES
 from gpuproof.doctor.checks.frameworks.wheel_requirements import Requirement, parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
+from gpuproof.util.versions import version_key
 
 
 @dataclass(frozen=True)

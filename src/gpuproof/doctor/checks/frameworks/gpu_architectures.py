@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.build_vs_driver import is_driver_too_old
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
@@ -14,6 +13,7 @@ from gpuproof.doctor.gpu_names import gpu_location
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.compute_capability import SupportKind, match_architectures
 from gpuproof.gpu.cuda import CudaDevice
+from gpuproof.util.versions import version_key
 
 
 class KernelSupport(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuproof.catalogue import Build, Catalogue, Gpu
-from gpuproof.catalogue.builds import version_key
 from gpuproof.gpu.framework_probe import TORCH
+from gpuproof.util.versions import version_key
 
 INDEX = "https://download.pytorch.org/whl/"
 """PyTorch's own index, by CUDA: https://pytorch.org/get-started/locally/"""

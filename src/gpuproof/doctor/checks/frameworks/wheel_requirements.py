@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpuproof.catalogue.builds import version_key
+from packaging.specifiers import InvalidSpecifier, Specifier
+from packaging.version import InvalidVersion
+
+from gpuproof.util.versions import version_key
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z][\w.-]*)\s*(?:\[[^]]*\])?\s*\(?(?P<pins>[^;)]*)\)?\s*(?:;(?P<marker>.*))?"
@@ -71,17 +74,8 @@ def _applies(marker: str, arch: str) -> bool:
 
 
 def _satisfies(version: str, operator: str, pin: str) -> bool:
-    ours, theirs = version_key(version), version_key(pin)
-    if pin.endswith(".*"):
-        return (ours[: len(theirs)] == theirs) == (operator == "==")
-    length = max(len(ours), len(theirs))
-    ours, theirs = (key + (0,) * (length - len(key)) for key in (ours, theirs))
-    return {
-        "==": ours == theirs,
-        "!=": ours != theirs,
-        ">=": ours >= theirs,
-        "<=": ours <= theirs,
-        "<": ours < theirs,
-        ">": ours > theirs,
-        "~=": ours >= theirs,
-    }[operator]
+    try:
+        return Specifier(f"{operator}{pin}").contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        # Unreadable versions are not reported as conflicts.
+        return True

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.catalogue.builds import version_key
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, find_catalogue_build, is_cpu_build
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
@@ -17,6 +16,7 @@ from gpuproof.gpu.cuda import Library, read_libraries
 from gpuproof.gpu.cuda_libraries import cuda_libraries
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, Packages, cudnn_version
 from gpuproof.util.humanize import join_words
+from gpuproof.util.versions import version_key
 
 
 @dataclass(frozen=True)
