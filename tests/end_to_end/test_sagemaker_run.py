@@ -262,7 +262,7 @@ def test_a_run_on_this_machine_imports_nothing_of_aws(cloud: CliSandbox) -> None
     asked = (
         "import sys, gpuproof.cli.main as main\n"
         "code = main.main(['run', '--dry-run'])\n"
-        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.backends.aws', 'gpuproof.backends.sagemaker.'))])\n"
+        "print([name for name in sys.modules if name.startswith(('boto', 'gpuproof.backends.aws.session', 'gpuproof.backends.sagemaker.'))])\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run(
