@@ -121,6 +121,6 @@ def test_with_nothing_imported_it_asks_which_framework_is_meant(script: Script) 
 
 def test_a_framework_of_another_name_is_refused(script: Script, tmp_path: Path) -> None:
     assert (
-        "framework='jax': 'tensorflow' (for Keras too) or 'torch'"
+        "framework='jax': use 'tensorflow' (also for Keras) or 'torch'"
         in script.done("import gpuproof.runtime as rt\nrt.device('jax')").stderr
     )

@@ -67,9 +67,9 @@ for chosen in ([1, 2], [1, 2], [0]):
     ("call", "words"),
     [
         ("visible_devices=[3]", "CUDA_VISIBLE_DEVICES=0,1 shows only 2"),
-        ("visible_devices=['a']", "GPUs' numbers from 0"),
+        ("visible_devices=['a']", "GPU indexes from 0"),
         ("mixed_precision='fp8'", "'auto', 'bfloat16', 'float16' or None"),
-        ("framework='jax'", "'tensorflow' (for Keras too) or 'torch'"),
+        ("framework='jax'", "'tensorflow' (also for Keras) or 'torch'"),
     ],
 )
 def test_an_impossible_value_is_refused(script: Script, call: str, words: str) -> None:

@@ -248,7 +248,7 @@ print(fit("broken", 5) == straight)
 try:
     fit("broken", 5, width=7)
 except rt.CheckpointMismatch as error:
-    print("does not fit this script's model or optimizer" in str(error), "rm -r" in str(error))
+    print("does not match this script's model or optimizer" in str(error), "rm -r" in str(error))
 """
 
 
