@@ -258,7 +258,7 @@ def test_a_really_full_disk_says_to_make_room(model: Path) -> None:
         pytest.skip("no /dev/full here")
     (model / "big").write_bytes(os.urandom(2 << 20))
     sink = archive_create._HashingSink(io.FileIO("/dev/full", "w"), Path("model.tar.gz"))
-    with pytest.raises(ArtifactError, match=r"no space left on device\. Make room"):
+    with pytest.raises(ArtifactError, match=r"no space left on device\. Free some disk space"):
         sink.write(b"x")
 
 
