@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuproof.catalogue import Catalogue, Request
+    from gpuproof.catalogue import Catalogue, InstanceQuery
 
 COLD_AIM_S = 0.20
 LOAD_AIM_MS = 20.0
@@ -83,16 +83,16 @@ def _load(runs: int) -> bool:
 
 
 def _searches() -> bool:
-    from gpuproof.catalogue import Catalogue, Request
+    from gpuproof.catalogue import Catalogue, InstanceQuery
     from gpuproof.units import CountRange, MemoryRange
 
     catalogue = Catalogue.load(refreshed=NOWHERE)
     build = catalogue.build("torch==2.11")
     requests = {
-        "everything": Request(),
-        "one model": Request(gpus=("A10G",), count=CountRange(1, 1)),
-        "a build": Request(builds=(build,) if build else ()),
-        "many filters": Request(
+        "everything": InstanceQuery(),
+        "one model": InstanceQuery(gpus=("A10G",), count=CountRange(1, 1)),
+        "a build": InstanceQuery(builds=(build,) if build else ()),
+        "many filters": InstanceQuery(
             gpu_memory=MemoryRange.parse("24GB+"),
             region="us-west-2",
             use="training",
@@ -110,7 +110,7 @@ def _searches() -> bool:
     return slowest >= SEARCH_AIM
 
 
-def _rate(catalogue: "Catalogue", request: "Request") -> float:
+def _rate(catalogue: "Catalogue", request: "InstanceQuery") -> float:
     catalogue.search(request)
     count, started = 0, time.perf_counter()
     while (passed := time.perf_counter() - started) < 0.5:

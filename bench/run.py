@@ -39,7 +39,7 @@ if "SM_MODEL_DIR" in os.environ:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Sandbox:
     """A working folder, and the environment of a new user."""
 
     folder: Path
@@ -82,19 +82,19 @@ def main() -> None:
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {rounds} rounds"
     )
     with tempfile.TemporaryDirectory() as name:
-        desk = _desk(Path(name))
-        bench_start_and_end(desk, rounds)
-        bench_output(desk, max(3, rounds // 5))
-        bench_verbs(desk, rounds)
+        sandbox = _sandbox(Path(name))
+        bench_start_and_end(sandbox, rounds)
+        bench_output(sandbox, max(3, rounds // 5))
+        bench_commands(sandbox, rounds)
 
 
-def bench_start_and_end(desk: Desk, rounds: int) -> None:
+def bench_start_and_end(sandbox: Sandbox, rounds: int) -> None:
     """Time to the script's first line, and from its last line to the end, with and without GPUproof."""
-    (desk.folder / "stamps.py").write_text(STAMPS)
+    (sandbox.folder / "stamps.py").write_text(STAMPS)
     bare = [sys.executable, "stamps.py"]
     with_gpuproof = [*GPUPROOF, "run", "stamps.py"]
-    _stamps(desk, with_gpuproof)
-    readings = [(_stamps(desk, bare), _stamps(desk, with_gpuproof)) for _ in range(rounds)]
+    _stamps(sandbox, with_gpuproof)
+    readings = [(_stamps(sandbox, bare), _stamps(sandbox, with_gpuproof)) for _ in range(rounds)]
     for name, index in (("to the first line", 0), ("from the last line", 1), ("in all", 2)):
         alone = statistics.median(pair[0][index] for pair in readings)
         gpuproof = statistics.median(pair[1][index] for pair in readings)
@@ -103,17 +103,17 @@ def bench_start_and_end(desk: Desk, rounds: int) -> None:
         )
 
 
-def bench_output(desk: Desk, rounds: int) -> None:
+def bench_output(sandbox: Sandbox, rounds: int) -> None:
     """A million lines through GPUproof against the same script writing to a file."""
-    (desk.folder / "million.py").write_text(MILLION)
+    (sandbox.folder / "million.py").write_text(MILLION)
     # AWS's images set PYTHONUNBUFFERED, and so does GPUproof, so that lines appear as soon as they are printed.
-    direct = Desk(desk.folder, {**desk.environment, "PYTHONUNBUFFERED": "1"})
-    log = desk.folder / "log.txt"
+    direct = Sandbox(sandbox.folder, {**sandbox.environment, "PYTHONUNBUFFERED": "1"})
+    log = sandbox.folder / "log.txt"
     pairs = [
         (
             direct.seconds([sys.executable, "million.py"], log),
-            desk.seconds([*GPUPROOF, "run", "million.py"], log),
-            desk.seconds([sys.executable, "million.py"], log),
+            sandbox.seconds([*GPUPROOF, "run", "million.py"], log),
+            sandbox.seconds([sys.executable, "million.py"], log),
         )
         for _ in range(rounds)
     ]
@@ -125,24 +125,24 @@ def bench_output(desk: Desk, rounds: int) -> None:
     print(
         f"{'':<20} {buffered:.2f} times the same with Python's buffer of 8 KiB, which shows no line in time"
     )
-    run = json.loads(desk.gpuproof("show", "--format", "json"))
-    desk.gpuproof("pull", "-x", "--to", "pulled")
-    memory = json.loads((desk.folder / "pulled" / "output" / "agent.json").read_text())
+    run = json.loads(sandbox.gpuproof("show", "--format", "json"))
+    sandbox.gpuproof("pull", "-x", "--to", "pulled")
+    memory = json.loads((sandbox.folder / "pulled" / "output" / "agent.json").read_text())
     print(f"{'':<20} agent at most {memory / 1e6:.0f} MB ({run['run']['status']})")
 
 
-def bench_verbs(desk: Desk, rounds: int) -> None:
+def bench_commands(sandbox: Sandbox, rounds: int) -> None:
     """`gpuproof --help`, and `gpuproof ps` with a thousand runs, compared with a Python that does nothing."""
-    runs = Path(desk.environment["XDG_STATE_HOME"]) / "gpuproof" / "runs"
+    runs = Path(sandbox.environment["XDG_STATE_HOME"]) / "gpuproof" / "runs"
     pattern = json.loads(next(runs.glob("*/run.json")).read_text())
     for number in range(1_000 - len(list(runs.iterdir()))):
         folder = runs / f"old-{number:04}"
         folder.mkdir()
         (folder / "run.json").write_text(json.dumps({**pattern, "id": folder.name, "created": number}))
     for name, words in (("gpuproof --help", ["--help"]), ("gpuproof ps, 1000 runs", ["ps"])):
-        desk.seconds([*GPUPROOF, *words])
+        sandbox.seconds([*GPUPROOF, *words])
         pairs = [
-            (desk.seconds([sys.executable, "-c", "pass"]), desk.seconds([*GPUPROOF, *words]))
+            (sandbox.seconds([sys.executable, "-c", "pass"]), sandbox.seconds([*GPUPROOF, *words]))
             for _ in range(rounds)
         ]
         nothing = statistics.median(pair[0] for pair in pairs)
@@ -150,7 +150,7 @@ def bench_verbs(desk: Desk, rounds: int) -> None:
         print(f"{name:<20} {took:.3f} s   ({took / nothing:.1f} times `python -c pass`)")
 
 
-def _desk(folder: Path) -> Desk:
+def _sandbox(folder: Path) -> Sandbox:
     environment = {
         **os.environ,
         "HOME": str(folder),
@@ -161,13 +161,13 @@ def _desk(folder: Path) -> Desk:
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "GPUPROOF_STATE_DIR", "GPUPROOF_CACHE_DIR"):
         environment.pop(name, None)
     (folder / "project").mkdir()
-    return Desk(folder / "project", environment)
+    return Sandbox(folder / "project", environment)
 
 
-def _stamps(desk: Desk, command: list[str]) -> tuple[float, float, float]:
+def _stamps(sandbox: Sandbox, command: list[str]) -> tuple[float, float, float]:
     began = time.time()
     done = subprocess.run(
-        command, cwd=desk.folder, env=desk.environment, capture_output=True, text=True, check=True
+        command, cwd=sandbox.folder, env=sandbox.environment, capture_output=True, text=True, check=True
     )
     ended = time.time()
     first, last = map(float, done.stdout.split())
