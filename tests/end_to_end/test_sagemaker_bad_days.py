@@ -62,12 +62,12 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
         ((*GPU, "--bucket", "abroad"), 2, ("abroad is in eu-west-1", "--region eu-west-1")),
         ((*GPU, "--bucket", "nobody-has-it"), 2, ("There is no bucket nobody-has-it", "aws s3 mb")),
         ((*GPU, "--role", "nobody"), 2, ("There is no role nobody", "gpuproof iam policy")),
-        (("--instance-type", "g5.xlarge"), 2, ("EC2's name", "--instance-type ml.g5.xlarge")),
-        ((), 2, ("neither an instance_type nor the GPU", "--gpu A10G:1")),
+        (("--instance-type", "g5.xlarge"), 2, ("EC2 instance type", "--instance-type ml.g5.xlarge")),
+        ((), 2, ("sets neither instance_type nor resources.gpu", "--gpu A10G:1")),
         (
             ("--instance-type", "ml.inf2.xlarge", "--no-check"),
             2,
-            ("no instance type for a training job", "--instance-type ml."),
+            ("not an instance type for training jobs", "--instance-type ml."),
         ),
     ],
 )
