@@ -92,7 +92,7 @@ def test_an_older_python_is_refused_in_words(box: Box, version: str) -> None:
     done = box.carry_out()
     assert done.code == 1
     assert box.failure == done.stderr.strip()
-    assert "needs Python 3.9 or later" in box.failure
+    assert "requires Python 3.9 or later" in box.failure
 
 
 def test_several_hosts_know_each_other_and_report_apart(box: Box) -> None:
