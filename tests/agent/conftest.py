@@ -83,7 +83,7 @@ class Box:
 
     @property
     def folder(self) -> Path:
-        """What the ground half has sent, as it lies on this machine."""
+        """What the client has sent, as files on this machine."""
         return self.ml / ("input/data/code" if self.kind == "training" else "processing/gpuproof")
 
     @property
@@ -132,7 +132,7 @@ class Box:
             (config / "hyperparameters.json").write_text(json.dumps({"epochs": "5"}))
 
     def send(self, files: Mapping[str, str | bytes], **job: Any) -> None:
-        """Put agent, source tree and job where the ground half puts them."""
+        """Put agent, source tree and job where the client puts them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._take_agent(self.folder)
         self.pack(self.folder / "source.tar.gz", files)

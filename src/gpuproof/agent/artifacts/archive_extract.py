@@ -1,4 +1,4 @@
-"""Unpacking an archive that somebody else may have written: all of it or nothing, and nothing outside of its folder.
+"""Extracts an untrusted archive: all of it or nothing, and nothing outside of its folder.
 
 Written without tarfile's own extraction filters, which Python 3.9 has from its 17th patch on only; and they let a
 chain of links through in some versions (CVE-2025-4517).
@@ -66,7 +66,7 @@ def unpack(archive: Path, destination: Path) -> list[Path]:
 
 
 def _extract(tar: tarfile.TarFile, staging: Path) -> dict[str, bool]:
-    """Extracts all into an empty folder; gives the members' names and whether each is a folder.
+    """Extracts all members into an empty folder and returns their names, each with whether it is a folder.
 
     Links are made last: until then no path in the folder can lead out of it.
     """
@@ -128,7 +128,7 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
 
 
 def _safe_name(member: str, name: str) -> str:
-    """A member's name without empty and `.` parts; an empty text for the folder itself."""
+    """A member's name without empty and `.` parts; an empty string for the folder itself."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise _unsafe(member, "leads out of the folder")
@@ -141,7 +141,7 @@ def _parents(name: str) -> list[str]:
 
 
 def _leads_out(link: str, links: dict[str, str]) -> bool:
-    """Whether a link leads above the archive's top, followed as the kernel would follow it.
+    """Whether a link leads outside the archive's root, resolved as the kernel would.
 
     Reading the target's text is not enough: `a/b` may itself be a link to the top, and then `a/b/..` is outside.
     """
@@ -169,7 +169,7 @@ def _leads_out(link: str, links: dict[str, str]) -> bool:
 
 
 def _move(is_folder: dict[str, bool], staging: Path, destination: Path) -> list[Path]:
-    """Moves what was extracted to where it belongs, into folders that may be there already."""
+    """Moves extracted members to their destination; existing folders are merged."""
     for name in is_folder:
         way = next((parent for parent in _parents(name) if (destination / parent).is_symlink()), None)
         if way is not None:
