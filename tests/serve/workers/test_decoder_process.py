@@ -222,7 +222,9 @@ def test_it_reads_in_place_beside_anybodys_modules_and_ends_with_its_front(
     process, ours = run(memory, str(tmp_path))
     with process, ours:
         assert frame(ours).kind == frames.LOADED
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+        # These tests may themselves run with the lowest priority, 19.
+        lower = min(os.getpriority(os.PRIO_PROCESS, 0) + 1, 19)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) >= lower
         assert os.sched_getscheduler(process.pid) == os.SCHED_BATCH
         body, array = memory.take(20), memory.take(40)
         assert body is not None
