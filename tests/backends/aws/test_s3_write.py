@@ -182,4 +182,4 @@ def test_where_a_bucket_is_and_that_there_is_none(
     with pytest.raises(AwsRefused, match="403") as caught:
         aws.bucket_region(bucket.name)
     assert caught.value.is_permission
-    assert "somebody else's" in str(caught.value.remedy)
+    assert "belongs to another account" in str(caught.value.remedy)

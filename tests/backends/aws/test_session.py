@@ -56,7 +56,7 @@ def test_a_creation_whose_connection_is_lost_is_asked_once_and_may_have_been_mad
     with pytest.raises(AwsUnreachable, match="CreateProcessingJob") as caught:
         aws.call("sagemaker", "create_processing_job", **JOB)
     assert caught.value.maybe_done
-    assert "look before you try again" in str(caught.value.remedy)
+    assert "check before you try again" in str(caught.value.remedy)
     assert faulty.count("CreateProcessingJob") == 1
     assert waited == []
 
@@ -134,7 +134,7 @@ def test_a_fault_of_awss_while_looking_passes_or_is_told(
     faulty.fault("ListTrainingJobs", json_error("ServiceUnavailable", status=503), times=None)
     with pytest.raises(AwsRefused, match="ServiceUnavailable") as caught:
         list(aws.list_jobs("training"))
-    assert "AWS's side" in str(caught.value.remedy)
+    assert "internal error of AWS" in str(caught.value.remedy)
     assert sum(waited) < 20
 
 
