@@ -101,10 +101,10 @@ def _download(missing: list[S3Object], store: S3Cache, aws: Aws, report: Callabl
             ended.put(error)
 
     workers = min(CONNECTIONS, todo.qsize())
-    for _ in range(workers):
-        # Daemons that are not joined after an error: a connection that hangs must not hold up Ctrl-C.
-        threading.Thread(target=work, daemon=True).start()
     try:
+        for _ in range(workers):
+            # Daemons that are not joined after an error: a connection that hangs must not hold up Ctrl-C.
+            threading.Thread(target=work, daemon=True).start()
         while workers:
             report(counter.bytes)
             try:
