@@ -46,12 +46,22 @@ def state_dir() -> Path:
     Raises:
         GPUproofError: `GPUPROOF_STATE_DIR` is set and cannot be written.
     """
-    return _made("GPUPROOF_STATE_DIR", "XDG_STATE_HOME", ".local/state", "Runs are kept")
+    return _made(
+        _meant("GPUPROOF_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
+        "GPUPROOF_STATE_DIR",
+        ".local/state",
+        "Runs are kept",
+    )
 
 
 def cache_dir() -> Path:
     """Returns the folder of data that can be created again, and creates it; falls back as `state_dir` does."""
-    return _made("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache", "The cache is kept")
+    return _made(
+        _meant("GPUPROOF_CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
+        "GPUPROOF_CACHE_DIR",
+        ".cache",
+        "The cache is kept",
+    )
 
 
 def cache_path() -> Path | None:
@@ -120,8 +130,7 @@ def interactive(stream: object = None) -> bool:
 
 
 @lru_cache
-def _made(own: str, xdg: str, below_home: str, what: str) -> Path:
-    folder = _meant(own, xdg, below_home)
+def _made(folder: Path | None, own: str, below_home: str, what: str) -> Path:
     problem = "there is no home folder" if folder is None else _cannot_write(folder)
     if folder is not None and problem is None:
         return folder
