@@ -7,9 +7,8 @@ exception is a bug and shows its traceback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 
 class ExitCode(IntEnum):
@@ -60,9 +59,8 @@ class UsageError(GPUproofError):
     exit_code = ExitCode.USAGE
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One problem in a job description.
+class Problem(NamedTuple):
+    """One problem in a job description; a named tuple, because every start imports this module.
 
     Args:
         message: one sentence that names the key; it has no file name and no line number.
