@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gpuproof.backends import registry
 from gpuproof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ def add_run_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_backend_flags(parser: argparse.ArgumentParser) -> None:
     """Adds --on BACKEND and --region REGION."""
+    from gpuproof.backends import registry  # commands that need no runs start faster without it
+
     parser.add_argument(
         "--on",
         choices=list(registry.BACKENDS),
@@ -58,6 +59,8 @@ def validate_content_type(given: str | None) -> str | None:
 
 def resolve_run(arguments: argparse.Namespace, name: str | None) -> Run:
     """Finds the run that RUN, --on and --region name."""
+    from gpuproof.backends import registry  # commands that need no runs start faster without it
+
     return registry.find_run(name, arguments.on, arguments.region)
 
 
