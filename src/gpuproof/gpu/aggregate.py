@@ -93,7 +93,7 @@ class Aggregator:
         if tree is None:
             return
         before = self._tree or ProcessTelemetry(0, 0.0, 0.0, None, None, 0)
-        # The counters of a process that nobody waited for vanish with it: totals never decrease.
+        # The counters of a process that was not waited for disappear with it: totals never decrease.
         cpu_seconds = max(before.cpu_seconds, tree.cpu_seconds)
         self._tree = ProcessTelemetry(
             peak_rss=max(before.peak_rss, tree.rss),
