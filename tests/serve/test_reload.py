@@ -52,7 +52,7 @@ def test_a_change_while_the_last_one_is_being_loaded_is_the_one_that_serves(
     gate.touch()
     until(lambda: len(server.workers) == 1, "the others to end")
     assert {server.predict(0).json[0] for _ in range(5)} == {3}
-    assert server.metric("gpuproof_predictors", model="model") == 1
+    until(lambda: server.metric("gpuproof_predictors", model="model") == 1, "the server to notice their end")
 
 
 def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(

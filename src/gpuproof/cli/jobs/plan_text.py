@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.api_call import format_calls
-from gpuproof.cli.follow import final_document
 from gpuproof.cli.sigint import DeferredInterrupt
 from gpuproof.util.humanize import format_bytes, pluralize
 
@@ -63,6 +62,8 @@ def no_capacity_document(error: NoCapacity, last: Run | None) -> str:
     """
     document: dict[str, Any] = {"version": 1, "run": None, "verdict": None, "explanations": []}
     if last is not None:
+        from gpuproof.cli.follow import final_document  # imported late: a run's plan does without it
+
         document = json.loads(final_document(last))
     tried = [one.to_json() for one in error.tried]
     return json.dumps(document | {"exit_code": int(error.exit_code), "tried": tried}, indent=2)

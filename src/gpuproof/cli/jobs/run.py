@@ -86,7 +86,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: bool, detach: bool) -> int:
     """Submit a plan and follow its runs; returns the exit code."""
     from gpuproof.backends.errors import NoCapacity
-    from gpuproof.cli.follow import final_document, follow_run
     from gpuproof.cli.jobs.plan_text import ConsoleProgress, no_capacity_document, show_detached
 
     progress = ConsoleProgress(console)
@@ -102,6 +101,8 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
                 _introduce_run(current, plan, console)
                 show_detached(current, plan, console, as_json=as_json)
                 return ExitCode.OK
+            # Imported here so that a local run's agent starts at the same time.
+            from gpuproof.cli.follow import follow_run
 
             def show_first(current: Run = current) -> None:
                 progress.release_interrupt()
@@ -126,6 +127,8 @@ def _submit(backend: Backend[Any], plan: Plan, console: Console, *, as_json: boo
     assert last is not None
     _deliver(plan.job, last, console)
     if as_json:
+        from gpuproof.cli.follow import final_document
+
         print(final_document(last))
     return code
 
