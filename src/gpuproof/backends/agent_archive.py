@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuproof.util.atomic import replacing
 
-ON_BOARD = ("agent", "gpu", "runtime", "serve", "util")
+HOST_PACKAGES = ("agent", "gpu", "runtime", "serve", "util")
 _MAIN = b"""import sys
 
 if sys.argv[1:2] in (["serve"], ["worker"], ["decoder"]):
@@ -106,7 +106,7 @@ def _bytecode(name: str, source: bytes) -> bytes:
 def _sources() -> Iterator[tuple[str, Path]]:
     package = Path(__file__).parents[1]
     yield "gpuproof/version.py", package / "version.py"
-    for room in ON_BOARD:
+    for room in HOST_PACKAGES:
         for path in sorted((package / room).rglob("*.*")):
             if path.suffix in (".py", ".csv"):
                 yield f"gpuproof/{path.relative_to(package).as_posix()}", path
