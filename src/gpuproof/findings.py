@@ -56,6 +56,7 @@ class Finding:
         evidence: the readings that support it, one line each.
         remedy: what to type or change next.
         location: where it is; `None` for the whole machine or project.
+        private: parts of the texts that name persons, programs or accounts; left out of reports that are published.
     """
 
     code: str
@@ -64,10 +65,12 @@ class Finding:
     evidence: tuple[str, ...] = ()
     remedy: str | None = None
     location: Location | None = None
+    private: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON object, without absent values."""
         document = asdict(self)
+        del document["private"]
         document["location"] = (
             {key: value for key, value in asdict(self.location).items() if value is not None}
             if self.location

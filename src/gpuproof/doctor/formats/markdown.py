@@ -1,4 +1,7 @@
-"""Markdown for a GitHub issue: everything useful for support, nothing private."""
+"""Markdown for a GitHub issue: everything useful for support, nothing private.
+
+Names of this user and machine become placeholders, then only what `public_text` allows is printed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuproof.doctor.formats.public_text import REMOVED, publish, publish_value
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.report import LayerReport, Report, State
 from gpuproof.findings import Finding
@@ -43,7 +47,7 @@ PRINTED_VARIABLES = (
     "TF_XLA_FLAGS",
     "XLA_FLAGS",
 )
-"""The only environment variables whose values are printed."""
+"""The only environment variables whose values are printed, as far as `publish_value` allows."""
 
 _STATES = {
     State.OK: "ok",
@@ -61,8 +65,11 @@ _PATTERNS = (
     (re.compile(r"\bip-\d+-\d+-\d+-\d+(?:\.[\w.-]+)?"), "<host>"),
     (re.compile(r"(?<![\d.])\d{12}(?![\d.])"), "<account>"),
     (re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+"), "<mail>"),
+    (re.compile(r"\b(?:assumed-role|role|user|federated-user)/\S+"), "<identity>"),
     (re.compile(r"(?<=/home/)[^/\s:'\"]+|(?<=/Users/)[^/\s:'\"]+"), "<user>"),
 )
+_PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
+_NAMES = ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "SM_CURRENT_HOST")
 
 # NVIDIA's packages have versions of four numbers, like IPv4 addresses.
 _ADDRESS = re.compile(
@@ -79,15 +86,17 @@ class Private:
         home: path of the home directory.
         user: the user's login name.
         host: the machine's host name.
+        others: other names, such as that of the AWS profile.
     """
 
     home: str = ""
     user: str = ""
     host: str = ""
+    others: tuple[str, ...] = ()
 
     @classmethod
-    def here(cls) -> Private:
-        """Names of the current user and machine."""
+    def of(cls, environment: Mapping[str, str]) -> Private:
+        """Names of the current user and machine, and those in the environment."""
         try:
             user = getpass.getuser()
         except (KeyError, OSError):
@@ -96,28 +105,26 @@ class Private:
             home = str(Path.home())
         except RuntimeError:
             home = ""
-        return cls(home, user, socket.gethostname())
+        others = tuple(environment[name] for name in (*_PROFILES, *_NAMES) if environment.get(name))
+        return cls(home, user, socket.gethostname(), others)
 
 
 def render_markdown(report: Report, machine: Machine, private: Private | None = None) -> str:
     """Render the report, ready to be pasted into an issue."""
-    private = private or Private.here()
+    private = private or Private.of(machine.environment)
     mode = "--quick" if machine.quick else "--full" if machine.full else ""
     system = f"{platform.system()} {platform.release()} ({platform.machine()})"
     lines = [
-        f"### gpuproof doctor {mode}".rstrip(),
-        "",
         f"- gpuproof {__version__}, Python {platform.python_version()}, {system}",
         *_packages(machine),
-        *_environment(machine.environment),
-        "",
         "| layer | state | |",
         "|---|---|---|",
         *(_row(layer) for layer in report.layers),
     ]
     for finding in report.findings:
         lines += ["", *_finding(finding)]
-    return redact("\n".join(lines), private) + "\n"
+    head = [f"### gpuproof doctor {mode}".rstrip(), "", *_environment(machine.environment)]
+    return "\n".join([*head, publish(redact("\n".join(lines), private))]) + "\n"
 
 
 def redact(text: str, private: Private) -> str:
@@ -127,7 +134,8 @@ def redact(text: str, private: Private) -> str:
     for pattern, word in _PATTERNS:
         text = pattern.sub(word, text)
     text = _ADDRESS.sub(lambda match: match[0] if match["version"] else "<address>", text)
-    for name, word in ((private.host, "<host>"), (private.user, "<user>")):
+    others = [(name, REMOVED) for name in sorted(private.others, key=len, reverse=True)]
+    for name, word in ((private.host, "<host>"), (private.user, "<user>"), *others):
         # Names of one or two letters, and root, occur in ordinary words and identify no one.
         if len(name) > 2 and name != "root":
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", word, text)
@@ -145,7 +153,9 @@ def _packages(machine: Machine) -> list[str]:
 
 
 def _environment(environment: Mapping[str, str]) -> list[str]:
-    values = [f"`{name}={environment[name]}`" for name in PRINTED_VARIABLES if name in environment]
+    values = [
+        f"`{name}={publish_value(environment[name])}`" for name in PRINTED_VARIABLES if name in environment
+    ]
     return [f"- {', '.join(values)}"] if values else []
 
 
@@ -156,7 +166,14 @@ def _row(layer: LayerReport) -> str:
 
 def _finding(finding: Finding) -> list[str]:
     location = f" ({finding.location})" if finding.location else ""
-    lines = [f"**{finding.code} {finding.severity}**{location}: {finding.message}"]
+    lines = [f"**{finding.code} {finding.severity}**{location}: {_without_private(finding.message, finding)}"]
     if finding.evidence:
-        lines += ["```text", *(line.replace("```", "'''") for line in finding.evidence), "```"]
+        evidence = (_without_private(line, finding).replace("```", "'''") for line in finding.evidence)
+        lines += ["```text", *evidence, "```"]
     return lines
+
+
+def _without_private(text: str, finding: Finding) -> str:
+    for value in sorted(finding.private, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", REMOVED, text)
+    return text

@@ -145,6 +145,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             "No AWS region is set: boto3 and the SageMaker SDK fail with NoRegionError.",
             (f"identity: {reading.identity}",),
             "export AWS_REGION=eu-west-1, or the region of your data",
+            private=(reading.identity,),
         )
     elif reading.region_disabled:
         yield Finding(
@@ -153,6 +154,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             f"This account has not enabled {reading.region}: all calls there fail, although the credentials are valid.",
             (f"identity: {reading.identity}", f"region: {reading.region}"),
             f"aws account enable-region --region-name {reading.region}, or use another region.",
+            private=(reading.identity,),
         )
     elif reading.quota_target is not None:
         yield from _quota(reading, reading.quota_target)
@@ -181,6 +183,7 @@ def _quota(reading: Reading, quota_target: QuotaTarget) -> Iterator[Finding]:
         f"{quota_target.instance_type} needs {per}: it cannot be started.",
         (f"quota: {reading.quota:g}", f"identity: {reading.identity}"),
         quota_target.request,
+        private=(reading.identity,) if reading.identity else (),
     )
 
 

@@ -91,6 +91,7 @@ def _shared(use: GpuUse) -> Finding:
         (*shown, *_figures(use)),
         "Wait for them, end them if they are yours (kill PID), or choose another GPU with CUDA_VISIBLE_DEVICES.",
         Location(device=use.label),
+        tuple(value for one in use.processes for value in (one.name, one.user) if value),
     )
 
 

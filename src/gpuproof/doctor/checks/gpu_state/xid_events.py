@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpuproof.doctor.check import Check, Layer
@@ -17,6 +17,7 @@ from gpuproof.findings import Finding, Location, Severity
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+)(?:,\s*(.*))?")
 _SXID = re.compile(r"nvidia-nvswitch\S*: SXid \((?:PCI:)?([0-9A-Fa-f:.]+)\): (\d+), (.*)")
 _RECOVERY = re.compile(r"changed from .* to 0x[0-9a-f]+ \((.*?)\)")
+_PROGRAM = re.compile(r"\bname=('[^']*'|[^,]*)")
 _NO_ACTION = "None"
 _FOLLOW_UP_EVENTS = frozenset({43, 45, 154})
 """Events that follow another one on the same GPU; without another one they are reported themselves."""
@@ -123,6 +124,7 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
     known = known_xids().get(event.number)
     evidence = tuple(_line(one) for one in (event, *followers))
     where = Location(device=label)
+    programs = tuple(_programs((event, *followers)))
     if known is None:
         return Finding(
             "D610",
@@ -131,6 +133,7 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
             evidence,
             "Look it up: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
             where,
+            programs,
         )
     times = "" if event.count == 1 else f", {event.count} times"
     return Finding(
@@ -140,7 +143,13 @@ def _finding(event: Event, label: str, followers: list[Event]) -> Finding:
         evidence,
         _ACTIONS[known.action].format(replacement=MOVE_TO_OTHER_HARDWARE),
         where,
+        programs,
     )
+
+
+def _programs(events: Iterable[Event]) -> Iterator[str]:
+    """Names of the programs in the driver's messages: `pid=1234, name=python, Ch 00000008`."""
+    return (program[1] for event in events for program in _PROGRAM.finditer(event.text) if program[1])
 
 
 def _switch(event: Event) -> Finding:

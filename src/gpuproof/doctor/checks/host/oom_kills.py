@@ -63,6 +63,7 @@ def evaluate(kills: tuple[OomKill, ...]) -> Iterator[Finding]:
         ),
         "Use fewer DataLoader workers or smaller batches, do not cache the dataset in memory, or use an instance type "
         "with more memory" + (" (or raise the container's limit)." if limit else "."),
+        private=tuple({kill.name for kill in kills}),
     )
 
 
