@@ -131,3 +131,11 @@ def test_a_processing_job_has_no_hyperparameters_to_set() -> None:
     with pytest.raises(UsageError, match="-p: a processing job has no hyperparameters") as caught:
         override_job(job, Overrides(hyperparameters=["epochs=5"]), CWD)
     assert caught.value.remedy == "pass arguments after --, as in -- --epochs 5"
+
+
+def test_include_adds_to_the_patterns_of_the_file() -> None:
+    job = TrainingJob(entry_point="train.py", include=["a.csv"])
+    changed = override_job(job, Overrides(include=["./.env"], respect_gitignore=False), Path("/"))
+    assert (changed.include, changed.respect_gitignore) == (("a.csv", ".env"), False)
+    with pytest.raises(UsageError, match=r"--include: '../x' leads out of source_dir"):
+        override_job(job, Overrides(include=["../x"]), Path("/"))

@@ -41,6 +41,9 @@ class FakePlan:
     def document(self) -> dict[str, Any]:
         return {"version": 1, "queue": self.queue}
 
+    def files(self) -> list[tuple[str, int]]:
+        return [("train.py", 19)]
+
     def calls(self) -> tuple[ApiCall, ...]:
         return (ApiCall("fake", "start", {"Queue": self.queue}, "start the run"),)
 

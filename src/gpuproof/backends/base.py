@@ -255,6 +255,10 @@ class Plan(Protocol):
         """The plan as JSON, for `--dry-run --format json`."""
         ...
 
+    def files(self) -> Sequence[tuple[str, int]]:
+        """The source files that are sent: their names relative to the source folder, and their bytes."""
+        ...
+
     def calls(self) -> Sequence[ApiCall]:
         """The API calls that `Backend.submit` makes, in order; empty for a backend without an API."""
         ...

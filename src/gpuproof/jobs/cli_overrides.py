@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ JobType = TypeVar("JobType", bound=Job)
 
 _FLAGS: dict[str, str] = {
     "name": "--name",
+    "include": "--include",
+    "respect_gitignore": "--respect-gitignore",
     "inputs": "--input",
     "hyperparameters": "-p",
     "environment": "--env",
@@ -49,6 +52,8 @@ class Overrides:
 
     Args:
         name: the job's name.
+        include: patterns of files to send although they are ignored; they are added to the file's.
+        respect_gitignore: whether files that `.gitignore` lists are left out.
         inputs: each `CHANNEL=SOURCE`; for a processing job `PATH=SOURCE`.
         hyperparameters: each `NAME=VALUE`; a value is parsed as JSON if it is valid JSON, else kept as text.
         environment: each `NAME=VALUE`.
@@ -72,6 +77,8 @@ class Overrides:
     """
 
     name: str | None = None
+    include: Sequence[str] = ()
+    respect_gitignore: bool | None = None
     inputs: Sequence[str] = ()
     hyperparameters: Sequence[str] = ()
     environment: Sequence[str] = ()
@@ -123,6 +130,8 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
             **job.environment,
             **_pairs("--env", changes.environment, "TF_CPP_MIN_LOG_LEVEL=1"),
         }
+    if changes.include:
+        data["include"] = (*job.include, *(os.path.normpath(pattern) for pattern in changes.include))
     if changes.tags:
         data["tags"] = {**job.tags, **_pairs("--tag", changes.tags, "project=cats")}
     if changes.instance_type is not None:
@@ -148,6 +157,7 @@ def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:
 def _plain_changes(changes: Overrides) -> dict[str, Any]:
     given = {
         "name": changes.name,
+        "respect_gitignore": changes.respect_gitignore,
         "instance_type": changes.instance_type,
         "instance_count": changes.instance_count,
         "max_duration": changes.max_duration,

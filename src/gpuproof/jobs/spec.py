@@ -81,6 +81,17 @@ class _BaseJob(BaseModel):
     source_dir: PathText = Field(
         default=".", description="The folder with the job's code; it is sent with the job.", examples=["."]
     )
+    include: Annotated[
+        tuple[Annotated[str, AfterValidator(validators.check_include)], ...],
+        BeforeValidator(validators.as_texts),
+    ] = Field(
+        default=(),
+        description="Files of source_dir that are sent although they are ignored or look like secrets; `*` and `**` match.",
+        examples=[[".env", "data/*.csv"]],
+    )
+    respect_gitignore: StrictBool = Field(
+        default=True, description="Whether files that .gitignore lists are left out."
+    )
     arguments: Annotated[tuple[str, ...], BeforeValidator(validators.as_texts)] = Field(
         default=(), description="Arguments of the script, passed after any hyperparameters."
     )

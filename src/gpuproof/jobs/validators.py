@@ -73,6 +73,14 @@ def check_entry_point(path: str) -> str:
     return str(pure)
 
 
+def check_include(pattern: str) -> str:
+    if not pattern.strip():
+        raise ValueError("it is empty: write a path relative to source_dir, as in .env or data/*.csv")
+    if ".." in PurePosixPath(pattern).parts:
+        raise ValueError(f"'{pattern}' leads out of source_dir, whose files are the only ones that are sent")
+    return pattern
+
+
 def check_path_or_s3(place: str) -> str:
     """Accepts a local folder or file, or an S3 address; turns `file://` into a path."""
     if not place.strip():

@@ -98,6 +98,23 @@ class TestPlanning:
             (path.parent / name / "old").touch()
         assert [file.relative for file in plan_run(job(path)).tree.files] == ["train.py"]
 
+    def test_a_file_that_looks_like_a_secret_is_copied_and_named(self, script: Script) -> None:
+        path = script("")
+        (path.parent / ".env").write_text("X=1")
+        planned = plan_run(job(path))
+        assert planned.files() == [(".env", 3), ("train.py", 0)]
+        assert ".env looks like a secret: copied for this run, but not uploaded to AWS" in planned.warnings
+        assert planned.document()["files"] == [{"name": ".env", "bytes": 3}, {"name": "train.py", "bytes": 0}]
+        assert plan_run(job(path, include=[".env"])).warnings == ()
+
+    def test_what_gitignore_lists_does_not_travel(self, script: Script) -> None:
+        path = script("")
+        (path.parent / ".env").write_text("X=1")
+        (path.parent / ".gitignore").write_text(".env*\n")
+        assert [name for name, _ in plan_run(job(path)).files()] == [".gitignore", "train.py"]
+        assert len(plan_run(job(path, include=[".env"])).files()) == 3
+        assert len(plan_run(job(path, respect_gitignore=False)).files()) == 3
+
     def test_what_cannot_run_here_is_refused_before_anything_is_made(self, script: Script) -> None:
         with pytest.raises(InvalidJob, match="2 hosts"):
             plan_run(job(script(""), instance_count=2))

@@ -262,3 +262,39 @@ def test_the_most_that_it_may_cost_counts_time_limit_and_instances(sandbox: Sage
     job = sandbox.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
     plan = sandbox.backend().plan(job)
     assert plan.max_cost_usd(plan.target) == pytest.approx(1.4084)
+
+
+class TestSecrets:
+    """Files that look like secrets are refused before anything is uploaded."""
+
+    def test_in_the_source_folder(self, sandbox: SageMakerSandbox) -> None:
+        (sandbox.folder / "src" / ".env").write_text("X=1\n")
+        sandbox.emulator.forget_requests()
+        refusal = refused(sandbox, sandbox.training())
+        assert ".env (by its name)" in refusal.message
+        assert "--include '.env'" in str(refusal.remedy)
+        assert [one for one in sandbox.emulator.operations() if not one.startswith(READS)] == []
+
+    def test_in_an_input(self, sandbox: SageMakerSandbox) -> None:
+        (sandbox.folder / "data" / "deep" / "id_rsa").write_text("x")
+        refusal = refused(sandbox, sandbox.training(inputs={"training": "data"}))
+        assert "deep/id_rsa (by its name)" in refusal.message
+        sandbox.backend().plan(sandbox.training(inputs={"training": "data"}, include=["deep/id_rsa"]))
+
+    def test_unless_include_names_them(self, sandbox: SageMakerSandbox) -> None:
+        (sandbox.folder / "src" / ".env").write_text("X=1\n")
+        plan = sandbox.backend().plan(sandbox.training(include=[".env"]))
+        assert plan.files() == [
+            (".env", 4),
+            ("train.py", (sandbox.folder / "src" / "train.py").stat().st_size),
+        ]
+        assert plan.document()["files"][0] == {"name": ".env", "bytes": 4}
+
+    def test_what_git_ignores_is_not_uploaded_and_no_reason_to_refuse(
+        self, sandbox: SageMakerSandbox
+    ) -> None:
+        (sandbox.folder / "src" / ".env").write_text("X=1\n")
+        (sandbox.folder / "src" / ".gitignore").write_text(".env\n")
+        plan = sandbox.backend().plan(sandbox.training())
+        assert [name for name, _ in plan.files()] == [".gitignore", "train.py"]
+        refused(sandbox, sandbox.training(respect_gitignore=False))

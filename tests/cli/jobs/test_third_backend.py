@@ -56,6 +56,7 @@ def test_a_run_is_planned_submitted_followed_and_delivered(typed: Typed) -> None
 def test_its_plan_is_shown(typed: Typed) -> None:
     code, out, err = typed("run", "train.py", "--on", "fake", "--no-check", "--dry-run")
     assert code == ExitCode.OK
+    assert "1 source file:\n      19 B  train.py\n" in out + err
     assert "1 API call:" in out + err
     assert "fake start: start the run" in out + err
     assert not FakeRuns.known

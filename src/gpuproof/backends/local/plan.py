@@ -20,16 +20,19 @@ from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GpuRequired, InvalidJob
 from gpuproof.gpu.nvml import count_gpus
 from gpuproof.jobs.local_paths import output_folders
-from gpuproof.jobs.source_tree import SourceTree, collect
+from gpuproof.jobs.source.secret_files import find_secret_names
+from gpuproof.jobs.source.tree import SourceTree, collect
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
-from gpuproof.util.humanize import format_bytes, pluralize
 from gpuproof.util.installed_frameworks import installed_frameworks
 
 if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
+
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ class LocalPlan:
         # Before the first line is printed: the lines then appear together.
         installed = installed_frameworks(self.python)
         yield "script", " ".join([job.entry_point, *script_arguments(planned)])
-        files = f"{pluralize(len(tree.files), 'file')}, {format_bytes(tree.total_bytes)}"
-        yield "code", f"{files} from {job.source_dir}"
+        yield "code", tree.describe()
         yield "python", self.python
         for mount in planned.mounts:
             yield "input", f"/opt/ml/{mount.target} is {mount.source}"
@@ -113,8 +115,13 @@ class LocalPlan:
         return {
             "version": 1,
             "order": job_document(self.agent_job(RunPaths(Path("RUN")))),
+            "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": self.warnings,
         }
+
+    def files(self) -> list[tuple[str, int]]:
+        """The source files, each with its size in bytes."""
+        return self.tree.listing()
 
     def calls(self) -> tuple[ApiCall, ...]:
         """No API calls: everything happens on this machine."""
@@ -162,7 +169,11 @@ def plan_run(
     sources = {name: _source(job, name) for name in job.inputs}
     inputs = [path for path in sources.values() if isinstance(path, Path)]
     tree = collect(
-        Path(job.source_dir), job.entry_point, exclude=[*inputs, *output_folders(job), *own_folders()]
+        Path(job.source_dir),
+        job.entry_point,
+        exclude=[*inputs, *output_folders(job), *own_folders()],
+        include=job.include,
+        respect_gitignore=job.respect_gitignore,
     )
     plan = LocalPlan(
         job=job,
@@ -173,10 +184,21 @@ def plan_run(
         tree=tree,
         isolation=isolation,
         fresh=fresh,
-        warnings=(*plan_warnings(job, expected), *([tree.note] if tree.note else [])),
+        warnings=(*plan_warnings(job, expected), *tree.notes, *_secret_notes(job, tree)),
     )
     plan.agent_job(RunPaths(Path("/")))  # raises InvalidJob for a job that needs more than one host
     return plan
+
+
+def _secret_notes(job: Job, tree: SourceTree) -> list[str]:
+    """A note that other backends refuse some files; here, they only go into the run's folder."""
+    names = [file.relative for file in tree.files]
+    secrets = [secret.name for secret in find_secret_names(tree.root, names, job.include)]
+    if not secrets:
+        return []
+    looks = "looks like a secret" if len(secrets) == 1 else "look like secrets"
+    more = "" if len(secrets) <= _MOST_NAMED else f" and {len(secrets) - _MOST_NAMED} more"
+    return [f"{', '.join(secrets[:_MOST_NAMED])}{more} {looks}: copied for this run, but not uploaded to AWS"]
 
 
 def _source(job: Job, name: str) -> Path | S3Prefix:

@@ -29,7 +29,7 @@ from gpuproof.backends.local.plan import LocalPlan
 from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError
-from gpuproof.jobs.source_tree import copy_to
+from gpuproof.jobs.source.tree import copy_to
 from gpuproof.jobs.spec import TrainingJob
 from gpuproof.util.atomic import write_json
 from gpuproof.util.humanize import pluralize

@@ -23,7 +23,7 @@ from gpuproof.backends.sagemaker.requests.training import max_wait
 from gpuproof.backends.sagemaker.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan
-from gpuproof.jobs.source_tree import SourceTree
+from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.units import Duration
@@ -119,6 +119,10 @@ class SageMakerPlan:
             self.job, self.run_id, self.role.arn, self.bucket.name, target, self.addresses, self.fresh
         )
 
+    def files(self) -> list[tuple[str, int]]:
+        """The source files, each with its size in bytes."""
+        return self.tree.listing()
+
     def calls(self) -> tuple[ApiCall, ...]:
         """All API calls of the submission, in order, if the first instance type is available."""
         return (
@@ -158,11 +162,10 @@ class SageMakerPlan:
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The plan as labels and texts."""
-        job, tree = self.job, self.tree
+        job = self.job
         planned = container_job(job, self.run_id, self.target.name, self.target.expected)
         yield "script", " ".join([job.entry_point, *script_arguments(planned)])
-        files = f"{pluralize(len(tree.files), 'file')}, {format_bytes(tree.total_bytes)}"
-        yield "code", f"{files} from {job.source_dir}"
+        yield "code", self.tree.describe()
         yield "image", f"{self.target.image.uri} ({self.target.image.because})"
         yield "instance", self._instances_text()
         yield "GPU", self._gpu_text()
@@ -195,6 +198,7 @@ class SageMakerPlan:
                 for target in self.targets
             ],
             "order": self.agent_job_document(self.target),
+            "files": [{"name": name, "bytes": size} for name, size in self.files()],
             "notes": list(self.warnings),
             "calls": [call.to_json() for call in self.calls()],
         }

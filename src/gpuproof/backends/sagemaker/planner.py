@@ -17,11 +17,12 @@ from gpuproof.backends.sagemaker.planning.warnings import job_warnings
 from gpuproof.backends.sagemaker.requests.calls import create_request
 from gpuproof.backends.sagemaker.requests.processing import CODE, VERDICT
 from gpuproof.backends.sagemaker.target import Candidate, Target
-from gpuproof.backends.sagemaker.upload.upload_plan import plan_uploads
+from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan, plan_uploads
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import InvalidJob, UsageError
 from gpuproof.jobs.local_paths import output_folders
-from gpuproof.jobs.source_tree import SourceTree, collect
+from gpuproof.jobs.source.secret_files import find_secret_names, find_secrets, reject_secrets
+from gpuproof.jobs.source.tree import SourceTree, collect
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
@@ -58,6 +59,8 @@ class Planner:
         tree = _source(job)
         targets, target_warnings = self._targets(job, tree, choice.candidates, region)
         local, remote = _inputs(job)
+        uploads = plan_uploads(tree, local, remote, self._cache)
+        _reject_secret_inputs(job, uploads)
         role = find_role(self._aws, in_job=job.sagemaker.role)
         bucket = plan_bucket(self._aws, in_job=job.sagemaker.bucket)
         self._check_bucket_regions(job, remote, region)
@@ -72,7 +75,7 @@ class Planner:
             bucket=bucket,
             targets=targets,
             tree=tree,
-            uploads=plan_uploads(tree, local, remote, self._cache),
+            uploads=uploads,
             checkpoints=checkpoints,
             fresh=fresh,
             warnings=tuple(
@@ -80,7 +83,7 @@ class Planner:
                 for warning in (
                     *choice.warnings,
                     *target_warnings,
-                    tree.note,
+                    *tree.notes,
                     role.note,
                     bucket.note,
                     checkpoint_warning,
@@ -219,9 +222,21 @@ def _check_job(job: Job) -> None:
 
 def _source(job: Job) -> SourceTree:
     local, _ = _inputs(job)
-    return collect(
-        Path(job.source_dir), job.entry_point, exclude=[*local.values(), *output_folders(job), *own_folders()]
+    tree = collect(
+        Path(job.source_dir),
+        job.entry_point,
+        exclude=[*local.values(), *output_folders(job), *own_folders()],
+        include=job.include,
+        respect_gitignore=job.respect_gitignore,
     )
+    secrets = find_secrets(tree.root, [file.relative for file in tree.files], job.include)
+    reject_secrets(tree.root, list(secrets))
+    return tree
+
+
+def _reject_secret_inputs(job: Job, uploads: UploadPlan) -> None:
+    for folder in uploads.folders.values():
+        reject_secrets(folder.root, list(find_secret_names(folder.root, list(folder.files), job.include)))
 
 
 def _inputs(job: Job) -> tuple[dict[str, Path], dict[str, str]]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gpuproof.terminal.console import Console
 
 
+_MOST_FILES = 200
+
+
 def show_plan(plan: Plan, console: Console) -> None:
     """Print a plan."""
     for label, text in plan.describe():
@@ -28,6 +31,7 @@ def show_dry_run(plan: Plan, console: Console, *, as_json: bool) -> None:
         return
     console.label("dry run", f"of '{plan.job.name}': nothing was created")
     show_plan(plan, console)
+    _show_files(plan, console)
     calls = plan.calls()
     if not calls:
         return
@@ -37,6 +41,16 @@ def show_dry_run(plan: Plan, console: Console, *, as_json: bool) -> None:
         console.print()
         console.label("call", title)
         console.print(request)
+
+
+def _show_files(plan: Plan, console: Console) -> None:
+    files = plan.files()
+    console.print()
+    console.print(f"{pluralize(len(files), 'source file')}:")
+    for name, size in files[:_MOST_FILES]:
+        console.print(f"{format_bytes(size):>10}  {name}")
+    if len(files) > _MOST_FILES:
+        console.print(f"{'':>10}  and {len(files) - _MOST_FILES:,} more: --format json lists all")
 
 
 def show_detached(run: Run, plan: Plan, console: Console, *, as_json: bool) -> None:

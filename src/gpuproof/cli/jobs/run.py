@@ -210,6 +210,18 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
         help="an environment variable of the script",
     )
     what.add_argument(
+        "--include",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="send files of the source folder that are ignored or look like secrets, such as .env or 'data/*.csv'",
+    )
+    what.add_argument(
+        "--respect-gitignore",
+        action=argparse.BooleanOptionalAction,
+        help="leave out what .gitignore lists (default)",
+    )
+    what.add_argument(
         "--instance-type", metavar="TYPE", help="such as ml.g5.xlarge: its GPUs are expected to work"
     )
     what.add_argument("--instance-count", type=int, metavar="N", help="number of hosts; local runs have one")
@@ -274,6 +286,8 @@ def _read_job(arguments: argparse.Namespace) -> Job:
     path, name = find_target(arguments.target, arguments.job, Path.cwd())
     changes = Overrides(
         name=arguments.name,
+        include=arguments.include,
+        respect_gitignore=arguments.respect_gitignore,
         inputs=arguments.input,
         hyperparameters=arguments.hyperparameter,
         environment=arguments.env,

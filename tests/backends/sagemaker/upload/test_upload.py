@@ -18,7 +18,7 @@ from gpuproof.backends.sagemaker.upload.content_hash import hash_file, pack_sour
 from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
 from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
-from gpuproof.jobs.source_tree import SourceFile, SourceTree, collect
+from gpuproof.jobs.source.tree import SourceFile, SourceTree, collect
 from support.faulty_aws import FaultyAws, Said, hang_up, xml_error
 from support.s3_server import Bucket, MotoServer
 

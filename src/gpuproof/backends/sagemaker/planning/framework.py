@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.source_tree import SourceTree
+from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job
 
 PYTORCH = "pytorch"

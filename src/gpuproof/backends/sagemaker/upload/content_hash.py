@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from gpuproof.errors import GPUproofError, UsageError
-from gpuproof.jobs.source_tree import SourceFile, SourceTree
+from gpuproof.jobs.source.tree import SourceFile, SourceTree
 
 _CHUNK = 1 << 20
 _EXECUTABLE = 0o111

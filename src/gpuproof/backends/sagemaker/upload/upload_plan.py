@@ -16,7 +16,7 @@ from gpuproof.backends.aws.s3 import encryption
 from gpuproof.backends.sagemaker.s3_layout import input_prefix, manifest_key, object_key, uri
 from gpuproof.backends.sagemaker.upload.content_hash import HashedFile, hash_file, pack_source
 from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_folder
-from gpuproof.jobs.source_tree import SourceTree
+from gpuproof.jobs.source.tree import SourceTree
 
 _PACKED = "sources"
 _OLD_SECONDS = 86_400.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.errors import UsageError
-from gpuproof.jobs.source_tree import SourceTree, collect, copy_to
+from gpuproof.jobs.source.tree import SourceTree, collect, copy_to
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def names(tree: SourceTree) -> set[str]:
 def test_a_folder_travels_with_its_files_and_their_size(project: Path) -> None:
     tree = collect(project, "train.py")
     assert [(file.relative, file.size) for file in tree.files] == [("lib/model.py", 10), ("train.py", 14)]
-    assert (tree.root, tree.total_bytes, tree.note) == (project, 24, None)
+    assert (tree.root, tree.total_bytes, tree.notes) == (project, 24, ())
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,17 @@ def test_a_large_file_of_the_folder_itself_is_named(project: Path) -> None:
         collect(project, "train.py", limit_bytes=2**20)
 
 
+def test_a_large_tree_is_named_with_its_largest_folders(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuproof.jobs.source.tree.LARGE_FILES", 10)
+    for number in range(11):
+        write(project / "data" / f"{number}.png")
+    (note,) = collect(project, "train.py").notes
+    assert note.startswith("13 files, 35 B are sent with the job: pass data as an input")
+    assert "the largest: 'data/' (11 files, 11 B)" in note
+
+
 def test_a_limit_ends_the_walk_early(project: Path) -> None:
     for number in range(20):
         write(project / "data" / f"{number}.png")
@@ -160,8 +171,8 @@ def test_from_a_home_or_temporary_folder_only_the_entry_point_travels(
         monkeypatch.setattr("tempfile.tempdir", str(project))
     tree = collect(project, "train.py")
     assert names(tree) == {"train.py"}
-    assert tree.note is not None
-    assert "only train.py is sent" in tree.note
+    (note,) = tree.notes
+    assert "only train.py is sent" in note
 
 
 def test_the_root_folder_never_travels(project: Path) -> None:

@@ -5,43 +5,30 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import shutil
 import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from gpuproof.errors import UsageError
-from gpuproof.util.humanize import format_bytes
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-IGNORE_FILE = ".gpuproofignore"
-"""Lists what is not sent, in gitignore's syntax; `!name` includes a file that is excluded by default."""
+from gpuproof.jobs.source.ignore_rules import IGNORE_FILE, Exclusion, IgnoreRules, IncludePatterns
+from gpuproof.util.humanize import format_bytes, pluralize
 
 LIMIT_FILES = 10_000
 LIMIT_BYTES = 500 * 2**20
 
-# Files that tools generate again, and files that belong to this computer only.
-DEFAULT_EXCLUDES = (
-    *(".git", ".hg", ".svn", ".DS_Store"),
-    *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
-    *("node_modules", ".ipynb_checkpoints"),
-)
-# Files that identify a virtual environment (PEP 405) and a conda environment of any name.
-_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
-# `gpuproof pull` creates a folder with the run's name and these files in it.
-_PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
-_PULLED_MARKS = ("verdict.json", "algo-1.log")
+LARGE_FILES = 1_000
+LARGE_BYTES = 50 * 2**20
+"""From these sizes on, a tree is probably larger than intended, and there is a note."""
+
 _MAX_COMPARED = 2_000
+_MOST_NAMED = 5
 _FICLONE = 0x40049409  # ioctl_ficlone(2)
 
 
@@ -71,14 +58,31 @@ class SourceTree:
         files: sorted by folder and name.
         total_bytes: the sum of their sizes.
         empty_folders: folders without files, relative to the root.
-        note: a remark for the user about what was selected.
+        git_ignored: what is left out because `.gitignore` lists it, relative to the root; folders end with a slash.
+        notes: remarks for the user about what was selected.
     """
 
     root: Path
     files: tuple[SourceFile, ...]
     total_bytes: int
     empty_folders: tuple[str, ...] = ()
-    note: str | None = None
+    git_ignored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Number and size of the files, where they are, and what `.gitignore` leaves out."""
+        text = f"{pluralize(len(self.files), 'file')}, {format_bytes(self.total_bytes)} from {self.root}"
+        if not self.git_ignored:
+            return text
+        shown = ", ".join(self.git_ignored[:_MOST_NAMED])
+        more = (
+            "" if len(self.git_ignored) <= _MOST_NAMED else f" and {len(self.git_ignored) - _MOST_NAMED} more"
+        )
+        return f"{text}\nwithout what .gitignore lists: {shown}{more} (--include sends it)"
+
+    def listing(self) -> list[tuple[str, int]]:
+        """Each file's name and size in bytes."""
+        return [(file.relative, file.size) for file in self.files]
 
 
 def collect(
@@ -86,10 +90,12 @@ def collect(
     entry_point: str,
     *,
     exclude: Collection[Path] = (),
+    include: Sequence[str] = (),
+    respect_gitignore: bool = True,
     limit_files: int = LIMIT_FILES,
     limit_bytes: int = LIMIT_BYTES,
 ) -> SourceTree:
-    """Lists the files that are sent with a job: its source folder without generated files.
+    """Lists the files that are sent with a job: its source folder without generated and ignored files.
 
     A symbolic link to something inside the folder stays a link; a link to somewhere else is followed. If the source
     folder is `/`, the home folder or the folder for temporary files, only the entry point is sent.
@@ -98,6 +104,8 @@ def collect(
         source_dir: the source folder.
         entry_point: the script, relative to it; never excluded.
         exclude: files and folders that reach the job by other means, such as its inputs.
+        include: patterns of files that are sent although they are ignored; see `IncludePatterns`.
+        respect_gitignore: whether files that `.gitignore` lists are left out.
         limit_files: maximum number of files.
         limit_bytes: maximum size of all files together, in bytes.
 
@@ -111,14 +119,15 @@ def collect(
     if _is_shared_folder(root):
         alone = _source_file(script, entry_point)
         note = f"{root} is not a folder of one job only, so only {entry_point} is sent: set source_dir to change that"
-        return SourceTree(root, (alone,), alone.size, note=note)
+        return SourceTree(root, (alone,), alone.size, notes=(note,))
     excluded = {os.path.normpath(path.absolute()) for path in exclude} | {
         os.path.realpath(path) for path in exclude
     }
-    walk = _TreeWalk(root, frozenset(excluded), _exclusion_rule(root))
+    patterns = IncludePatterns(include, root)
+    walk = _TreeWalk(root, frozenset(excluded), patterns)
     chosen: dict[str, SourceFile] = {}
     total = 0
-    for file in walk.files():
+    for file in walk.files(IgnoreRules.of(root, respect_gitignore=respect_gitignore)):
         chosen[file.relative] = file
         total += file.size
         if len(chosen) > limit_files or total > limit_bytes:
@@ -127,7 +136,16 @@ def collect(
     if name not in chosen:
         chosen[name] = _source_file(script, name)
         total += chosen[name].size
-    return SourceTree(root, tuple(chosen.values()), total, tuple(walk.empty_folders))
+    notes = _size_notes(chosen.values(), total)
+    notes += [f"include: '{pattern}' matches no file in {root}" for pattern in patterns.unused]
+    return SourceTree(
+        root,
+        tuple(chosen.values()),
+        total,
+        tuple(walk.empty_folders),
+        tuple(ignored for ignored in walk.git_ignored if ignored != name),
+        tuple(notes),
+    )
 
 
 def copy_to(tree: SourceTree, destination: Path) -> None:
@@ -163,21 +181,32 @@ class _TreeWalk:
     Args:
         root: absolute.
         exclude: excluded paths, as given and with links resolved.
-        is_excluded: whether a file or folder is excluded, by its relative name (with a trailing slash for a folder).
+        include: patterns of what is sent although a rule excludes it.
     """
 
-    def __init__(self, root: Path, exclude: frozenset[str], is_excluded: Callable[[str], bool]) -> None:
+    def __init__(self, root: Path, exclude: frozenset[str], include: IncludePatterns) -> None:
         self.empty_folders: list[str] = []
+        self.git_ignored: list[str] = []
+        """What only `.gitignore` excluded; folders end with a slash."""
         self._root = root
         self._real_root = os.path.realpath(root)
         self._exclude = exclude - {str(root), self._real_root}
-        self._is_excluded = is_excluded
+        self._include = include
 
-    def files(self) -> Iterator[SourceFile]:
+    def files(self, rules: IgnoreRules) -> Iterator[SourceFile]:
         """Yields the files, folder by folder, sorted by name."""
-        return self._folder("", frozenset())
+        return self._folder("", frozenset(), rules)
 
-    def _folder(self, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[SourceFile]:
+    def _folder(
+        self, prefix: str, above: frozenset[tuple[int, int]], rules: IgnoreRules | None
+    ) -> Iterator[SourceFile]:
+        """The files of one folder.
+
+        Args:
+            prefix: its path relative to the root.
+            above: the folders that contain it.
+            rules: what is left out; None in an excluded folder, of which only included files are sent.
+        """
         path = self._root / prefix
         try:
             status = path.stat()
@@ -190,11 +219,14 @@ class _TreeWalk:
             return  # a link to a parent folder
         if prefix and not entries:
             self.empty_folders.append(prefix)
+        if rules is not None:
+            rules = rules.below(prefix, [entry.name for entry in entries])
         for entry in entries:
-            yield from self._entry(entry, f"{prefix}/{entry.name}" if prefix else entry.name, above | {here})
+            name = f"{prefix}/{entry.name}" if prefix else entry.name
+            yield from self._entry(entry, name, above | {here}, rules)
 
     def _entry(
-        self, entry: os.DirEntry[str], name: str, above: frozenset[tuple[int, int]]
+        self, entry: os.DirEntry[str], name: str, above: frozenset[tuple[int, int]], rules: IgnoreRules | None
     ) -> Iterator[SourceFile]:
         is_link = entry.is_symlink()
         if entry.path in self._exclude or (is_link and os.path.realpath(entry.path) in self._exclude):
@@ -203,14 +235,26 @@ class _TreeWalk:
             is_folder, is_file = entry.is_dir(), entry.is_file()
         except OSError:
             return  # a cycle of links
-        if self._is_excluded(f"{name}/" if is_folder else name):
-            return
+        if self._include.match(name):
+            below = IgnoreRules(self._root)
+        elif rules is None or self._is_excluded(name, rules, is_folder=is_folder):
+            if not is_folder or not self._include.may_match_below(name):
+                return
+            below = None
+        else:
+            below = rules
         if is_link and (target := self._inside(Path(entry.path))) is not None:
             yield SourceFile(name, 0, 0o777, target)
         elif is_folder:
-            yield from self._folder(name, above)
+            yield from self._folder(name, above, below)
         elif is_file:
             yield _source_file(Path(entry.path), name)
+
+    def _is_excluded(self, name: str, rules: IgnoreRules, *, is_folder: bool) -> bool:
+        reason = rules.exclusion(name, is_folder=is_folder)
+        if reason is Exclusion.GITIGNORE and not self._include.may_match_below(name):
+            self.git_ignored.append(f"{name}/" if is_folder else name)
+        return reason is not None
 
     def _inside(self, link: Path) -> str | None:
         """The target of a link in the tree, relative to the link; None if it is outside or missing."""
@@ -233,42 +277,6 @@ def _source_file(path: Path, name: str) -> SourceFile:
     except OSError as error:
         raise _unreadable(path, error) from error
     return SourceFile(name, status.st_size, stat.S_IMODE(status.st_mode))
-
-
-def _exclusion_rule(root: Path) -> Callable[[str], bool]:
-    """Returns whether a file or folder is excluded, by its relative name."""
-    spec = _ignore_spec(root / IGNORE_FILE)
-
-    def is_excluded(name: str) -> bool:
-        listed = None if spec is None else spec.check_file(name).include
-        if listed is not None:
-            return listed
-        base = name.rstrip("/").rpartition("/")[2]
-        if any(fnmatchcase(base, pattern) for pattern in DEFAULT_EXCLUDES):
-            return True
-        if not name.endswith("/"):
-            return False
-        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED_NAME.fullmatch(base) else ()))
-        return any((root / name / mark).exists() for mark in marks)
-
-    return is_excluded
-
-
-def _ignore_spec(path: Path) -> GitIgnoreSpec | None:
-    try:
-        lines = path.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    from pathspec import GitIgnoreSpec  # 50 ms, and most jobs have no such file
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError as error:
-        raise UsageError(
-            f"{path} has an invalid pattern: {error}.", "Use the syntax of .gitignore."
-        ) from error
 
 
 def _is_shared_folder(folder: Path) -> bool:
@@ -300,7 +308,10 @@ def _no_entry_point(root: Path, entry_point: str) -> UsageError:
     try:
         seen = [
             file.relative
-            for file in islice(_TreeWalk(root, frozenset(), _exclusion_rule(root)).files(), _MAX_COMPARED)
+            for file in islice(
+                _TreeWalk(root, frozenset(), IncludePatterns((), root)).files(IgnoreRules.of(root)),
+                _MAX_COMPARED,
+            )
         ]
     except UsageError:
         seen = []
@@ -318,24 +329,46 @@ def _unreadable(path: Path, error: OSError) -> UsageError:
     )
 
 
+def _size_notes(files: Collection[SourceFile], total: int) -> list[str]:
+    """A note about a large tree."""
+    many = len(files) > LARGE_FILES
+    if not many and total <= LARGE_BYTES:
+        return []
+    largest = _largest(files, by_count=many).text
+    size = f"{len(files):,} files, {format_bytes(total)}"
+    what_to_do = f"pass data as an input, and list what it does not need in {IGNORE_FILE}"
+    return [f"{size} are sent with the job: {what_to_do}; the largest: {largest}"]
+
+
 def _too_much(root: Path, files: Collection[SourceFile], limit_files: int, limit_bytes: int) -> UsageError:
+    too_many = len(files) > limit_files
+    largest = _largest(files, by_count=too_many)
+    limit = f"{limit_files:,} files" if too_many else format_bytes(limit_bytes)
+    return UsageError(
+        f"{root} holds more than {limit}, all of which would be sent with the job. "
+        f"The largest found: {largest.text}.",
+        f"Set source_dir to a smaller folder, or write a line such as {(largest.names or ['data/'])[0]} into "
+        f"{root / IGNORE_FILE}. Pass data as an input: --input training=FOLDER.",
+    )
+
+
+class _Largest(NamedTuple):
+    names: list[str]
+    text: str
+
+
+def _largest(files: Collection[SourceFile], *, by_count: bool) -> _Largest:
+    """The largest entries of the source folder, by number of files or by size."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for file in files:
         top, slash, _ = file.relative.partition("/")
         counts[top + slash] += 1
         sizes[top + slash] += file.size
-    too_many = len(files) > limit_files
-    largest = [
+    names = [
         name
-        for name, _ in (counts if too_many else sizes).most_common()
-        if name.endswith("/") or not too_many
+        for name, _ in (counts if by_count else sizes).most_common()
+        if name.endswith("/") or not by_count
     ]
-    shown = [f"{name!r} ({counts[name]:,} files, {format_bytes(sizes[name])})" for name in largest[:3]]
-    limit = f"{limit_files:,} files" if too_many else format_bytes(limit_bytes)
-    return UsageError(
-        f"{root} holds more than {limit}, all of which would be sent with the job. "
-        f"The largest found: {', '.join(shown) or 'files in the folder itself'}.",
-        f"Set source_dir to a smaller folder, or write a line such as {(largest or ['data/'])[0]} into "
-        f"{root / IGNORE_FILE}. Pass data as an input: --input training=FOLDER.",
-    )
+    shown = [f"{name!r} ({counts[name]:,} files, {format_bytes(sizes[name])})" for name in names[:3]]
+    return _Largest(names, ", ".join(shown) or "files in the folder itself")

@@ -1,0 +1,256 @@
+"""Decides which files of a source folder are left out: defaults, `.gpuproofignore`, `.gitignore`, and `include`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from fnmatch import fnmatchcase, translate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuproof.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".gpuproofignore"
+"""Lists what is not sent, in gitignore's syntax; `!name` includes a file that is excluded otherwise."""
+GIT_IGNORE_FILE = ".gitignore"
+
+# Files that tools generate again, and files that belong to this computer only.
+DEFAULT_EXCLUDES = (
+    *(".git", ".hg", ".svn", ".DS_Store"),
+    *("__pycache__", "*.pyc", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
+    *("node_modules", ".ipynb_checkpoints"),
+)
+# Files that identify a virtual environment (PEP 405) and a conda environment of any name.
+_ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
+# `gpuproof pull` creates a folder with the run's name and these files in it.
+_PULLED_NAME = re.compile(r".+-\d{8}-\d{6}-[0-9a-f]{4}")
+_PULLED_MARKS = ("verdict.json", "algo-1.log")
+_WILDCARDS = re.compile(r"[*?\[]")
+
+
+class Exclusion(Enum):
+    """Why a file or folder is not sent."""
+
+    DEFAULT = "default"
+    GPUPROOFIGNORE = IGNORE_FILE
+    GITIGNORE = GIT_IGNORE_FILE
+
+
+@dataclass(frozen=True)
+class IgnoreRules:
+    """The rules that hold in one folder; `below` returns those of a folder in it.
+
+    `.gpuproofignore` takes precedence over the defaults and over `.gitignore`; of the `.gitignore` files, the one nearest
+    to the file takes precedence, as with git.
+
+    Args:
+        root: the source folder, absolute.
+        own: the patterns of `.gpuproofignore`.
+        git: the patterns of each `.gitignore`, from the repository's root downwards.
+        respect_gitignore: whether `.gitignore` files are read.
+    """
+
+    root: Path
+    own: _Patterns | None = None
+    git: tuple[_Patterns, ...] = ()
+    respect_gitignore: bool = True
+
+    @classmethod
+    def of(cls, root: Path, *, respect_gitignore: bool = True) -> IgnoreRules:
+        """The rules of a source folder, including those of the git repository that contains it.
+
+        Raises:
+            UsageError: a file of patterns cannot be read, or has an invalid pattern.
+        """
+        own = _Patterns.read(root / IGNORE_FILE, str(root))
+        git = tuple(_patterns_above(root)) if respect_gitignore else ()
+        return cls(root, own, git, respect_gitignore)
+
+    def below(self, prefix: str, names: Sequence[str]) -> IgnoreRules:
+        """The rules of the folder `prefix`, which is relative to the root; `names` are its entries."""
+        if not self.respect_gitignore or GIT_IGNORE_FILE not in names:
+            return self
+        folder = self.root / prefix
+        patterns = _Patterns.read(folder / GIT_IGNORE_FILE, str(folder))
+        return self if patterns is None else replace(self, git=(*self.git, patterns))
+
+    def exclusion(self, name: str, *, is_folder: bool) -> Exclusion | None:
+        """Why a file or folder is excluded; None if it is sent.
+
+        Args:
+            name: relative to the root, with slashes.
+        """
+        path = f"{self.root}/{name}" + ("/" if is_folder else "")
+        listed = None if self.own is None else self.own.match(path)
+        if listed is not None:
+            return Exclusion.GPUPROOFIGNORE if listed else None
+        base = name.rpartition("/")[2]
+        if any(fnmatchcase(base, pattern) for pattern in DEFAULT_EXCLUDES):
+            return Exclusion.DEFAULT
+        if is_folder and self._is_generated(name, base):
+            return Exclusion.DEFAULT
+        for patterns in reversed(self.git):
+            if (listed := patterns.match(path)) is not None:
+                return Exclusion.GITIGNORE if listed else None
+        return None
+
+    def _is_generated(self, name: str, base: str) -> bool:
+        marks = (*_ENVIRONMENT_MARKS, *(_PULLED_MARKS if _PULLED_NAME.fullmatch(base) else ()))
+        return any((self.root / name / mark).exists() for mark in marks)
+
+
+class IncludePatterns:
+    """The files that are sent although a rule excludes them, or although they look like secrets.
+
+    Args:
+        patterns: paths relative to the source folder; `*` and `?` match within a name, `**` any number of folders.
+        root: the source folder; absolute patterns below it are accepted.
+    """
+
+    def __init__(self, patterns: Sequence[str], root: Path) -> None:
+        self.unused = dict.fromkeys(patterns)
+        """The patterns that have matched nothing so far."""
+        self._parts = {pattern: _pattern_parts(pattern, root) for pattern in patterns}
+
+    def match(self, name: str) -> bool:
+        """Whether a pattern names this file or folder itself."""
+        matched = [pattern for pattern, parts in self._parts.items() if _match_parts(name.split("/"), parts)]
+        for pattern in matched:
+            self.unused.pop(pattern, None)
+        return bool(matched)
+
+    def may_match_below(self, folder: str) -> bool:
+        """Whether a pattern leads into an excluded folder. A leading `**` does not: it would lead into all of them."""
+        parts = folder.split("/")
+        return any(pattern[:1] != ["**"] and _leads_into(parts, pattern) for pattern in self._parts.values())
+
+
+@dataclass(frozen=True)
+class _Patterns:
+    """The patterns of one file. pathspec matches them: gitignore's rules are subtle. Importing it takes 30 ms, and most files
+    match no pattern, so names that certainly match none are recognised without it.
+
+    Args:
+        file: where they were read.
+        folder: what they are relative to; absolute.
+        lines: as they were read.
+        can_match: whether a pattern may match a path with such a last component.
+    """
+
+    file: Path
+    folder: str
+    lines: tuple[str, ...]
+    can_match: Callable[[str], bool]
+
+    @classmethod
+    def read(cls, file: Path, folder: str) -> _Patterns | None:
+        """The patterns of a file; None if there is no such file, or no pattern in it."""
+        try:
+            text = file.read_text(encoding="utf-8-sig", errors="surrogateescape")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"{file} cannot be read: {reason}.", "Make it readable.") from error
+        lines = tuple(line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+        return cls(file, folder, lines, _prefilter(lines)) if lines else None
+
+    def match(self, path: str) -> bool | None:
+        """Whether a path is ignored (True) or explicitly not ignored (False); None if no pattern matches.
+
+        Args:
+            path: absolute; a folder's ends with a slash.
+        """
+        relative = path[len(self.folder.rstrip("/")) + 1 :]
+        if not any(self.can_match(part) for part in relative.rstrip("/").split("/")):
+            return None
+        return _spec(self.file, self.lines).check_file(relative).include
+
+
+_specs: dict[tuple[Path, tuple[str, ...]], GitIgnoreSpec] = {}
+
+
+def _spec(file: Path, lines: tuple[str, ...]) -> GitIgnoreSpec:
+    if (file, lines) not in _specs:
+        from pathspec import GitIgnoreSpec  # 30 ms, and most runs need none
+
+        try:
+            _specs[file, lines] = GitIgnoreSpec.from_lines(lines)
+        except ValueError as error:
+            raise UsageError(
+                f"{file} has an invalid pattern: {error}.", "Use the syntax of .gitignore."
+            ) from error
+    return _specs[file, lines]
+
+
+def _prefilter(lines: Sequence[str]) -> Callable[[str], bool]:
+    """Returns a test of one component of a path: false if no pattern's last component can match it."""
+    literal: set[str] = set()
+    globs: list[str] = []
+    for line in lines:
+        pattern = line.rstrip().removeprefix("!").rstrip("/")
+        while pattern.endswith("/**"):
+            pattern = pattern[:-3]  # it matches what is below a folder of that name
+        last = pattern.rpartition("/")[2]
+        if not last or any(rare in last for rare in ("\\", "[^", "[[")):
+            return lambda _: True  # not fnmatch's syntax: pathspec decides
+        if _WILDCARDS.search(last):
+            globs.append(translate(last))
+        else:
+            literal.add(last)
+    expression = re.compile("|".join(globs)) if globs else None
+    return lambda part: part in literal or (expression is not None and expression.match(part) is not None)
+
+
+def _patterns_above(root: Path) -> Iterator[_Patterns]:
+    """The patterns of the repository's folders above the source folder, from its root downwards.
+
+    None if they ignore the source folder itself: the user named that folder.
+    """
+    repository = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
+    if repository is None:
+        return
+    files = [(repository / ".git" / "info" / "exclude", repository)]
+    files += [
+        (folder / GIT_IGNORE_FILE, folder)
+        for folder in reversed(root.parents)
+        if folder.is_relative_to(repository)
+    ]
+    found = [
+        patterns for file, folder in files if (patterns := _Patterns.read(file, str(folder))) is not None
+    ]
+    folders = [folder for folder in (*reversed(root.parents), root) if folder.is_relative_to(repository)]
+    for folder in folders[1:]:
+        for patterns in reversed(found):
+            if not folder.is_relative_to(patterns.folder) or str(folder) == patterns.folder:
+                continue
+            if (listed := patterns.match(f"{folder}/")) is not None:
+                if listed:
+                    return
+                break
+    yield from found
+
+
+def _pattern_parts(pattern: str, root: Path) -> list[str]:
+    if pattern.startswith("/"):
+        pattern = pattern.removeprefix(f"{root}/").lstrip("/")
+    return [part for part in pattern.split("/") if part not in ("", ".")]
+
+
+def _match_parts(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_match_parts(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _match_parts(parts[1:], pattern[1:])
+
+
+def _leads_into(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not parts or not pattern:
+        return bool(pattern)
+    return pattern[0] == "**" or (fnmatchcase(parts[0], pattern[0]) and _leads_into(parts[1:], pattern[1:]))
