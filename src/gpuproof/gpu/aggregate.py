@@ -219,8 +219,8 @@ def _own_utilization(reading: GpuReading, own: frozenset[int], *, shared: bool) 
     """The job's share of a GPU's utilization; `None` if the GPU is shared and the shares are unknown."""
     if not shared or reading.utilization == 0:
         return reading.utilization
-    if reading.process_utilization is None:
-        return None
+    if not reading.process_utilization:
+        return None  # not supported, or no process had a sample although the GPU worked
     return min(sum(share for pid, share in reading.process_utilization if pid in own), 100)
 
 

@@ -9,8 +9,12 @@ from gpuproof.agent.verdict.schema import BY_DEVICE, BY_PROCESSES, GpuVerdict
 from gpuproof.gpu.aggregate import TAKEN_BYTES, TOO_EARLY_FOR_CUDA_S, idle_memory
 from gpuproof.gpu.telemetry import GpuTelemetry, Telemetry, Work
 
-MIN_BUSY_S = 0.05
-"""Total work below this is explained by opening a context and filling some memory."""
+MIN_BUSY_S = 0.1
+"""Total work below this is explained by opening a context and copying a model."""
+BRIEF_BUSY_S = 0.5
+"""Total work below this must have been dense ..."""
+BRIEF_UTILIZATION = 5.0
+"""... in percent from first to last use: a smoke test of two seconds is, copying a model to a GPU that then idles is not."""
 MIN_BUSY_SHARE = 0.01
 """A GPU that worked for a smaller share of the time in which the job held it did almost no work ..."""
 ENOUGH_BUSY_S = 60.0
@@ -58,10 +62,12 @@ def hidden_gpus(visible_devices: str | None, gpus: Sequence[GpuTelemetry]) -> fr
 
 
 def did_work(work: Work) -> bool:
-    """Whether a GPU did more than a negligible amount of work."""
-    if work.busy_s < MIN_BUSY_S:
+    """Whether a GPU did more than a negligible amount of work; `docs/verdict.md` has a table of cases."""
+    if work.busy_s >= ENOUGH_BUSY_S:
+        return True
+    if work.busy_s < MIN_BUSY_S or work.busy_s < MIN_BUSY_SHARE * work.held_s:
         return False
-    return work.busy_s >= ENOUGH_BUSY_S or work.busy_s >= MIN_BUSY_SHARE * work.held_s
+    return work.busy_s >= BRIEF_BUSY_S or (work.mean_utilization or 0.0) >= BRIEF_UTILIZATION
 
 
 def _judge(gpu: GpuTelemetry, telemetry: Telemetry, own_anywhere: bool, hidden: bool) -> GpuVerdict:
@@ -119,15 +125,15 @@ def _by_processes(gpu: GpuTelemetry) -> Judgement:
         return Judgement(worked=True, judged_by=BY_PROCESSES)
     if not gpu.utilization_known:
         return Judgement(None, BY_PROCESSES, _no_utilization(gpu))
-    if gpu.own.unclear_s >= max(MIN_BUSY_S, MIN_BUSY_SHARE * gpu.own.held_s):
-        why = "other processes used it too, and NVML does not report each process's share"
-        return Judgement(None, BY_PROCESSES, why)
+    if gpu.own.held_s - gpu.own.unclear_s < _SEEN_ENOUGH * gpu.own.held_s:
+        return Judgement(None, BY_PROCESSES, f"other processes used it too, and {_unknown_share(gpu.own)}")
     return Judgement(worked=False, judged_by=BY_PROCESSES)
 
 
 def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
-    quiet = gpu.utilization_known and not did_work(gpu.device) and not _memory_rose(gpu)
-    if quiet:
+    # Opening a GPU, or one of its MIG instances, takes memory, even if NVML does not report utilization.
+    measured = gpu.utilization_known or (gpu.processes_listed and gpu.last_memory is not None)
+    if measured and not did_work(gpu.device) and not _memory_rose(gpu):
         by_processes = gpu.processes_listed and telemetry.pids_comparable
         return Judgement(worked=False, judged_by=BY_PROCESSES if by_processes else BY_DEVICE)
     if _taken_before(gpu):
@@ -139,6 +145,13 @@ def _by_device(gpu: GpuTelemetry, telemetry: Telemetry) -> Judgement:
     if not gpu.utilization_known:
         return Judgement(None, BY_DEVICE, _no_utilization(gpu))
     return Judgement(worked=did_work(gpu.device), judged_by=BY_DEVICE)
+
+
+def _unknown_share(own: Work) -> str:
+    known_s = own.held_s - own.unclear_s
+    if known_s <= 0:
+        return "NVML does not report each process's share"
+    return f"NVML reported the job's share for only {known_s:.0f} s of {own.held_s:.0f} s"
 
 
 def _no_utilization(gpu: GpuTelemetry) -> str:
