@@ -88,7 +88,8 @@ class Settings:
     `auto` generates zeros."""
 
     tfs_default_model: str = ""
-    """`SAGEMAKER_TFS_DEFAULT_MODEL_NAME`: which of several SavedModels in the model folder to serve."""
+    """`SAGEMAKER_TFS_DEFAULT_MODEL_NAME`: the SavedModel for clients that name none; they can select each of
+    them."""
     inter_op_threads: int | None = None
     """`SAGEMAKER_TFS_INTER_OP_PARALLELISM`."""
     intra_op_threads: int | None = None

@@ -178,17 +178,24 @@ def test_saved_models_are_found_where_exporters_put_them(tmp_path: Path, place: 
     assert choose_model(tmp_path / "m") == folder
 
 
-def test_several_saved_models_need_a_choice(tmp_path: Path) -> None:
-    for name in ("cats", "dogs"):
-        saved(tmp_path / name / "1")
-    assert list(saved_models(tmp_path)) == ["cats", "dogs"]
-    with pytest.raises(LoadError, match="cats, dogs") as caught:
-        choose_model(tmp_path)
-    assert caught.value.remedy is not None
-    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in caught.value.remedy
-    assert choose_model(tmp_path, "dogs") == tmp_path / "dogs" / "1"
+def test_the_default_of_several_saved_models_can_be_chosen(tmp_path: Path) -> None:
+    for place in ("cats/1", "dogs/1", "dogs/00000010"):
+        saved(tmp_path / place)
+    assert {name: list(versions) for name, versions in saved_models(tmp_path).items()} == {
+        "cats": [1],
+        "dogs": [1, 10],
+    }
+    assert choose_model(tmp_path) == tmp_path / "cats" / "1"
+    assert choose_model(tmp_path, "dogs") == tmp_path / "dogs" / "00000010"
     with pytest.raises(LoadError, match="'birds'"):
         choose_model(tmp_path, "birds")
+
+
+def test_two_folders_for_the_same_version_of_a_model_are_an_error(tmp_path: Path) -> None:
+    for place in ("a/cats/1", "b/cats/01"):
+        saved(tmp_path / place)
+    with pytest.raises(LoadError, match="version 1 of cats twice: a/cats/1 and b/cats/01"):
+        choose_model(tmp_path)
 
 
 def test_a_folder_of_scripts_is_no_model_unless_one_is_the_handler(tmp_path: Path, scratch: Path) -> None:

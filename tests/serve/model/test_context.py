@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpuproof.serve.frameworks.tensorflow_models import read_target
 from gpuproof.serve.interface import Device, Request, Response
 from gpuproof.serve.model.context import Context, RequestProcessor, serving_context
 from gpuproof.serve.model.response import with_context
@@ -24,7 +25,8 @@ def test_the_serving_containers_context_reads_its_custom_attributes() -> None:
     request = Request(
         b"12", "text/csv", "", custom_attributes="tfs-model-name=other,tfs-model-version=3,tfs-method=predict"
     )
-    context = serving_context("model", request, "http://127.0.0.1:1", "application/json")
+    target = read_target(request.custom_attributes)
+    context = serving_context("other", target, request, "http://127.0.0.1:1", "application/json")
     assert context.rest_uri == "http://127.0.0.1:1/v1/models/other/versions/3:predict"
     assert (context.content_length, context.accept_header) == (2, "application/json")
 

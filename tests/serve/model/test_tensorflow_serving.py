@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,8 +34,9 @@ def test_each_predictor_takes_the_next_port_of_the_range(free: int) -> None:
         closing(RestApi(None, (free, free + 1))) as second,
     ):
         assert [first.address, second.address] == [f"http://127.0.0.1:{free + n}" for n in (0, 1)]
-        with urllib.request.urlopen(f"{second.address}/v1/models/model") as answer:
-            assert json.load(answer)["model_version_status"][0]["state"] == "AVAILABLE"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{second.address}/other")
+        assert caught.value.code == 404
 
 
 def test_a_range_that_is_taken_is_a_load_error_that_names_it(free: int) -> None:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuproof.serve.codecs import json, json_lines
 from gpuproof.serve.errors import RequestError
+from gpuproof.serve.interface import Body
+
+_BETWEEN_LINES = re.compile(rb"[}\]]\s*\n\s*[\[{]")
+"""Between the values of JSON lines that are lists or objects."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,15 @@ class TensorRequest:
     Args:
         by_row: respond with `predictions`, one element per row, else with `outputs`, by column.
         signature: the requested signature; empty for the default one.
+        model: name and version of the model, if there are several.
+        method: `predict`, `regress` or `classify`.
     """
 
     inputs: Mapping[str, Any]
     by_row: bool = True
     signature: str = ""
+    model: tuple[str, int] | None = None
+    method: str = "predict"
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,7 @@ class TensorAnswer:
 
     outputs: Mapping[str, Any]
     by_row: bool = True
+    method: str = "predict"
 
 
 def signature_of(body: Any) -> str:
@@ -60,12 +71,30 @@ def signature_of(body: Any) -> str:
     return name
 
 
-def read(body: Any, specs: Sequence[Spec]) -> TensorRequest:
+def read_values(body: Body) -> tuple[Any, bool]:
+    """Parse a JSON body, which may be JSON lines as in AWS's container. Raises RequestError (400).
+
+    Returns the values, and whether they are those of JSON lines.
+    """
+    try:
+        return json.read(body), False
+    except RequestError:
+        if not _BETWEEN_LINES.search(bytes(body)):
+            raise
+        try:
+            return json_lines.read(body), True
+        except RequestError:
+            pass  # the error of the whole body is more helpful
+        raise
+
+
+def read(body: Any, specs: Sequence[Spec], *, is_lines: bool = False) -> TensorRequest:
     """Convert a body to arrays with the types and shapes of the model's inputs.
 
     Args:
         body: the JSON as Python values: an object with `instances` or `inputs`, a list of instances, or one instance.
         specs: the inputs of the requested signature.
+        is_lines: the body is a list with the values of JSON lines.
 
     Raises:
         RequestError: 400 for another format, or a missing or unknown input; 422 for a wrong shape.
@@ -78,7 +107,7 @@ def read(body: Any, specs: Sequence[Spec]) -> TensorRequest:
         named = columns if _is_named(columns, specs) else {_single(specs).name: columns}
         return TensorRequest(_arrays(named, specs), by_row=False, signature=signature)
     rows = body["instances"] if isinstance(body, Mapping) and "instances" in body else body
-    if not isinstance(rows, list):
+    if not isinstance(rows, list) or (rows is body and not is_lines and _is_vector(rows, specs)):
         rows = [rows]
     if not rows:
         raise RequestError(400, "instances in the body is empty.")
@@ -92,6 +121,12 @@ def from_array(array: Any, specs: Sequence[Spec]) -> TensorRequest:
         # An NPZ with a single array with numpy's default name.
         named = {specs[0].name: next(iter(named.values()))}
     return TensorRequest(_arrays(named, specs), by_row=True)
+
+
+def without_columns(array: Any, specs: Sequence[Spec]) -> Any:
+    """Convert a single column of CSV to one number per row, as in AWS's container, if the model accepts that."""
+    single = len(specs) == 1 and (specs[0].shape is None or len(specs[0].shape) == 1)
+    return array.reshape(-1) if single and array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def row_count_error(inputs: Mapping[str, Any], specs: Sequence[Spec]) -> RequestError | None:
@@ -117,6 +152,13 @@ def write(answer: TensorAnswer) -> dict[str, Any]:
     if len(columns) == 1:
         return {"predictions": next(iter(columns.values()))}
     return {"predictions": [dict(zip(columns, row)) for row in zip(*columns.values())]}
+
+
+def _is_vector(rows: list[Any], specs: Sequence[Spec]) -> bool:
+    """Whether a list without `instances` is a single instance: it is flat, and the model's rows are not numbers."""
+    if not rows or any(isinstance(row, (list, Mapping)) for row in rows):
+        return False
+    return len(specs) != 1 or specs[0].shape is None or len(specs[0].shape) > 1
 
 
 def _is_named(value: Any, specs: Sequence[Spec]) -> bool:
@@ -165,7 +207,7 @@ def _array(value: Any, spec: Spec) -> Any:
 
     dtype = np.dtype(spec.dtype)
     try:
-        array = np.array(_decode_texts(value), dtype=object) if dtype.hasobject else np.asarray(value)
+        array = np.array(decode_texts(value), dtype=object) if dtype.hasobject else np.asarray(value)
     except ValueError:
         array = None
     if array is None or (not dtype.hasobject and array.dtype.hasobject):
@@ -214,10 +256,10 @@ _KINDS = {
 }
 
 
-def _decode_texts(value: Any) -> Any:
+def decode_texts(value: Any) -> Any:
     """Encode texts as bytes, and decode `{"b64": …}`."""
     if isinstance(value, list):
-        return [_decode_texts(item) for item in value]
+        return [decode_texts(item) for item in value]
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, Mapping) and set(value) == {"b64"}:

@@ -27,6 +27,9 @@ class Framework(ABC):
     compiled = False
     """Whether `prepare` has compiled the model."""
 
+    several_models = False
+    """Whether clients can select one of several models or versions."""
+
     def __init__(self, settings: Settings, device: Device) -> None:
         self.settings = settings
         self.device = device
@@ -46,6 +49,11 @@ class Framework(ABC):
             own_input: the handler has an `input_fn`.
         """
         del own_predict, own_input
+        return model
+
+    def select(self, request: Request | None, model: Any) -> Any:
+        """The model that a request asks for, if `load` has found several. Raises RequestError (404)."""
+        del request
         return model
 
     @abstractmethod

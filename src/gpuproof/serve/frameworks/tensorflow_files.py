@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpuproof.serve.errors import LoadError
 
 SAVED_MODEL = "saved_model.pb"
+DEFAULT_NAME = "model"
+"""Name of a model without a folder of its own, as in /opt/ml/model."""
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 _DEEPEST = 4
 _MOST_FOLDERS = 2_000
@@ -14,23 +17,45 @@ _MOST_FOLDERS = 2_000
 _NO_MODELS = ("code", "assets", "variables")
 
 
-def saved_models(folder: Path) -> dict[str, Path]:
-    """SavedModels by model name, the latest version of each: `1/`, `name/1/`, `export/Servo/1/`, or the folder itself.
+def saved_models(folder: Path) -> dict[str, dict[int, Path]]:
+    """SavedModels by model name and version: `1/`, `name/1/`, `export/Servo/1/`, or the folder itself as version 1.
 
-    As in TensorFlow Serving, folders with numbers are versions, and the highest is served.
+    As in TensorFlow Serving, folders with numbers are versions of the model that their parent is named after.
+
+    Raises:
+        LoadError: two folders contain the same version of a model of the same name.
     """
-    found: dict[str, tuple[int, Path]] = {}
+    found: dict[str, dict[int, Path]] = {}
     for path in _walk(folder, _DEEPEST):
-        version = int(path.name) if path.name.isdigit() and path != folder else -1
-        home = path.parent if version >= 0 else path
-        name = "model" if home == folder else home.name
-        if name not in found or version > found[name][0]:
-            found[name] = (version, path)
-    return {name: path for name, (_, path) in sorted(found.items())}
+        numbered = path.name.isascii() and path.name.isdigit() and path != folder
+        home = path.parent if numbered else path
+        name = DEFAULT_NAME if home == folder else home.name
+        version = int(path.name) if numbered else 1
+        other = found.setdefault(name, {}).setdefault(version, path)
+        if other != path:
+            raise LoadError(
+                f"{folder} contains version {version} of {name} twice: {other.relative_to(folder)} and "
+                f"{path.relative_to(folder)}.",
+                remedy="Remove or rename one of them: clients select a model by its name and version.",
+            )
+    return {name: dict(sorted(found[name].items())) for name in sorted(found)}
+
+
+def default_name(folder: Path, found: Mapping[str, object], wanted: str = "") -> str:
+    """The model that is served to clients that name none: the wanted one, `model`, or the first by name.
+
+    Raises:
+        LoadError: the wanted model does not exist.
+    """
+    if wanted and wanted not in found:
+        raise LoadError(
+            f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME is {wanted!r}, but {folder} contains {', '.join(found)}."
+        )
+    return wanted or (DEFAULT_NAME if DEFAULT_NAME in found else next(iter(found)))
 
 
 def choose_model(folder: Path, wanted: str = "") -> Path | None:
-    """The SavedModel folder or Keras file to serve; `None` if there is neither.
+    """The SavedModel folder or Keras file that is served by default; `None` if there is neither.
 
     Prefers a SavedModel, because it does not depend on the classes it was built from.
 
@@ -38,22 +63,17 @@ def choose_model(folder: Path, wanted: str = "") -> Path | None:
         wanted: the name of one of several SavedModels.
 
     Raises:
-        LoadError: there are several and none is selected, or the selected one does not exist.
+        LoadError: the selected SavedModel does not exist, or there are several Keras files and none is selected.
     """
     found = saved_models(folder)
-    if wanted and found:
-        if wanted not in found:
-            raise LoadError(
-                f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME is {wanted!r}, but {folder} contains {', '.join(found)}."
-            )
-        return found[wanted]
-    if len(found) > 1 and "model" not in found:
-        raise LoadError(
-            f"{folder} contains several SavedModels: {', '.join(found)}.",
-            remedy="Set SAGEMAKER_TFS_DEFAULT_MODEL_NAME to the one to serve.",
-        )
     if found:
-        return found.get("model") or next(iter(found.values()))
+        versions = found[default_name(folder, found, wanted)]
+        return versions[max(versions)]
+    return keras_file(folder)
+
+
+def keras_file(folder: Path) -> Path | None:
+    """The Keras file to serve; `None` if there is none. Raises LoadError if there are several and none is `model`."""
     files = sorted(path for path in folder.iterdir() if path.suffix in KERAS_SUFFIXES and path.is_file())
     if len(files) > 1:
         files = [path for path in files if path.stem == "model"] or files

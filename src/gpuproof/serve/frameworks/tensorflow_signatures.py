@@ -38,12 +38,7 @@ class SavedModel(Servable):
         self._tf = tf
         self._model = model  # keeps its variables alive
         self._functions: dict[str, Any] = dict(model.signatures)
-        if not self._functions:
-            raise LoadError(
-                "The SavedModel has no signature, so it is not known what to call.",
-                remedy="Save it with model.export(folder), or tf.saved_model.save(model, folder, signatures=…).",
-            )
-        self._default = DEFAULT if DEFAULT in self._functions else next(iter(self._functions))
+        self._default = default_signature(self._functions)
         self._specs = {name: _specs_of(function) for name, function in self._functions.items()}
 
     def specs(self, signature: str) -> Sequence[Spec]:
@@ -55,12 +50,7 @@ class SavedModel(Servable):
         return {key: value.numpy() for key, value in self._functions[name](**tensors).items()}
 
     def _name(self, signature: str) -> str:
-        name = signature or self._default
-        if name not in self._functions:
-            raise RequestError(
-                400, f"The model has no signature {name[:60]!r}; it has {', '.join(self._functions)}."
-            )
-        return name
+        return choose_signature(self._functions, signature or self._default)
 
 
 class KerasModel(Servable):
@@ -96,6 +86,23 @@ class KerasModel(Servable):
             )
             return {name: _numpy(value) for name, value in zip(names, answer)}
         return {self._outputs[0] if len(self._outputs) == 1 else "output_0": _numpy(answer)}
+
+
+def default_signature(signatures: Mapping[str, object]) -> str:
+    """Name of the signature for requests that name none. Raises LoadError if there are no signatures."""
+    if not signatures:
+        raise LoadError(
+            "The SavedModel has no signature, so it is not known what to call.",
+            remedy="Save it with model.export(folder), or tf.saved_model.save(model, folder, signatures=…).",
+        )
+    return DEFAULT if DEFAULT in signatures else next(iter(signatures))
+
+
+def choose_signature(signatures: Mapping[str, object], name: str) -> str:
+    """The name itself. Raises RequestError (400) if there is no such signature."""
+    if name not in signatures:
+        raise RequestError(400, f"The model has no signature {name[:60]!r}; it has {', '.join(signatures)}.")
+    return name
 
 
 def _specs_of(function: Any) -> list[Spec]:

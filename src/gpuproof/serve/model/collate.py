@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Callable
 
 from gpuproof.serve.codecs.tensorflow_json import TensorAnswer, TensorRequest
@@ -18,7 +19,7 @@ def batch_key_of(data: Any) -> Hashable | None:
     """A key that data of equal shape, except for the first dimension, shares; `None` if it must be computed alone."""
     if isinstance(data, TensorRequest):
         key = batch_key_of(data.inputs)
-        return None if key is None else (data.signature, data.by_row, key)
+        return None if key is None else (data.signature, data.by_row, data.model, data.method, key)
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         shape = tuple(data.shape)
         return None if not shape or not shape[0] else ("array", data.dtype, shape[1:])
@@ -29,6 +30,11 @@ def batch_key_of(data: Any) -> Hashable | None:
     if isinstance(data, (list, tuple)):
         return _key_of_parts(type(data).__name__, list(data))
     return None
+
+
+def call_of(data: Any) -> Hashable:
+    """Which model and signature the data is for, if there are several; each supports batches or not."""
+    return (data.model, data.signature, data.method) if isinstance(data, TensorRequest) else None
 
 
 def length_of(data: Any) -> int:
@@ -46,9 +52,7 @@ def join(items: Sequence[Any], concatenate: Concatenate) -> Any:
     """Join data with the same key along the first dimension."""
     first = items[0]
     if isinstance(first, TensorRequest):
-        return TensorRequest(
-            join([item.inputs for item in items], concatenate), first.by_row, first.signature
-        )
+        return replace(first, inputs=join([item.inputs for item in items], concatenate))
     if hasattr(first, "shape"):
         return concatenate(items)
     if isinstance(first, Mapping):
@@ -67,7 +71,7 @@ def split(prediction: Any, lengths: Sequence[int]) -> list[Any]:
     """
     total = sum(lengths)
     if isinstance(prediction, TensorAnswer):
-        return [TensorAnswer(outputs, prediction.by_row) for outputs in split(prediction.outputs, lengths)]
+        return [replace(prediction, outputs=outputs) for outputs in split(prediction.outputs, lengths)]
     if hasattr(prediction, "shape"):
         if not prediction.shape or prediction.shape[0] != total:
             raise NotSplittable(f"a prediction of shape {tuple(prediction.shape)} for {total} rows")
@@ -128,7 +132,7 @@ def _key_of_parts(names: Hashable, parts: list[Any]) -> Hashable | None:
 
 def _shifted(data: Any, step: int) -> Any:
     if isinstance(data, TensorRequest):
-        return TensorRequest(_shifted(data.inputs, step), data.by_row, data.signature)
+        return replace(data, inputs=_shifted(data.inputs, step))
     if isinstance(data, Mapping):
         return {name: _shifted(value, step) for name, value in data.items()}
     if isinstance(data, (list, tuple)):

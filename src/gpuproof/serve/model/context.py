@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuproof.serve.frameworks.tensorflow_models import Target
 from gpuproof.serve.interface import Device, Request
 from gpuproof.serve.ipc.messages import CUSTOM_ATTRIBUTES
 from gpuproof.version import __version__
@@ -169,23 +170,22 @@ class ServingContext:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def serving_context(name: str, request: Request, rest: str, default_accept: str) -> ServingContext:
-    """The context of one request. Its custom attributes may set `tfs-model-name`, `tfs-model-version` and `tfs-method`.
+def serving_context(
+    model: str, target: Target, request: Request, rest: str, default_accept: str
+) -> ServingContext:
+    """The context of one request.
 
     Args:
+        model: the requested model's name.
+        target: what the client asks for.
         rest: URL of TensorFlow Serving's REST API, up to the port.
     """
-    attributes = dict(
-        re.findall(r"tfs-(model-name|model-version|method)=([^,;\s]+)", request.custom_attributes)
-    )
-    model, version = attributes.get("model-name", name), attributes.get("model-version")
-    method = attributes.get("method", "predict")
-    at = f"/versions/{version}" if version else ""
+    at = f"/versions/{target.version}" if target.version else ""
     return ServingContext(
         model_name=model,
-        model_version=version,
-        method=method,
-        rest_uri=f"{rest}/v1/models/{model}{at}:{method}",
+        model_version=target.version or None,
+        method=target.method,
+        rest_uri=f"{rest}/v1/models/{model}{at}:{target.method}",
         grpc_uri="",
         custom_attributes=request.custom_attributes,
         request_content_type=request.content_type or "application/json",

@@ -65,7 +65,7 @@ class ServedModel(Model):
         self._device = device
         self._loaded_by = loaded_by
         self._own_predict = "predict_fn" in hooks or "batch_fn" in hooks
-        self._batching_proven = self._own_predict
+        self._proven_calls: set[Hashable] = set()
         self.batch = BatchSettings(self._supports_batches(), hooks.max_batch_size or settings.max_batch_size)
 
     @property
@@ -121,8 +121,8 @@ class ServedModel(Model):
             return given
         if len(items) == 1:
             return [self._predict(items[0], None)]
-        if not self._batching_proven:
-            return self._prove_batching(items)
+        if not self._own_predict and (call := collate.call_of(items[0])) not in self._proven_calls:
+            return self._prove_batching(items, call)
         return self._predict_together(items)
 
     def encode(self, prediction: Any, request: Request) -> Response:
@@ -150,8 +150,9 @@ class ServedModel(Model):
         accept = media_types.handler_accept(request.accept, self._settings.default_accept)
         body = _handler_body(content_type, request.body)
         try:
+            model = self._framework.select(request, self._model)
             return self._to_response(
-                hook(self._model, body, content_type, accept, context=self._context(request)), accept, request
+                hook(model, body, content_type, accept, context=self._context(request)), accept, request
             )
         except Exception as error:
             request_error = (
@@ -177,6 +178,9 @@ class ServedModel(Model):
     def _supports_batches(self) -> bool:
         if self.has_transform or self._settings.batching is False or "output_handler" in self._hooks:
             return False
+        if self._own_predict and self._framework.several_models:
+            # A call of predict_fn receives one model.
+            return False
         if "batch_fn" in self._hooks or self._hooks.batch or self._settings.batching:
             return True
         return not self._own_predict and "input_fn" not in self._hooks and self._framework.batches
@@ -188,7 +192,8 @@ class ServedModel(Model):
                 return self.predict_batch([data])[0]
             return self._framework.predict(data, self._model)
         with self._framework.precision():
-            return hook(self._on_device(data), self._model, context=self._context(request))
+            model = self._framework.select(request, self._model)
+            return hook(self._on_device(data), model, context=self._context(request))
 
     def _on_device(self, data: Any) -> Any:
         """Move data of the default `input_fn` to the device for the handler's functions, as AWS's toolkit does."""
@@ -206,7 +211,7 @@ class ServedModel(Model):
                 f"predict_fn opted into batches (batch = True), but returned {error}: it must return one row per input row."
             ) from error
 
-    def _prove_batching(self, items: Sequence[Any]) -> list[Any]:
+    def _prove_batching(self, items: Sequence[Any], call: Hashable) -> list[Any]:
         """Compute the first batch both ways: the first dimension may not be a batch, but the steps of a sequence."""
         singly = self._predict_singly(items)
         try:
@@ -219,8 +224,9 @@ class ServedModel(Model):
             if user_errors.is_out_of_memory(error):
                 return singly
             same = False
-        self._batching_proven = same
-        if not same:
+        if same:
+            self._proven_calls.add(call)
+        else:
             self.batch = replace(self.batch, enabled=False)
         return singly
 

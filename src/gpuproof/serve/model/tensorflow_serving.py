@@ -8,21 +8,25 @@ from __future__ import annotations
 import errno
 import io
 import json
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 from gpuproof.serve import media_types
-from gpuproof.serve.codecs import arrays, registry, tensorflow_json
+from gpuproof.serve.codecs import arrays
 from gpuproof.serve.errors import LoadError, RequestError
+from gpuproof.serve.frameworks.tensorflow_models import Target
 from gpuproof.serve.interface import Request, Response
 from gpuproof.serve.model import user_errors
 from gpuproof.serve.model.context import ServingContext, serving_context
 from gpuproof.serve.model.served_model import ServedModel
 
 _CONTEXT = "serving context"
+_URL = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d+))?(?::(\w+))?")
 
 
 class TensorFlowServingModel(ServedModel):
@@ -46,7 +50,7 @@ class TensorFlowServingModel(ServedModel):
             if request_error is None:
                 raise
             raise request_error from error
-        return self.read_rest(body.encode() if isinstance(body, str) else body)
+        return self.read_rest(body.encode() if isinstance(body, str) else body, self._target_of(request))
 
     def encode(self, prediction: Any, request: Request) -> Response:
         self._modules.activate()
@@ -73,30 +77,58 @@ class TensorFlowServingModel(ServedModel):
             raise request_error from error
         return _response(body, content_type)
 
-    def read_rest(self, body: Any) -> Any:
+    def read_rest(self, body: Any, target: Target) -> Any:
         """Read a body of the REST API as tensors. Raises RequestError."""
-        framework: Any = self._framework
         try:
-            return framework.read_tensors(body, media_types.JSON)
+            return self._tensorflow.read_tensors(body, media_types.JSON, target)
         except RecursionError:
             raise arrays.too_deep() from None
 
     def write_rest(self, prediction: Any) -> bytes:
         """Write a prediction as a response of the REST API."""
-        return registry.write_body(tensorflow_json.write(prediction), media_types.JSON)
+        return self._tensorflow.write(prediction, media_types.JSON)
+
+    def versions(self, name: str) -> list[int]:
+        """The versions of a model in the REST API. Raises RequestError (404)."""
+        models = self._tensorflow.models
+        return [1] if models is None else sorted(models.versions(self._own_name(name)))
+
+    def target_of_url(self, path: str) -> Target:
+        """What a URL of the REST API stands for: `/v1/models/NAME/versions/VERSION:METHOD`. Raises RequestError (404)."""
+        match = _URL.fullmatch(path)
+        if match is None:
+            raise RequestError(404, f"{path[:100]} does not exist")
+        name, version, method = match.groups(default="")
+        return Target(self._own_name(unquote(name)), version, method or "predict")
 
     def unload(self) -> None:
         if self._rest is not None:
             self._rest.close()
         super().unload()
 
+    @property
+    def _tensorflow(self) -> Any:
+        """The framework, which is always TensorFlow."""
+        return self._framework
+
+    def _own_name(self, name: str) -> str:
+        """Empty, which stands for the default model, for the name of this model in the multi-model API."""
+        return "" if self._settings.multi_model and name == self.name else name
+
+    def _target_of(self, request: Request) -> Target:
+        return self._tensorflow.target_of(request)
+
     def _serving_context(self, request: Request) -> ServingContext:
         context = request.notes.get(_CONTEXT)
         if context is None:
+            target = self._target_of(request)
+            target.check_method()
+            models = self._tensorflow.models
+            name = self.name if models is None or self._settings.multi_model else models.default
             rest = self._rest.address if self._rest is not None else ""
-            context = serving_context(self.name, request, rest, self._settings.default_accept)
-            if context.method != "predict":
-                raise RequestError(400, f"tfs-method={context.method[:40]} is not supported, only predict.")
+            context = serving_context(
+                target.model or name, target, request, rest, self._settings.default_accept
+            )
             request.notes[_CONTEXT] = context
         return context
 
@@ -137,7 +169,8 @@ def _response(body: Any, content_type: str) -> Response:
 class RestApi:
     """TensorFlow Serving's REST API on loopback, for handlers that call it (`requests.post(context.rest_uri)`).
 
-    Responds to `POST /v1/models/NAME:predict` with predictions, and to `GET /v1/models/NAME` with the model's status.
+    Responds to `POST /v1/models/NAME[/versions/VERSION]:METHOD` with predictions, and to `GET /v1/models/NAME` with the
+    versions of the model.
 
     Args:
         model: a `TensorFlowServingModel`.
@@ -159,7 +192,7 @@ class RestApi:
                 self._send(*outer.respond(self.path, body))
 
             def do_GET(self) -> None:
-                self._send(200, _STATUS)
+                self._send(*outer.status(self.path))
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as in http.server
                 """Do nothing: the server has its own access log."""
@@ -185,15 +218,27 @@ class RestApi:
 
     def respond(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Status and body of the response to a request, as from TensorFlow Serving."""
-        if not path.endswith(":predict"):
-            return 404, _error("only :predict is supported")
         try:
-            tensors = self._model.read_rest(body)
+            tensors = self._model.read_rest(body, self._model.target_of_url(path))
             return 200, self._model.write_rest(self._model.predict(tensors, Request()))
         except RequestError as error:
-            return 400, _error(error.message)
+            return 404 if error.status == 404 else 400, _error(error.message)
         except Exception as error:  # noqa: BLE001 - reported to the handler that sent the request
             return 500, _error(f"{type(error).__name__}: {error}")
+
+    def status(self, path: str) -> tuple[int, bytes]:
+        """Status and body of the response to `GET /v1/models/NAME`: the versions that are served."""
+        try:
+            target = self._model.target_of_url(path)
+            versions = self._model.versions(target.model)
+        except RequestError as error:
+            return 404, _error(error.message)
+        if target.version:
+            versions = [version for version in versions if str(version) == target.version.lstrip("0")]
+        if not versions:
+            return 404, _error(f"There is no version {target.version} of {target.model}.")
+        states = [{"version": str(v), "state": "AVAILABLE", "status": _NO_ERROR} for v in reversed(versions)]
+        return 200, json.dumps({"model_version_status": states}).encode()
 
     def close(self) -> None:
         """Stop listening."""
@@ -217,9 +262,7 @@ def _listen(handler: type[BaseHTTPRequestHandler], ports: tuple[int, int] | None
     )
 
 
-_STATUS = json.dumps(
-    {"model_version_status": [{"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK"}}]}
-).encode()
+_NO_ERROR = {"error_code": "OK", "error_message": ""}
 
 
 def _error(message: str) -> bytes:
