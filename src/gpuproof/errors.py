@@ -44,12 +44,15 @@ class GPUproofError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        if remedy:
+            self.add_note(remedy)  # printed below a traceback, as in a notebook
 
     def replaced(self, message: str, remedy: str | None) -> Self:
         """A new error with another message and remedy, and otherwise the same class and fields."""
         error = type(self).__new__(type(self), message)
         error.__dict__.update(self.__dict__)
         error.message, error.remedy = message, remedy
+        error.__notes__ = [remedy] if remedy else []
         return error
 
 

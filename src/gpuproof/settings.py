@@ -107,12 +107,16 @@ def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | Non
     )
 
 
-def boto3_session() -> Any:
-    """Creates a session from the environment: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on."""
+def boto3_session(profile: str | None = None) -> Any:
+    """Creates a session from the environment: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and so on.
+
+    Args:
+        profile: takes precedence over AWS_PROFILE.
+    """
     import boto3  # 0.2 s: only for AWS calls
 
     # boto3 itself reads only AWS_DEFAULT_REGION; all other SDKs read AWS_REGION.
-    return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+    return boto3.Session(profile_name=profile, region_name=os.environ.get("AWS_REGION") or None)
 
 
 def colour(stream: object = None) -> bool:

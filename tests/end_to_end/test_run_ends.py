@@ -132,7 +132,8 @@ def test_when_gpuproof_run_is_killed_the_run_goes_on_and_logs_take_it_up(sandbox
     assert "Completed" in again.stderr.read()
 
 
-def test_ctrl_c_stops_the_run(sandbox: CliSandbox) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_ctrl_c_and_sigterm_stop_the_run(number: signal.Signals, sandbox: CliSandbox) -> None:
     sandbox.write(
         "train.py",
         "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0)))\n"
@@ -143,7 +144,7 @@ def test_ctrl_c_stops_the_run(sandbox: CliSandbox) -> None:
         lambda: sandbox.runs.exists() and any(sandbox.runs.iterdir()) and sandbox.newest(), "the run"
     )
     until(lambda: ready(folder), "the script's start")
-    following.send_signal(signal.SIGINT)
+    following.send_signal(number)
     out, said = following.communicate(timeout=300)
     assert following.returncode == 130
     assert out == "ready\nbye\n"

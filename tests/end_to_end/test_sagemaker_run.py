@@ -153,12 +153,15 @@ def test_a_gpu_that_is_not_used_leaves_with_four(cloud: CliSandbox) -> None:
     assert "cpu-only" in done.stderr
 
 
-def test_ctrl_c_stops_the_job_and_waits(cloud: CliSandbox, emulator: RunningEmulator) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_ctrl_c_and_sigterm_stop_the_job_and_wait(
+    number: signal.Signals, cloud: CliSandbox, emulator: RunningEmulator
+) -> None:
     cloud.write("train.py", "import time\nprint('it is on', flush=True)\ntime.sleep(600)\n")
     process = cloud.start("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge")
     assert process.stdout is not None
     assert process.stdout.readline() == "it is on\n"
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert job(emulator, run_id(said))["TrainingJobStatus"] == "Stopped"

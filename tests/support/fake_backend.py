@@ -165,7 +165,13 @@ class FakeBackend:
         return True
 
     @classmethod
-    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:
+    def open(
+        cls,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> Self:
         return cls()
 
     def plan(self, job: Job, options: PlanOptions | None = None) -> FakePlan:

@@ -332,11 +332,18 @@ class Backend(Protocol[P]):
         ...
 
     @classmethod
-    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:
+    def open(
+        cls,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> Self:
         """The backend, ready to use; no request is made yet.
 
         Args:
             region: the AWS region; the user's default if None. Ignored by a backend without regions.
+            profile: the AWS profile; the user's default if None.
             notify: called with a message whenever a request has to be repeated.
         """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from gpuproof.agent.state import ENDED
@@ -47,7 +47,7 @@ class RunRecord:
     verdict: str | None
     gpu_requirement_met: bool | None
     notes: tuple[str, ...]
-    document: Mapping[str, Any]
+    document: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuproof.backends.base import Artifact, Event, Live, Notice, Output, Run
+from gpuproof.backends.interrupts import Terminated
 from gpuproof.backends.record import RunRecord
 from gpuproof.cli.billing import billing_text
 from gpuproof.errors import ExitCode
 from gpuproof.terminal.console import Console
+from gpuproof.terminal.live import progress_text
 from gpuproof.terminal.verdict import render
-from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize
+from gpuproof.util.humanize import format_bytes, format_clock, pluralize
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation
@@ -39,8 +41,8 @@ def follow_run(
 
     Args:
         offset: bytes of its output to skip.
-        stop_on_interrupt: Ctrl-C stops the run; a second Ctrl-C kills it or, if the backend cannot do that, stops
-            waiting. If False, Ctrl-C only stops following.
+        stop_on_interrupt: Ctrl-C or SIGTERM stops the run; a second one kills it or, if the backend cannot do that,
+            stops waiting. If False, Ctrl-C only stops following.
         first: called before any output, when Ctrl-C already stops the run.
         end: prints how it ended; `show_end` if None.
 
@@ -58,8 +60,10 @@ def follow_run(
             for event in events:
                 view.show(event)
             break
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             console.end_progress()
+            if isinstance(interrupt, Terminated):
+                console.print("gpuproof: SIGTERM received")
             if not stop_on_interrupt:
                 return ExitCode.INTERRUPTED
             interrupts = _stop(run, console, interrupts + 1)
@@ -135,7 +139,8 @@ class _View:
             self.seen += len(event.content)
             self._console.write(event.content)
         elif isinstance(event, Live):
-            self._console.progress(self._progress(event.sample))
+            status = self._record.secondary_status if self._record else None
+            self._console.progress(progress_text(status, event.sample))
         elif isinstance(event, Notice):
             self._console.label("note", event.text)
         else:
@@ -164,28 +169,6 @@ class _View:
         if not self._apart:
             self._apart = True
             self._console.print()
-
-    def _progress(self, sample: dict[str, Any]) -> str:
-        parts = [
-            self._record.secondary_status or "" if self._record else "",
-            format_clock(sample.get("seconds")),
-        ]
-        for gpu in sample.get("gpus", ()):
-            used, total = gpu["memory_used"], gpu["memory_total"]
-            memory = f", {format_bytes(used)} of {format_bytes(total)}" if used is not None and total else ""
-            parts.append(f"GPU {gpu['index']} {_percent(gpu['utilization'])}{memory}")
-        if (cores := sample.get("cores")) is not None:
-            parts.append(f"CPU {100 * cores:.0f} %")
-        if (rss := sample.get("rss")) is not None:
-            parts.append(format_bytes(rss))
-        if (cost := sample.get("cost")) is not None:
-            parts.append(format_usd(cost))
-        parts.append(sample.get("message") or "")
-        return " · ".join(part for part in parts if part)
-
-
-def _percent(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f} %"
 
 
 def _stop(run: Run, console: Console, interrupts: int) -> int:

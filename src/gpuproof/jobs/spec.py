@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
@@ -162,6 +162,11 @@ class _BaseJob(BaseModel):
         default_factory=SageMakerSettings,
         description="Settings for SageMaker only: role, bucket, network, keys, warm pool, metrics.",
     )
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The keys with values of their own: a job has 30, of which most have defaults."""
+        given = self.model_fields_set - {"kind"}
+        return [(key, getattr(self, key)) for key in type(self).model_fields if key in given]
 
     @property
     def warnings(self) -> tuple[str, ...]:

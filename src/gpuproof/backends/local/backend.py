@@ -6,11 +6,12 @@ Planning and submitting are imported on first use: listing runs and printing hel
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from gpuproof.backends.base import Flag, PlanOptions
 from gpuproof.backends.local.store import LocalRunStore, local_run_store
-from gpuproof.settings import cache_dir
+from gpuproof.settings import boto3_session, cache_dir
 
 if TYPE_CHECKING:
     from gpuproof.backends.local.plan import LocalPlan
@@ -27,6 +28,9 @@ class LocalBackend:
 
     Args:
         store: where runs are kept; the user's state directory if not given.
+        region: the AWS region of requests for inputs on S3; the user's default if None.
+        profile: the AWS profile of these requests; the user's default if None.
+        notify: called with a message whenever a request has to be repeated.
     """
 
     name = "local"
@@ -51,8 +55,18 @@ class LocalBackend:
         ),
     )
 
-    def __init__(self, store: LocalRunStore | None = None) -> None:
+    def __init__(
+        self,
+        store: LocalRunStore | None = None,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> None:
         self._store = store
+        self._region = region
+        self._profile = profile
+        self._notify = notify
 
     @classmethod
     def is_configured(cls) -> bool:
@@ -60,9 +74,15 @@ class LocalBackend:
         return True
 
     @classmethod
-    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:  # noqa: ARG003 - for backends that make requests
-        """The backend, with the user's own runs."""
-        return cls()
+    def open(
+        cls,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> Self:
+        """The backend, with the user's own runs; region and profile are those of inputs on S3."""
+        return cls(region=region, profile=profile, notify=notify)
 
     def plan(self, job: Job, options: PlanOptions | None = None) -> LocalPlan:
         """Decide everything about a run; see `gpuproof.backends.local.plan.plan_run`."""
@@ -78,9 +98,14 @@ class LocalBackend:
 
     def prepare(self, plan: LocalPlan, progress: SubmitProgress) -> LocalPlan:
         """Download the inputs that are on S3."""
+        if not plan.remote_inputs:
+            return plan
+        # Most runs have no inputs on S3 and start faster without these.
+        from gpuproof.backends.aws import Aws
         from gpuproof.backends.local.submit import download_inputs
 
-        return download_inputs(plan, cache_dir(), progress)
+        aws = Aws(session=partial(boto3_session, self._profile), region=self._region, notify=self._notify)
+        return download_inputs(plan, aws, cache_dir(), progress)
 
     def submit(self, plan: LocalPlan, progress: SubmitProgress) -> Iterator[LocalRun]:
         """Start the run; its agent outlives this process.

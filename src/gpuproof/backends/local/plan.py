@@ -11,6 +11,7 @@ from gpuproof.agent.contract import script_arguments
 from gpuproof.agent.job import AgentJob
 from gpuproof.agent.paths import RunPaths
 from gpuproof.backends.agent_job import job_document
+from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.expected_gpus import ExpectedGpus, expected_gpus
 from gpuproof.backends.interpreter import find_interpreter
 from gpuproof.backends.local.agent_job import Sources, local_job, plan_warnings
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True)
-class LocalPlan:
+@dataclass(frozen=True, repr=False)
+class LocalPlan(DisplayedPlan):
     """The plan of a local run; implements `gpuproof.backends.base.Plan`.
 
     Args:

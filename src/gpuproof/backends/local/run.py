@@ -16,10 +16,11 @@ from gpuproof.agent.artifacts.archive_extract import unpack
 from gpuproof.agent.paths import RunPaths
 from gpuproof.agent.state import FAILED, read_state
 from gpuproof.backends.base import Artifact, Event, TransferProgress
+from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.local.follow import follow
 from gpuproof.backends.local.run_folders import RunFolders, agent_alive
 from gpuproof.backends.record import RunRecord
-from gpuproof.errors import GPUproofError, UsageError
+from gpuproof.errors import GPUproofError, RunNotFound, UsageError
 from gpuproof.util.file_copy import copy_file, merge_folder
 from gpuproof.util.file_watch import FileWatch
 
@@ -31,7 +32,7 @@ _POLL_SECONDS = 1.0
 _CHUNK = 1 << 20
 
 
-class LocalRun:
+class LocalRun(DisplayedRun):
     """One local run; implements `gpuproof.backends.base.Run`.
 
     Args:
@@ -63,6 +64,13 @@ class LocalRun:
             RunNotFound: it was removed.
         """
         return self._store.record(self.id)
+
+    def known_record(self) -> RunRecord | None:
+        """Its record; None if it was removed."""
+        try:
+            return self.record
+        except RunNotFound:
+            return None
 
     @property
     def cli_name(self) -> str:

@@ -35,26 +35,24 @@ from gpuproof.util.atomic import write_json
 from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
+    from gpuproof.backends.aws import Aws
     from gpuproof.backends.progress import SubmitProgress
 
 
-def download_inputs(plan: LocalPlan, cache: Path, progress: SubmitProgress) -> LocalPlan:
+def download_inputs(plan: LocalPlan, aws: Aws, cache: Path, progress: SubmitProgress) -> LocalPlan:
     """Download the inputs that are on S3 and not in the cache yet, and return the plan with local folders instead.
 
     Args:
+        aws: the client.
         cache: the user's cache folder.
         progress: receives the progress of the downloads.
 
     Raises:
         GPUproofError: AWS refused, or the disk is full; no partial input is left.
     """
-    if not plan.remote_inputs:
-        return plan
-    # Most runs have no inputs on S3 and start faster without these.
-    from gpuproof.backends.aws import Aws
-    from gpuproof.backends.s3_inputs.download import download_all
+    from gpuproof.backends.s3_inputs.download import download_all  # most runs have no inputs on S3
 
-    downloaded = download_all(plan.remote_inputs, Aws(), cache, progress)
+    downloaded = download_all(plan.remote_inputs, aws, cache, progress)
     return replace(
         plan,
         sources={**plan.sources, **{name: one.folder for name, one in downloaded.items()}},

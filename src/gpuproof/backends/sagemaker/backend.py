@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from gpuproof.backends.base import Flag, PlanOptions
-from gpuproof.settings import aws_is_set_up, cache_dir
+from gpuproof.settings import aws_is_set_up, boto3_session, cache_dir
 
 if TYPE_CHECKING:
     from gpuproof.backends.aws import Aws
@@ -50,11 +51,17 @@ class SageMakerBackend:
         return aws_is_set_up()
 
     @classmethod
-    def open(cls, *, region: str | None = None, notify: Callable[[str], None] | None = None) -> Self:
+    def open(
+        cls,
+        *,
+        region: str | None = None,
+        profile: str | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> Self:
         """SageMaker in a region; no request is made yet."""
         from gpuproof.backends.aws import Aws
 
-        return cls(Aws(region=region, notify=notify))
+        return cls(Aws(session=partial(boto3_session, profile), region=region, notify=notify))
 
     def plan(self, job: Job, options: PlanOptions | None = None) -> SageMakerPlan:
         """Decide everything about a run; see `gpuproof.backends.sagemaker.planner.Planner.plan`."""

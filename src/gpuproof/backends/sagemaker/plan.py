@@ -12,6 +12,7 @@ from gpuproof.agent.contract import script_arguments
 from gpuproof.backends.agent_job import job_document
 from gpuproof.backends.api_call import ApiCall
 from gpuproof.backends.aws import SageMakerKind
+from gpuproof.backends.display import DisplayedPlan
 from gpuproof.backends.sagemaker.deliver import local_destinations
 from gpuproof.backends.sagemaker.planning.agent_job import container_job, unused_rule
 from gpuproof.backends.sagemaker.planning.bucket import BucketPlan
@@ -36,8 +37,8 @@ _NAME_LIMIT = 63  # SageMaker's limit for a job name
 _IDLE_ACTIONS = {"stop": "stopped", "fail": "failed", "warn": "reported"}
 
 
-@dataclass(frozen=True)
-class SageMakerPlan:
+@dataclass(frozen=True, repr=False)
+class SageMakerPlan(DisplayedPlan):
     """The plan of a run on SageMaker; implements `gpuproof.backends.base.Plan`.
 
     Args:

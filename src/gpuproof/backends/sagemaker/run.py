@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from gpuproof.agent.state import COMPLETED, FAILED
 from gpuproof.backends.aws import Aws, AwsRefused, SageMakerKind
 from gpuproof.backends.base import Artifact, Event, Output, TransferProgress
+from gpuproof.backends.display import DisplayedRun
 from gpuproof.backends.record import RunRecord
 from gpuproof.backends.sagemaker.deliver import deliver_results, pull_results
 from gpuproof.backends.sagemaker.follow import Snapshot, follow
@@ -44,7 +45,7 @@ _REPORT_PAGES = 5
 _FIRST_ATTEMPTS = 4
 
 
-class SageMakerRun:
+class SageMakerRun(DisplayedRun):
     """One training or processing job; implements `gpuproof.backends.base.Run`.
 
     Args:
@@ -84,6 +85,7 @@ class SageMakerRun:
         self._reader: LogReader | None = None
         self._verdict: dict[str, Any] | None = None
         self._final: RunRecord | None = None
+        self._last_record: RunRecord | None = None
 
     @property
     def cli_name(self) -> str:
@@ -104,6 +106,10 @@ class SageMakerRun:
             return record
         self._final = self._with_verdict(record)
         return self._final
+
+    def known_record(self) -> RunRecord | None:
+        """The record of the last request; None before the first."""
+        return self._final or self._last_record
 
     @property
     def verdict(self) -> dict[str, Any] | None:
@@ -145,6 +151,7 @@ class SageMakerRun:
         price = hourly_price(fleets_of(self.kind, description), self._catalogue, self._region, self.kind)
         bill = bill_of(self.kind, description, price, now)
         record = record_of(self.kind, description, self._tags, self._catalogue, region=self._region, now=now)
+        self._last_record = record
         live = {
             "seconds": max(0.0, now - (record.started or record.created)),
             "cost": bill.usd if bill else None,

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gpuproof.backends.api_call import format_calls
-from gpuproof.cli.sigint import DeferredInterrupt
+from gpuproof.backends.interrupts import DeferredInterrupt
 from gpuproof.util.humanize import format_bytes, pluralize
 
 if TYPE_CHECKING:

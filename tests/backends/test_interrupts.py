@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from gpuproof.cli.sigint import DeferredInterrupt
+from gpuproof.backends.interrupts import DeferredInterrupt, Terminated, sigterm_interrupts
 
 
 def test_ctrl_c_waits_until_it_is_released() -> None:
@@ -44,3 +45,38 @@ def test_a_program_started_meanwhile_can_be_interrupted() -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == -signal.SIGINT
         process.stdout.close()
+
+
+def test_sigterm_is_delayed_too_and_told_apart() -> None:
+    with pytest.raises(Terminated), DeferredInterrupt():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_sigterm_interrupts_like_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), sigterm_interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_program_that_handles_sigterm_keeps_its_handler() -> None:
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        with sigterm_interrupts():
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM]
+
+
+def test_in_another_thread_nothing_is_changed() -> None:
+    def body() -> None:
+        with sigterm_interrupts(), DeferredInterrupt():
+            handlers.append(signal.getsignal(signal.SIGTERM))
+
+    handlers: list[object] = []
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.SIG_DFL]

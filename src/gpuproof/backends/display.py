@@ -1,0 +1,124 @@
+"""Text and HTML forms of runs and plans, for the Python prompt and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gpuproof.errors import GPUproofError
+from gpuproof.util.humanize import format_bytes, format_clock, format_usd, pluralize
+
+if TYPE_CHECKING:
+    from gpuproof.backends.base import Plan, Run
+    from gpuproof.backends.record import RunRecord
+
+_MOST_FILES = 50
+_CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
+
+
+class DisplayedRun:
+    """Text and HTML forms of a run. `repr` makes no requests."""
+
+    id: str
+
+    def known_record(self) -> RunRecord | None:
+        """The last known record; makes no requests."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        record = self.known_record()
+        state = "" if record is None else f": {_state(record)}"
+        return f"<{type(self).__name__} {self.id}{state}>"
+
+    def _repr_html_(self: Run) -> str:
+        return run_html(self)
+
+
+class DisplayedPlan:
+    """Text and HTML forms of a plan."""
+
+    def __repr__(self: Plan) -> str:
+        files = self.files()
+        size = format_bytes(sum(size for _, size in files))
+        return f"<{type(self).__name__} of '{self.job.name}': {pluralize(len(files), 'source file')}, {size}>"
+
+    def __str__(self: Plan) -> str:
+        return "\n".join(f"{label:<10} {_indent(text)}" for label, text in self.describe())
+
+    def _repr_html_(self: Plan) -> str:
+        return plan_html(self)
+
+
+def run_html(run: Run) -> str:
+    """A run as an HTML table: its state, verdict, cost, results and where it is."""
+    try:
+        record, verdict, artifacts = run.record, run.verdict, run.artifacts()
+    except GPUproofError as error:
+        return _table(run.id, [("error", error.message)])
+    rows = [("status", record.status if record.has_ended else f"{record.secondary_status} …")]
+    if record.reason:
+        rows.append(("reason", record.reason))
+    if (took := record.seconds(record.ended or record.created)) is not None and record.has_ended:
+        rows.append(("time", format_clock(took)))
+    if record.instance_type:
+        rows.append(("instance", f"{record.instance_count} x {record.instance_type}"))
+    if record.cost is not None:
+        rows.append(("cost", format_usd(record.cost)))
+    rows += [("note", note) for note in record.notes]
+    rows += [("artifact", artifact.location) for artifact in artifacts]
+    rows.append((run.address_label, run.address))
+    if verdict is None:
+        return _table(run.id, rows)
+    from gpuproof.terminal.verdict import render  # commands that show no verdict start faster without it
+
+    shown = f"<pre>{_escape(render(verdict))}</pre>"
+    return _table(run.id, rows) + shown
+
+
+def plan_html(plan: Plan) -> str:
+    """A plan as an HTML table, with its files and API calls below."""
+    files = [f"{format_bytes(size):>10}  {name}" for name, size in plan.files()]
+    calls = [f"{call.service} {call.operation}: {call.what}" for call in plan.calls()]
+    return (
+        _table(f"Plan of '{plan.job.name}'", plan.describe())
+        + _details(pluralize(len(files), "source file"), files)
+        + (_details(pluralize(len(calls), "API call"), calls) if calls else "")
+    )
+
+
+def _state(record: RunRecord) -> str:
+    if not record.has_ended:
+        return record.secondary_status or record.status
+    return record.status if record.verdict is None else f"{record.status}, GPU {record.verdict}"
+
+
+def _table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    body = "".join(
+        f'<tr><th style="{_CELL}">{_escape(label)}</th><td style="{_CELL}">{_linked(text)}</td></tr>'
+        for label, text in rows
+    )
+    return f'<table><caption style="text-align:left"><b>{_escape(title)}</b></caption>{body}</table>'
+
+
+def _linked(text: str) -> str:
+    escaped = _escape(text)
+    is_link = text.startswith("https://") and not any(character.isspace() for character in text)
+    return f'<a href="{escaped}" target="_blank">{escaped}</a>' if is_link else escaped
+
+
+def _details(title: str, lines: Sequence[str]) -> str:
+    shown = [
+        *lines[:_MOST_FILES],
+        *([f"and {len(lines) - _MOST_FILES} more"] if len(lines) > _MOST_FILES else []),
+    ]
+    return f"<details><summary>{title}</summary><pre>{_escape(chr(10).join(shown))}</pre></details>"
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n" + " " * 11)
+
+
+def _escape(text: str) -> str:
+    import html  # for notebooks only
+
+    return html.escape(text)
