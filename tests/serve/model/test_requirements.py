@@ -47,6 +47,26 @@ def test_what_is_there_is_seen_without_pip(tmp_path: Path, asked: str, satisfied
     assert is_satisfied(tmp_path / "requirements.txt") is satisfied
 
 
+@pytest.mark.parametrize(
+    ("asked", "satisfied"),
+    [
+        ("white-lights", True),
+        ("white-lights==3", True),
+        ("red-lights", False),
+        ("gates==1.0", True),
+        ("gates==2.0", False),
+    ],
+)
+def test_packages_in_the_handlers_lib_folder_count(tmp_path: Path, asked: str, satisfied: bool) -> None:
+    lib = tmp_path / "code" / "lib"
+    (lib / "white_lights").mkdir(parents=True)
+    (lib / "white_lights" / "__init__.py").touch()
+    with zipfile.ZipFile(next(wheel(tmp_path / "wheels", "gates").iterdir())) as file:
+        file.extractall(lib)
+    (tmp_path / "requirements.txt").write_text(asked)
+    assert is_satisfied(tmp_path / "requirements.txt", [tmp_path / "code", lib]) is satisfied
+
+
 @pytest.mark.slow
 def test_a_handler_imports_what_its_requirements_brought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -70,7 +90,7 @@ def test_a_handler_imports_what_its_requirements_brought(
 def test_what_cannot_be_installed_is_a_load_error_with_pips_words(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("--no-index\nno-such-package-here\n")
     with pytest.raises(LoadError, match="no-such-package-here") as caught:
-        install_missing(tmp_path / "requirements.txt", tmp_path / "store")
+        install_missing(tmp_path / "requirements.txt", store=tmp_path / "store")
     assert caught.value.remedy is not None
     assert "GPUPROOF_SERVE_INSTALL=off" in caught.value.remedy
 
@@ -79,9 +99,9 @@ def test_what_cannot_be_installed_is_a_load_error_with_pips_words(tmp_path: Path
 def test_it_is_installed_once(tmp_path: Path) -> None:
     links = wheel(tmp_path / "wheels")
     (tmp_path / "requirements.txt").write_text(f"--no-index\n--find-links {links}\nrunway-lights\n")
-    first = install_missing(tmp_path / "requirements.txt", tmp_path / "store")
+    first = install_missing(tmp_path / "requirements.txt", store=tmp_path / "store")
     for path in links.iterdir():
         path.unlink()
     assert first is not None
-    assert install_missing(tmp_path / "requirements.txt", tmp_path / "store") == first
+    assert install_missing(tmp_path / "requirements.txt", store=tmp_path / "store") == first
     assert (first / "runway_lights.py").is_file()

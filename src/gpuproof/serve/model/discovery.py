@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from gpuproof.serve.errors import LoadError
 from gpuproof.serve.settings import Settings
 
 CODE = "code"
+LIB = "lib"
+"""Folder in `code/` with packages, as in AWS's TensorFlow Serving container."""
 REQUIREMENTS = "requirements.txt"
 
 
@@ -33,10 +36,11 @@ class HandlerLocation:
 
 
 def find_handler(folder: Path, settings: Settings) -> HandlerLocation:
-    """Search where AWS's toolkits search: the submitted folder, `code/`, and the model folder.
+    """Search where AWS's toolkits search: the submitted folder, `code/`, the model folder, and `models/code/`.
 
     Sources: sagemaker_inference/environment.py and model_server.py (`PYTHONPATH` begins with `code/`), TorchServe's
-    model_service (the model's folder is on `sys.path`).
+    model_service (the model's folder is on `sys.path`), the README of sagemaker-tensorflow-serving-container (`code/lib`,
+    and the handler that all models of a multi-model endpoint share).
 
     Raises:
         LoadError: `SAGEMAKER_PROGRAM` names a file that is in none of these folders.
@@ -52,8 +56,9 @@ def find_handler(folder: Path, settings: Settings) -> HandlerLocation:
             f"{', '.join(map(str, searched))}.",
             remedy="Add it to the model's code/ folder, or set SAGEMAKER_PROGRAM to an existing file.",
         )
-    paths = tuple(path for path in folders if path.is_dir())
-    requirements = next((path / REQUIREMENTS for path in paths if (path / REQUIREMENTS).is_file()), None)
+    there = [path for path in folders if path.is_dir()]
+    requirements = next((path / REQUIREMENTS for path in there if (path / REQUIREMENTS).is_file()), None)
+    paths = tuple(chain.from_iterable(_with_lib(path) for path in there))
     return HandlerLocation(file, Path(program).name, _own_folder_first(file, paths), requirements, searched)
 
 
@@ -66,7 +71,14 @@ def _folders(folder: Path, settings: Settings) -> list[Path]:
     program = Path(settings.program)
     if program.is_absolute():
         folders.insert(0, program.parent)
+    if settings.multi_model:
+        folders.append(Path(settings.base_dir) / "models" / CODE)
     return list(dict.fromkeys(Path(os.path.abspath(path)) for path in folders))  # noqa: PTH100 - links stay
+
+
+def _with_lib(folder: Path) -> list[Path]:
+    lib = folder / LIB
+    return [folder, lib] if folder.name == CODE and lib.is_dir() else [folder]
 
 
 def _own_folder_first(file: Path | None, paths: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -55,7 +55,9 @@ def load_model(folder: Path, settings: Settings, device: Device, name: str = "mo
     if found.file is None:
         _warn_unused_code(found)
     packages = (
-        install_missing(found.requirements) if found.requirements is not None and settings.install else None
+        install_missing(found.requirements, found.paths)
+        if found.requirements is not None and settings.install
+        else None
     )
     modules = HandlerModules(found.paths if packages is None else (*found.paths, packages))
     try:

@@ -11,28 +11,33 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gpuproof.serve.errors import LoadError
+from gpuproof.serve.model.discovery import LIB
 
 _PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:==\s*([A-Za-z0-9.!+_-]+))?")
 
 
-def install_missing(requirements: Path, store: Path | None = None) -> Path | None:
+def install_missing(
+    requirements: Path, folders: Sequence[Path] = (), store: Path | None = None
+) -> Path | None:
     """Install the missing packages of a requirements file and return their folder; `None` if none is missing.
 
     All workers of a machine share the folder: the first one installs, the others wait.
 
     Args:
         requirements: the file.
+        folders: folders of the handler, which may contain packages (`code/lib`).
         store: parent of such folders; in the folder for temporary files if None.
 
     Raises:
         LoadError: pip fails, or a package would replace the framework.
     """
-    if is_satisfied(requirements):
+    if is_satisfied(requirements, folders):
         return None
     # Imported only if something may be missing.
     from gpuproof.agent.requirements.install import install_requirements
@@ -55,25 +60,34 @@ def install_missing(requirements: Path, store: Path | None = None) -> Path | Non
     return packages if packages.is_dir() else None
 
 
-def is_satisfied(requirements: Path) -> bool:
-    """Whether all packages of a file are installed. Does not use pip, so that only plain names and `==` are recognized."""
+def is_satisfied(requirements: Path, folders: Sequence[Path] = ()) -> bool:
+    """Whether all packages of a file are installed, or in one of the folders.
+
+    Does not use pip, so that only plain names and `==` are recognized.
+    """
     for line in requirements.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         asked = line.partition(" #")[0].strip()
         if not asked or asked.startswith("#"):
             continue
         match = _PLAIN.fullmatch(asked)
-        if match is None or not _is_installed(match[1], match[2]):
+        if match is None or not _is_installed(match[1], match[2], folders):
             return False
     return True
 
 
-def _is_installed(name: str, version: str | None) -> bool:
-    try:
-        there = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
+def _is_installed(name: str, version: str | None, folders: Sequence[Path]) -> bool:
+    places = [*map(str, folders), *sys.path]
+    there = next((one.version for one in metadata.distributions(name=name, path=places)), None)
+    if there is None:
+        # Copied there without the metadata that pip writes.
+        return any(_holds_module(folder, name) for folder in folders if folder.name == LIB)
     # A version with a local label (2.1.0+cu121) satisfies the version without it (PEP 440).
     return version is None or version in (there, there.partition("+")[0])
+
+
+def _holds_module(folder: Path, name: str) -> bool:
+    module = re.sub(r"[-.]", "_", name)
+    return any((folder / path).exists() for path in (f"{module}/__init__.py", f"{module}.py"))
 
 
 def _store() -> Path:
