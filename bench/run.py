@@ -39,6 +39,16 @@ if "SM_MODEL_DIR" in os.environ:
 
 
 @dataclass(frozen=True)
+class Stamps:
+    """When a command began, when its script printed its first and its last line, and when it ended, in Unix time."""
+
+    began: float
+    first: float
+    last: float
+    ended: float
+
+
+@dataclass(frozen=True)
 class Sandbox:
     """A working folder, and the environment of a new user."""
 
@@ -89,18 +99,43 @@ def main() -> None:
 
 
 def bench_start_and_end(sandbox: Sandbox, rounds: int) -> None:
-    """Time to the script's first line, and from its last line to the end, with and without GPUproof."""
+    """Time to the script's first line, and from its last line to the end, with and without GPUproof, and its parts."""
     (sandbox.folder / "stamps.py").write_text(STAMPS)
     bare = [sys.executable, "stamps.py"]
     with_gpuproof = [*GPUPROOF, "run", "stamps.py"]
     _stamps(sandbox, with_gpuproof)
-    readings = [(_stamps(sandbox, bare), _stamps(sandbox, with_gpuproof)) for _ in range(rounds)]
-    for name, index in (("to the first line", 0), ("from the last line", 1), ("in all", 2)):
-        alone = statistics.median(pair[0][index] for pair in readings)
-        gpuproof = statistics.median(pair[1][index] for pair in readings)
+    readings = [
+        (_stamps(sandbox, bare), _stamps(sandbox, with_gpuproof), _states(sandbox)) for _ in range(rounds)
+    ]
+    for name, difference in (
+        ("to the first line", lambda stamps: stamps.first - stamps.began),
+        ("from the last line", lambda stamps: stamps.ended - stamps.last),
+        ("in all", lambda stamps: stamps.ended - stamps.began),
+    ):
+        alone = statistics.median(difference(reading[0]) for reading in readings)
+        gpuproof = statistics.median(difference(reading[1]) for reading in readings)
         print(
             f"{name:<20} bare {alone:6.3f} s   gpuproof run {gpuproof:6.3f} s   difference {gpuproof - alone:6.3f} s"
         )
+    for name, start, end in (
+        ("plan and check", "began", "created"),
+        ("start of the agent", "created", "started"),
+        ("/opt/ml", "started", "script_started"),
+        ("start of the script", "script_started", "first"),
+        ("results and verdict", "last", "ended"),
+        ("end of the command", "ended", "command_ended"),
+    ):
+        times = [
+            {
+                **states,
+                "began": stamps.began,
+                "first": stamps.first,
+                "last": stamps.last,
+                "command_ended": stamps.ended,
+            }
+            for _, stamps, states in readings
+        ]
+        print(f"  {name:<20} {statistics.median(one[end] - one[start] for one in times):6.3f} s")
 
 
 def bench_output(sandbox: Sandbox, rounds: int) -> None:
@@ -164,14 +199,19 @@ def _sandbox(folder: Path) -> Sandbox:
     return Sandbox(folder / "project", environment)
 
 
-def _stamps(sandbox: Sandbox, command: list[str]) -> tuple[float, float, float]:
+def _stamps(sandbox: Sandbox, command: list[str]) -> Stamps:
     began = time.time()
     done = subprocess.run(
         command, cwd=sandbox.folder, env=sandbox.environment, capture_output=True, text=True, check=True
     )
     ended = time.time()
     first, last = map(float, done.stdout.split())
-    return first - began, ended - last, ended - began
+    return Stamps(began, first, last, ended)
+
+
+def _states(sandbox: Sandbox) -> dict[str, float]:
+    """When each state of the newest run began, in Unix time."""
+    return json.loads(sandbox.gpuproof("show", "--format", "json"))["run"]
 
 
 if __name__ == "__main__":

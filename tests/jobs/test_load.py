@@ -229,7 +229,7 @@ def test_sagemakers_limits_are_named_as_sagemakers(folder: Path) -> None:
 def test_the_pure_python_yaml_reader_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml
 
-    monkeypatch.setattr("gpuproof.jobs.yaml_reader._LOADER", yaml.SafeLoader)
+    monkeypatch.setattr("gpuproof.jobs.yaml_file.reader._LOADER", yaml.SafeLoader)
     path = HERE / "broken" / "values" / "unknown_key.yaml"
     with pytest.raises(InvalidJob, match=r"unknown_key\.yaml:4: unknown key 'instance_typ' in job 'one'"):
         load(path)

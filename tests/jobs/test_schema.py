@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpuproof.jobs import yaml_reader
 from gpuproof.jobs.schema import json_schema
+from gpuproof.jobs.yaml_file import reader
 
 HERE = Path(__file__).parent
 VALID = sorted((HERE / "valid").glob("*.yaml"))
@@ -18,7 +18,7 @@ SCHEMA = json_schema()
 
 
 def check(path: Path) -> jsonschema.ValidationError | None:
-    data = yaml_reader.read(path.read_bytes()).data
+    data = reader.read(path.read_bytes()).data
     return next(jsonschema.Draft202012Validator(SCHEMA).iter_errors(data), None)
 
 

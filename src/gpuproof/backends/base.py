@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.progress import SubmitProgress
     from gpuproof.explain import Explanation, Report
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Run(Protocol):
         """
         ...
 
-    def deliver(self, job: Job, *, progress: TransferProgress | None = None) -> list[Path]:
+    def deliver(self, job: AnyJob, *, progress: TransferProgress | None = None) -> list[Path]:
         """Copy results to the local folders that the job names, unless the agent has already done that.
 
         Returns:
@@ -233,7 +233,7 @@ class Plan(Protocol):
     """What a run will do, decided before anything is created."""
 
     @property
-    def job(self) -> Job:
+    def job(self) -> AnyJob:
         """The job, with absolute paths."""
         ...
 
@@ -348,7 +348,7 @@ class Backend(Protocol[P]):
         """
         ...
 
-    def plan(self, job: Job, options: PlanOptions | None = None) -> P:
+    def plan(self, job: AnyJob, options: PlanOptions | None = None) -> P:
         """Decide everything about a run, without creating anything.
 
         Args:

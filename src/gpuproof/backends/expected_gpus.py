@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuproof.catalogue import Catalogue
-from gpuproof.jobs.spec import Job
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import AnyJob
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class ExpectedGpus:
     unknown: str | None = None
 
 
-def expected_gpus(job: Job, catalogue: Catalogue) -> ExpectedGpus:
+def expected_gpus(job: AnyJob, catalogue: Catalogue) -> ExpectedGpus:
     """The GPUs that the job's `instance_type` has, or else that its `resources` or `require_gpu` request."""
     if job.instance_type is not None:
         return _from_instance(job.instance_type, catalogue)

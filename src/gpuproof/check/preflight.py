@@ -19,10 +19,10 @@ from gpuproof.check.source.read import read_file
 from gpuproof.check.source.span import Unit
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 
-def check_job(job: Job, region: str | None = None) -> list[Hit]:
+def check_job(job: AnyJob, region: str | None = None) -> list[Hit]:
     """Check a job and its script, with the settings in `[tool.gpuproof.check]` of the script's project.
 
     Args:
@@ -55,7 +55,7 @@ def check_job(job: Job, region: str | None = None) -> list[Hit]:
     return sorted_hits(hit for hit in found if not settings.ignores(hit))
 
 
-def _definition(job: Job, unit: Unit, script: Module | None) -> JobDefinition:
+def _definition(job: AnyJob, unit: Unit, script: Module | None) -> JobDefinition:
     document: dict[str, Any] = job.model_dump()
     whole = {key: _value(value) for key, value in document.items()}
     is_processing = job.kind == "processing"

@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.cli_overrides import Overrides, override_job
+    from gpuproof.jobs.apply_overrides import override_job
     from gpuproof.jobs.load import load as load_job
     from gpuproof.jobs.load import load_jobs
+    from gpuproof.jobs.overrides import Overrides
     from gpuproof.jobs.schema import json_schema
     from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 
@@ -28,14 +29,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Overrides": ("cli_overrides", "Overrides"),
+    "Overrides": ("overrides", "Overrides"),
     "Job": ("spec", "Job"),
     "ProcessingJob": ("spec", "ProcessingJob"),
     "TrainingJob": ("spec", "TrainingJob"),
     "json_schema": ("schema", "json_schema"),
     "load_job": ("load", "load"),
     "load_jobs": ("load", "load_jobs"),
-    "override_job": ("cli_overrides", "override_job"),
+    "override_job": ("apply_overrides", "override_job"),
 }
 
 

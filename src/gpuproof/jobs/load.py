@@ -49,7 +49,7 @@ def load_jobs(path: Path) -> dict[str, Job]:
         UsageError: the file does not exist or cannot be read.
         InvalidJob: with every problem of the file, sorted by line.
     """
-    from gpuproof.jobs.yaml_file import read_jobs  # yaml is slow to import, and not needed for a script
+    from gpuproof.jobs.yaml_file.jobs import read_jobs  # yaml is slow to import, and not needed for a script
 
     return read_jobs(_description_file(path))
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuproof.jobs import validators
-from gpuproof.jobs.spec import Job, TrainingJob
 
-JobType = TypeVar("JobType", bound=Job)
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import AnyJob
+    from gpuproof.jobs.spec import Job
+
+JobType = TypeVar("JobType", bound="Job")
 
 
 def resolve_paths(job: JobType, folder: Path) -> JobType:
@@ -19,6 +22,8 @@ def resolve_paths(job: JobType, folder: Path) -> JobType:
         job: its absolute paths and S3 addresses are kept.
         folder: absolute; relative paths start here: the folder of the job's file, or the current directory.
     """
+    from gpuproof.jobs.spec import TrainingJob  # imports pydantic, which a script alone does without
+
     changes: dict[str, Any] = {"source_dir": resolve_path(job.source_dir, folder)}
     if isinstance(job, TrainingJob):
         changes["inputs"] = {channel: resolve_path(source, folder) for channel, source in job.inputs.items()}
@@ -49,9 +54,9 @@ def resolve_path(place: str, folder: Path) -> str:
     return os.path.normpath(folder / os.path.expanduser(place))  # noqa: PTH111 - leaves ~nobody as it is
 
 
-def output_folders(job: Job) -> list[Path]:
+def output_folders(job: AnyJob) -> list[Path]:
     """Local folders that results are written to; files that an earlier run left there are not part of the source."""
-    if isinstance(job, TrainingJob):
+    if job.kind == "training":
         places = [job.output, job.checkpoint.path if job.checkpoint else None]
     else:
         places = [outlet.destination for outlet in job.outputs.values()]

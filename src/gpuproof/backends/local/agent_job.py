@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from gpuproof.agent.job import AgentJob, Mount, ProcessingOutput, UnusedGpuRule
 from gpuproof.agent.paths import CONTRACT_ROOT, RunPaths
 from gpuproof.backends.expected_gpus import ExpectedGpus
 from gpuproof.backends.s3_inputs.mapping import S3Prefix
 from gpuproof.errors import InvalidJob
-from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.jobs.validators import is_s3
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import AnyJob, ScriptJob
+    from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 
 DEFAULT_GRACE_SECONDS = 300.0
 
@@ -20,7 +24,7 @@ Sources = Mapping[str, Path | S3Prefix]
 
 
 def local_job(
-    job: Job,
+    job: AnyJob,
     paths: RunPaths,
     *,
     python: str,
@@ -44,7 +48,8 @@ def local_job(
         InvalidJob: the job cannot run on this machine.
     """
     _reject_several_hosts(job)
-    training = isinstance(job, TrainingJob)
+    processing = job if job.kind == "processing" else None
+    training = job if job.kind == "training" else None
     return AgentJob(
         run_id=paths.root.name,
         job_name=job.name,
@@ -53,10 +58,10 @@ def local_job(
         python=python,
         checkpoints=str(checkpoints),
         arguments=job.arguments,
-        hyperparameters=job.hyperparameters if training else {},
+        hyperparameters=training.hyperparameters if training else {},
         channels=tuple(job.inputs) if training else (),
         mounts=tuple(_mounts(job, sources)),
-        outputs=() if training else tuple(_outputs(job)),
+        outputs=tuple(_outputs(processing)) if processing else (),
         environment=job.environment,
         framework=job.framework,
         instance_type=job.instance_type,
@@ -67,11 +72,11 @@ def local_job(
         if_gpu_unused=_unused_rule(job, gpus_here),
         max_duration=None if job.max_duration is None else float(job.max_duration.seconds),
         isolation=isolation,
-        output=_local_output(job) if training else None,
+        output=_local_output(training) if training else None,
     )
 
 
-def plan_warnings(job: Job, expected: ExpectedGpus) -> list[str]:
+def plan_warnings(job: AnyJob, expected: ExpectedGpus) -> list[str]:
     """Warnings about settings of the job that do not apply on this machine."""
     warnings = list(job.warnings)
     if expected.unknown is not None:
@@ -81,21 +86,19 @@ def plan_warnings(job: Job, expected: ExpectedGpus) -> list[str]:
         for destination in _destinations(job)
         if destination is not None and is_s3(destination)
     ]
-    checkpoint = job.checkpoint if isinstance(job, TrainingJob) else None
+    checkpoint = job.checkpoint if job.kind == "training" else None
     if checkpoint is not None and checkpoint.path is None:
         warnings.append(f"{checkpoint.s3} is on S3: local runs keep their checkpoints here")
     return warnings
 
 
-def _reject_several_hosts(job: Job) -> None:
+def _reject_several_hosts(job: AnyJob) -> None:
     if job.instance_count > 1:
         raise InvalidJob(
             f"'{job.name}' needs {job.instance_count} hosts (instance_count); the local backend runs one.",
             remedy="Run it here with --instance-count 1.",
         )
-    method = (
-        job.distribution.chosen if isinstance(job, TrainingJob) and job.distribution is not None else None
-    )
+    method = job.distribution.chosen if job.kind == "training" and job.distribution is not None else None
     if method is not None:
         raise InvalidJob(
             f"'{job.name}' is distributed ({method}); the local backend starts one process.",
@@ -103,13 +106,10 @@ def _reject_several_hosts(job: Job) -> None:
         )
 
 
-def _mounts(job: Job, sources: Sources) -> list[Mount]:
+def _mounts(job: AnyJob, sources: Sources) -> list[Mount]:
     mounts: list[Mount] = []
     for name, source in sources.items():
-        if isinstance(job, ProcessingJob):
-            target = _below_contract(job.inputs[name].path)
-        else:
-            target = f"input/data/{name}"
+        target = _below_contract(job.inputs[name].path) if job.kind == "processing" else f"input/data/{name}"
         if isinstance(source, S3Prefix):
             mounts.append(Mount(str(source), target))
         elif not source.is_dir():
@@ -134,7 +134,7 @@ def _below_contract(path: str) -> str:
     return str(PurePosixPath(path).relative_to(CONTRACT_ROOT))
 
 
-def _unused_rule(job: Job, gpus_here: int) -> UnusedGpuRule | None:
+def _unused_rule(job: AnyJob, gpus_here: int) -> UnusedGpuRule | None:
     if gpus_here == 0 or job.require_gpu is False:
         return None
     if job.if_gpu_unused is None:
@@ -143,11 +143,11 @@ def _unused_rule(job: Job, gpus_here: int) -> UnusedGpuRule | None:
     return UnusedGpuRule(job.if_gpu_unused.action, float(job.if_gpu_unused.grace.seconds))
 
 
-def _local_output(job: TrainingJob) -> str | None:
+def _local_output(job: TrainingJob | ScriptJob) -> str | None:
     return None if job.output is None or is_s3(job.output) else job.output
 
 
-def _destinations(job: Job) -> list[str | None]:
-    if isinstance(job, TrainingJob):
+def _destinations(job: AnyJob) -> list[str | None]:
+    if job.kind == "training":
         return [job.output]
     return [output.destination for output in job.outputs.values()]

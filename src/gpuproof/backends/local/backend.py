@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.local.plan import LocalPlan
     from gpuproof.backends.local.run import LocalRun
     from gpuproof.backends.progress import SubmitProgress
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 _IMAGE_DECIDES = "on the other backends the container image decides."
 _IMAGE = "Leave it out, or choose an image: --image, --framework-version."
@@ -84,7 +84,7 @@ class LocalBackend:
         """The backend, with the user's own runs; region and profile are those of inputs on S3."""
         return cls(region=region, profile=profile, notify=notify)
 
-    def plan(self, job: Job, options: PlanOptions | None = None) -> LocalPlan:
+    def plan(self, job: AnyJob, options: PlanOptions | None = None) -> LocalPlan:
         """Decide everything about a run; see `gpuproof.backends.local.plan.plan_run`."""
         from gpuproof.backends.local.plan import plan_run
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from gpuproof.jobs.spec import Job
 from gpuproof.util.versions import version_key
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.script_job import AnyJob
 
 _MODULES = {"pytorch": "torch", "huggingface": "transformers"}
 
 
-def framework_warning(job: Job, installed: Mapping[str, str]) -> str | None:
+def framework_warning(job: AnyJob, installed: Mapping[str, str]) -> str | None:
     """A warning if the installed framework is not the one that the job names; else `None`.
 
     Args:

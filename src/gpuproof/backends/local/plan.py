@@ -23,7 +23,6 @@ from gpuproof.gpu.nvml import count_gpus
 from gpuproof.jobs.local_paths import output_folders
 from gpuproof.jobs.source.secret_files import find_secret_names
 from gpuproof.jobs.source.tree import SourceTree, collect
-from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
 from gpuproof.settings import own_folders
 from gpuproof.util.installed_frameworks import installed_frameworks
@@ -31,6 +30,7 @@ from gpuproof.util.installed_frameworks import installed_frameworks
 if TYPE_CHECKING:
     from gpuproof.backends.api_call import ApiCall
     from gpuproof.backends.base import Run
+    from gpuproof.jobs.script_job import AnyJob
 
 
 _MOST_NAMED = 5
@@ -52,7 +52,7 @@ class LocalPlan(DisplayedPlan):
         warnings: what the user should know before the run starts.
     """
 
-    job: Job
+    job: AnyJob
     python: str
     expected: ExpectedGpus
     gpus_here: int
@@ -72,7 +72,7 @@ class LocalPlan(DisplayedPlan):
     def own_checkpoints(self) -> Path | None:
         """The folder that the job names for its checkpoints; `None` if the run keeps them."""
         job = self.job
-        if isinstance(job, TrainingJob) and job.checkpoint is not None and job.checkpoint.path is not None:
+        if job.kind == "training" and job.checkpoint is not None and job.checkpoint.path is not None:
             return Path(job.checkpoint.path)
         return None
 
@@ -143,7 +143,7 @@ class LocalPlan(DisplayedPlan):
 
 
 def plan_run(
-    job: Job, *, python: str | None = None, isolation: str = "auto", fresh: bool = False
+    job: AnyJob, *, python: str | None = None, isolation: str = "auto", fresh: bool = False
 ) -> LocalPlan:
     """Decide everything about a run without creating anything.
 
@@ -191,7 +191,7 @@ def plan_run(
     return plan
 
 
-def _secret_notes(job: Job, tree: SourceTree) -> list[str]:
+def _secret_notes(job: AnyJob, tree: SourceTree) -> list[str]:
     """A note that other backends refuse some files; here, they only go into the run's folder."""
     names = [file.relative for file in tree.files]
     secrets = [secret.name for secret in find_secret_names(tree.root, names, job.include)]
@@ -202,7 +202,7 @@ def _secret_notes(job: Job, tree: SourceTree) -> list[str]:
     return [f"{', '.join(secrets[:_MOST_NAMED])}{more} {looks}: copied for this run, but not uploaded to AWS"]
 
 
-def _source(job: Job, name: str) -> Path | S3Prefix:
+def _source(job: AnyJob, name: str) -> Path | S3Prefix:
     given = job.inputs[name]
     text = given if isinstance(given, str) else given.source
     if is_s3(text):

@@ -26,7 +26,7 @@ from gpuproof.util.file_watch import FileWatch
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation, Report
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 _POLL_SECONDS = 1.0
 _CHUNK = 1 << 20
@@ -159,7 +159,7 @@ class LocalRun(DisplayedRun):
                 remedy="Choose another folder with --to.",
             ) from error
 
-    def deliver(self, job: Job, *, progress: TransferProgress | None = None) -> list[Path]:  # noqa: ARG002 - as above
+    def deliver(self, job: AnyJob, *, progress: TransferProgress | None = None) -> list[Path]:  # noqa: ARG002 - as above
         """Nothing to do: the agent copies results to the folders that the job names."""
         return []
 

@@ -30,7 +30,6 @@ from gpuproof.backends.local.run_folders import RunFolders
 from gpuproof.backends.record import RunRecord
 from gpuproof.errors import GPUproofError
 from gpuproof.jobs.source.tree import copy_to
-from gpuproof.jobs.spec import TrainingJob
 from gpuproof.util.atomic import write_json
 from gpuproof.util.humanize import pluralize
 
@@ -161,7 +160,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
             "notes": [*plan.warnings, *_checkpoint_notes(left)],
         },
     )
-    if isinstance(job, TrainingJob):
+    if job.kind == "training":
         if plan.own_checkpoints is not None:
             plan.own_checkpoints.mkdir(parents=True, exist_ok=True)
         else:
@@ -171,7 +170,7 @@ def _write_folder(plan: LocalPlan, paths: RunPaths, left: Path | None) -> None:
 def _left_checkpoints(plan: LocalPlan, store: RunFolders) -> Path | None:
     """The folder of checkpoints that an earlier run left; `None` if there is none to continue from."""
     job = plan.job
-    if plan.fresh or not isinstance(job, TrainingJob) or plan.own_checkpoints is not None:
+    if plan.fresh or job.kind != "training" or plan.own_checkpoints is not None:
         return None
 
     def left_any(record: RunRecord) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.sagemaker.plan import SageMakerPlan
     from gpuproof.backends.sagemaker.run import SageMakerRun
     from gpuproof.backends.sagemaker.store import SageMakerRunStore
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 
 class SageMakerBackend:
@@ -63,12 +63,13 @@ class SageMakerBackend:
 
         return cls(Aws(session=partial(boto3_session, profile), region=region, notify=notify))
 
-    def plan(self, job: Job, options: PlanOptions | None = None) -> SageMakerPlan:
+    def plan(self, job: AnyJob, options: PlanOptions | None = None) -> SageMakerPlan:
         """Decide everything about a run; see `gpuproof.backends.sagemaker.planner.Planner.plan`."""
         from gpuproof.backends.sagemaker.planner import Planner
+        from gpuproof.jobs.script_job import expanded
 
         return Planner(self.aws, self._cache or cache_dir()).plan(
-            job, fresh=options is not None and options.fresh
+            expanded(job), fresh=options is not None and options.fresh
         )
 
     def prepare(self, plan: SageMakerPlan, progress: SubmitProgress) -> SageMakerPlan:  # noqa: ARG002 - for backends that need it

@@ -36,10 +36,11 @@ from gpuproof.backends.sagemaker.tracking.results import (
 )
 from gpuproof.catalogue import Catalogue
 from gpuproof.errors import GPUproofError, RunNotFound, UsageError
+from gpuproof.jobs.script_job import expanded
 
 if TYPE_CHECKING:
     from gpuproof.explain import Explanation, Report
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
 
 _REPORT_PAGES = 5
 _FIRST_ATTEMPTS = 4
@@ -242,7 +243,7 @@ class SageMakerRun(DisplayedRun):
             progress=progress,
         )
 
-    def deliver(self, job: Job, *, progress: TransferProgress | None = None) -> list[Path]:
+    def deliver(self, job: AnyJob, *, progress: TransferProgress | None = None) -> list[Path]:
         """Download results to the local folders that the job names; see `deliver_results`.
 
         Raises:
@@ -250,7 +251,7 @@ class SageMakerRun(DisplayedRun):
             GPUproofError: the disk is full; no partial file is left.
         """
         self._check_ended()
-        return deliver_results(self._aws, self.id, self.results, job, progress=progress)
+        return deliver_results(self._aws, self.id, self.results, expanded(job), progress=progress)
 
     def remove(self) -> str:
         """Delete its files in the bucket, except for its checkpoints. SageMaker keeps its record of the job.

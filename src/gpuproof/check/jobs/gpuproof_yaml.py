@@ -11,14 +11,14 @@ from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.source.span import Span, Unit
 
 if TYPE_CHECKING:
-    from gpuproof.jobs.yaml_sections import Section
+    from gpuproof.jobs.yaml_file.sections import Section
 
 
 def jobs(unit: Unit) -> Iterator[JobDefinition]:
     """The jobs of a `gpuproof.yaml`; empty if it does not describe any."""
-    from gpuproof.jobs import yaml_reader, yaml_sections  # imports pydantic and yaml
+    from gpuproof.jobs.yaml_file import reader, sections  # imports pydantic and yaml
 
-    found, _ = yaml_sections.split_sections(yaml_reader.read(unit.source.encode()))
+    found, _ = sections.split_sections(reader.read(unit.source.encode()))
     for section in found:
         yield _job(section, unit)
 

@@ -10,7 +10,7 @@ from gpuproof.util.humanize import pluralize
 
 if TYPE_CHECKING:
     from gpuproof.check.rule import Hit
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
     from gpuproof.terminal.console import Console
 
 
@@ -18,7 +18,7 @@ class ChecksFailed(GPUproofError):
     """The job has errors that would waste the run."""
 
 
-def check_before_running(job: Job, console: Console, region: str | None = None) -> None:
+def check_before_running(job: AnyJob, console: Console, region: str | None = None) -> None:
     """Print each error with its remedy and each warning, and reject a job with errors.
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuproof.backends.base import Backend, Plan, Run
     from gpuproof.backends.record import RunRecord
     from gpuproof.cli.arguments import Subparsers
-    from gpuproof.jobs.spec import Job
+    from gpuproof.jobs.script_job import AnyJob
     from gpuproof.terminal.console import Console
 
 
@@ -160,7 +160,7 @@ def _show_end(run: Run, record: RunRecord, console: Console) -> None:
         show_end(run, record, console)
 
 
-def _deliver(job: Job, run: Run, console: Console) -> None:
+def _deliver(job: AnyJob, run: Run, console: Console) -> None:
     """Copy the results to the local folders that the job names."""
     from gpuproof.util.humanize import format_bytes
 
@@ -178,7 +178,7 @@ def _deliver(job: Job, run: Run, console: Console) -> None:
         console.label("here", str(path))
 
 
-def _check(job: Job, arguments: argparse.Namespace, console: Console) -> None:
+def _check(job: AnyJob, arguments: argparse.Namespace, console: Console) -> None:
     if not arguments.no_check:
         from gpuproof.cli.jobs.preflight import check_before_running
         from gpuproof.settings import aws_region
@@ -281,9 +281,10 @@ def _add_backend_flags(parser: argparse.ArgumentParser, backend: type[Backend[An
         )
 
 
-def _read_job(arguments: argparse.Namespace) -> Job:
+def _read_job(arguments: argparse.Namespace) -> AnyJob:
     from gpuproof.cli.jobs.target import find_target
-    from gpuproof.jobs import Overrides, load_job, override_job
+    from gpuproof.jobs import Overrides
+    from gpuproof.jobs.script_job import script_job
 
     path, name = find_target(arguments.target, arguments.job, Path.cwd())
     changes = Overrides(
@@ -311,4 +312,12 @@ def _read_job(arguments: argparse.Namespace) -> Job:
         max_wait=arguments.max_wait,
         keep_alive=arguments.keep_alive,
     )
+    if (
+        name is None
+        and changes.only_arguments
+        and (job := script_job(path, tuple(changes.arguments or ()))) is not None
+    ):
+        return job
+    from gpuproof.jobs import load_job, override_job  # imports pydantic, which a script alone does without
+
     return override_job(load_job(path, name), changes, Path.cwd())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuproof.errors import UsageError
 from gpuproof.jobs.local_paths import resolve_path, resolve_paths
+from gpuproof.jobs.overrides import Overrides
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validation_errors import FieldProblem, InvalidFields
 
@@ -44,61 +44,6 @@ _FLAGS_BELOW: dict[tuple[str, ...], str] = {
     ("sagemaker", "max_wait"): "--max-wait",
     ("sagemaker", "keep_alive"): "--keep-alive",
 }
-
-
-@dataclass(frozen=True)
-class Overrides:
-    """Values of the flags; None and empty mean that a flag was not given.
-
-    Args:
-        name: the job's name.
-        include: patterns of files to send although they are ignored; they are added to the file's.
-        respect_gitignore: whether files that `.gitignore` lists are left out.
-        inputs: each `CHANNEL=SOURCE`; for a processing job `PATH=SOURCE`.
-        hyperparameters: each `NAME=VALUE`; a value is parsed as JSON if it is valid JSON, else kept as text.
-        environment: each `NAME=VALUE`.
-        instance_type: replaces the GPU that the file requests.
-        instance_count: number of hosts.
-        gpu: replaces the instance type of the file.
-        max_duration: as in `8h`.
-        require_gpu: whether running without a GPU is an error.
-        arguments: replace the file's arguments.
-        framework: the framework that the script uses.
-        framework_version: its version.
-        image: the container image.
-        region: the AWS region.
-        spot: whether to use spot capacity.
-        fallbacks: instance types to try in order; they replace the file's.
-        tags: each `KEY=VALUE`.
-        role: the execution role on SageMaker.
-        bucket: for code and results.
-        max_wait: with spot, the maximum time for waiting and running together; as in `12h`.
-        keep_alive: how long the warm pool is kept; as in `15min`.
-    """
-
-    name: str | None = None
-    include: Sequence[str] = ()
-    respect_gitignore: bool | None = None
-    inputs: Sequence[str] = ()
-    hyperparameters: Sequence[str] = ()
-    environment: Sequence[str] = ()
-    instance_type: str | None = None
-    instance_count: int | None = None
-    gpu: str | None = None
-    max_duration: str | None = None
-    require_gpu: bool | None = None
-    arguments: Sequence[str] | None = None
-    framework: str | None = None
-    framework_version: str | None = None
-    image: str | None = None
-    region: str | None = None
-    spot: bool | None = None
-    fallbacks: Sequence[str] = ()
-    tags: Sequence[str] = ()
-    role: str | None = None
-    bucket: str | None = None
-    max_wait: str | None = None
-    keep_alive: str | None = None
 
 
 def override_job(job: JobType, changes: Overrides, folder: Path) -> JobType:

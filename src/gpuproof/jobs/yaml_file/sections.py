@@ -10,7 +10,7 @@ from gpuproof.errors import Problem
 from gpuproof.jobs import validators
 from gpuproof.jobs.spec import ProcessingJob, TrainingJob
 from gpuproof.jobs.validation_errors import KeyPath, format_value
-from gpuproof.jobs.yaml_reader import Document, Mark, has_path
+from gpuproof.jobs.yaml_file.reader import Document, Mark, has_path
 
 MODELS: dict[str, type[TrainingJob] | type[ProcessingJob]] = {
     "training": TrainingJob,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.errors import InvalidJob, Problem, UsageError
-from gpuproof.jobs import yaml_reader
 from gpuproof.jobs.file_hints import is_file, is_folder, suggest_file
 from gpuproof.jobs.local_paths import resolve_paths
 from gpuproof.jobs.spec import Job
@@ -18,8 +17,9 @@ from gpuproof.jobs.validation_errors import (
     format_path,
     format_value,
 )
-from gpuproof.jobs.yaml_reader import MAX_BYTES, Mark
-from gpuproof.jobs.yaml_sections import MODELS, Section, split_sections
+from gpuproof.jobs.yaml_file import reader
+from gpuproof.jobs.yaml_file.reader import MAX_BYTES, Mark
+from gpuproof.jobs.yaml_file.sections import MODELS, Section, split_sections
 
 _TEXT_KEYS = ("name", "framework_version", "image")
 _TEXT_CONTAINERS = ("environment", "tags", "arguments")
@@ -35,7 +35,7 @@ def read_jobs(file: Path) -> dict[str, Job]:
     """
     try:
         with file.open("rb") as stream:
-            document = yaml_reader.read(stream.read(MAX_BYTES + 1))
+            document = reader.read(stream.read(MAX_BYTES + 1))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     problems = list(document.problems)

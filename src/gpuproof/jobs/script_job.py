@@ -1,0 +1,123 @@
+"""A training job that consists of a script and its arguments, as in `gpuproof run train.py -- --epochs 5`.
+
+It has the attributes of a `TrainingJob` with default values, but needs no pydantic, whose import and validators take a
+third of the time until such a script starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Union
+
+from gpuproof.jobs.validators import check_entry_point, derive_job_name
+
+if TYPE_CHECKING:
+    from gpuproof.jobs.spec import Job, TrainingJob
+
+
+@dataclass(frozen=True)
+class NoResources:
+    """The defaults of `gpuproof.jobs.spec_parts.Resources`: nothing is requested."""
+
+    gpu: None = None
+    gpu_memory: None = None
+    memory: None = None
+    cpus: None = None
+    max_price: None = None
+    region: None = None
+    spot: Literal[False] = False
+
+
+@dataclass(frozen=True)
+class NoSageMakerSettings:
+    """The defaults of `gpuproof.jobs.spec_sagemaker.SageMakerSettings`."""
+
+    role: None = None
+    bucket: None = None
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    volume_kms_key: None = None
+    output_kms_key: None = None
+    network_isolation: Literal[False] = False
+    encrypt_traffic: Literal[False] = False
+    keep_alive: None = None
+    volume_size: None = None
+    max_wait: None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScriptJob:
+    """A training job with the default value of every key except for these.
+
+    Args:
+        entry_point: the script's file name.
+        source_dir: its folder, absolute.
+        arguments: of the script.
+    """
+
+    entry_point: str
+    source_dir: str
+    arguments: tuple[str, ...] = ()
+    name: str = field(init=False)
+    kind: Literal["training"] = field(default="training", init=False)
+    include: tuple[str, ...] = field(default=(), init=False)
+    respect_gitignore: Literal[True] = field(default=True, init=False)
+    environment: Mapping[str, str] = field(default_factory=dict, init=False)
+    framework: None = field(default=None, init=False)
+    framework_version: None = field(default=None, init=False)
+    image: None = field(default=None, init=False)
+    instance_type: None = field(default=None, init=False)
+    instance_count: Literal[1] = field(default=1, init=False)
+    resources: NoResources = field(default_factory=NoResources, init=False)
+    fallbacks: tuple[str, ...] = field(default=(), init=False)
+    max_duration: None = field(default=None, init=False)
+    require_gpu: None = field(default=None, init=False)
+    if_gpu_unused: None = field(default=None, init=False)
+    tags: Mapping[str, str] = field(default_factory=dict, init=False)
+    sagemaker: NoSageMakerSettings = field(default_factory=NoSageMakerSettings, init=False)
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict, init=False)
+    inputs: Mapping[str, str] = field(default_factory=dict, init=False)
+    output: None = field(default=None, init=False)
+    distribution: None = field(default=None, init=False)
+    checkpoint: None = field(default=None, init=False)
+    warnings: tuple[str, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the name."""
+        object.__setattr__(self, "name", derive_job_name(self.entry_point))
+
+    def model_dump(self) -> dict[str, Any]:
+        """The keys and values, as of a pydantic model."""
+        values = asdict(self)
+        del values["warnings"]
+        return values
+
+    def expand(self) -> TrainingJob:
+        """The same job as a `TrainingJob`."""
+        from gpuproof.jobs.spec import TrainingJob  # imports pydantic
+
+        return TrainingJob(entry_point=self.entry_point, source_dir=self.source_dir, arguments=self.arguments)
+
+
+if TYPE_CHECKING:
+    AnyJob = Union[Job, ScriptJob]  # noqa: UP007 - `|` needs the classes at run time
+
+
+def script_job(path: Path, arguments: tuple[str, ...]) -> ScriptJob | None:
+    """The job of an existing Python script; `None` if the path is something else or its name needs a closer look."""
+    if path.suffix != ".py" or not path.is_file():
+        return None
+    script = path.absolute()
+    try:
+        check_entry_point(script.name)
+    except ValueError:
+        return None
+    return ScriptJob(script.name, str(script.parent), arguments)
+
+
+def expanded(job: AnyJob) -> Job:
+    """A job as one of the models of `gpuproof.jobs.spec`."""
+    return job.expand() if isinstance(job, ScriptJob) else job
