@@ -11,6 +11,7 @@
 | `AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, `AWS_ENDPOINT_URL`, `AWS_ENDPOINT_URL_SAGEMAKER`, `AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_CONTAINER_CREDENTIALS_FULL_URI`, `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` | if one is set, runs on SageMaker are searched too; boto3 reads the values |
 | `AWS_CONFIG_FILE`, `AWS_SHARED_CREDENTIALS_FILE` | likewise, if the file exists (default `~/.aws/config`, `~/.aws/credentials`) |
 | `NO_COLOR` | no colours (https://no-color.org) |
+| `SOURCE_DATE_EPOCH` | the date that prices are compared with, for reproducible output (default: today) |
 | `CI`, `TERM=dumb` | no progress line and no colours: logs and results only |
 """
 
@@ -21,9 +22,12 @@ import tempfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuproof.errors import GPUproofError
+
+if TYPE_CHECKING:
+    from datetime import date
 
 _AWS_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -88,6 +92,18 @@ def bucket_name() -> str | None:
 def aws_region() -> str | None:
     """Region in environment variables, without reading AWS configuration files; None if not set."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
+
+
+def today() -> "date":
+    """Today's date (UTC), or the day of SOURCE_DATE_EPOCH, which makes output reproducible.
+
+    Source: https://reproducible-builds.org/specs/source-date-epoch/
+    """
+    import time  # imported late, as most commands print no prices
+    from datetime import UTC, datetime
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(epoch) if epoch.isdecimal() else time.time(), UTC).date()
 
 
 def aws_is_set_up(environment: Mapping[str, str] | None = None, home: Path | None = None) -> bool:

@@ -78,7 +78,7 @@ def test_what_nobody_knows_is_unknown_and_never_an_error(build: str | None, gpu:
 
 
 def test_a_build_whose_kernels_nobody_read_is_unknown() -> None:
-    assert CATALOGUE.runs_on("torch==2.1", "T4").kind == "unknown"
+    assert CATALOGUE.runs_on("torch==2.13+cu126", "T4").kind == "unknown"
 
 
 def test_a_toolkit_that_dropped_the_gpu_serves_it_no_more() -> None:

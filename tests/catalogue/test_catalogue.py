@@ -1,10 +1,12 @@
 """Prices, offerings, quotas, replacements, images, AMIs, drivers, accepted types."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from gpuproof.catalogue import Catalogue, JobKind
+from gpuproof.catalogue.prices import is_old
 from gpuproof.catalogue.sagemaker_api_types import accepted_types, service_model
 from gpuproof.catalogue.tables import Tables
 
@@ -271,3 +273,97 @@ def test_no_question_raises_for_a_name_that_nobody_knows(name: str) -> None:
     assert CATALOGUE.build(name) is None
     assert CATALOGUE.accepted_for(name) == ()
     assert CATALOGUE.runs_on(name, name).kind == "unknown"
+
+
+# Prices of every region, CPU types, Trainium and Inferentia
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "use", "kind"),
+    [
+        ("g6e.xlarge", "ap-northeast-1", None, "observed"),
+        ("ml.g6e.xlarge", "ap-northeast-1", "training", "derived"),
+        ("m5.xlarge", "eu-west-3", None, "observed"),
+        ("ml.m5.xlarge", "us-east-1", "training", "observed"),
+        ("ml.c5.xlarge", "eu-north-1", "processing", "derived"),
+        ("trn1.32xlarge", "us-east-1", None, "observed"),
+        ("inf2.xlarge", "eu-west-1", None, "observed"),
+        ("g4dn.xlarge", "us-gov-west-1", None, "observed"),
+    ],
+)
+def test_prices_are_known_in_every_region_and_for_cpu_types_and_accelerators(
+    name: str, region: str, use: JobKind | None, kind: str
+) -> None:
+    price = CATALOGUE.price(name, region, use)
+    assert price is not None
+    assert (price.kind, price.region, price.instance_type) == (kind, region, name)
+
+
+def test_a_price_of_sagemaker_is_derived_from_ec2s_by_the_ratio_of_the_family() -> None:
+    ec2, derived = CATALOGUE.price("g5.xlarge", "eu-west-2"), CATALOGUE.price("ml.g5.xlarge", "eu-west-2")
+    assert ec2 is not None
+    assert derived is not None
+    assert derived.usd_per_hour == pytest.approx(1.4 * ec2.usd_per_hour, abs=1e-4)
+    assert (derived.kind, derived.service, derived.as_of) == ("derived", "sagemaker", ec2.as_of)
+
+
+def test_no_price_is_derived_for_a_use_that_aws_does_not_sell() -> None:
+    assert CATALOGUE.price("ml.t3.medium", use="training") is None
+    assert CATALOGUE.price("ml.t3.medium", use="notebook") is not None
+
+
+def test_no_price_is_derived_where_the_ratio_is_unknown() -> None:
+    assert CATALOGUE.price("ml.trn1.2xlarge") is None
+
+
+def test_a_spot_price_that_is_only_a_bound_is_not_shown() -> None:
+    assert CATALOGUE.price("p5.48xlarge", "ap-southeast-3", market="spot") is None
+
+
+@pytest.mark.parametrize(
+    ("as_of", "today", "old"),
+    [
+        ("2025-04-04", (2026, 4, 4), False),
+        ("2025-04-04", (2026, 4, 5), True),
+        ("2025-04", (2026, 4, 30), False),
+        ("2025-04", (2026, 5, 1), True),
+        ("2025", (2026, 12, 31), False),
+        ("2025", (2027, 1, 1), True),
+    ],
+)
+def test_a_price_is_old_once_it_is_certainly_older_than_a_year(
+    as_of: str, today: tuple[int, int, int], old: bool
+) -> None:
+    price = CATALOGUE.price("g5.xlarge")
+    assert price is not None
+    assert is_old(price._replace(as_of=as_of), date(*today)) is old
+
+
+# Hugging Face
+
+
+def test_hugging_face_images_are_chosen_by_the_version_of_transformers() -> None:
+    image = CATALOGUE.image("huggingface", "4.56", "training", "ml.g5.xlarge", "us-west-2")
+    assert image is not None
+    assert image.uri.startswith("763104351884.dkr.ecr.us-west-2.amazonaws.com/huggingface-pytorch-training:")
+    assert image.uri.endswith(":2.8.0-transformers4.56.2-gpu-py312-cu129-ubuntu22.04")
+    newest = CATALOGUE.image("huggingface", None, "endpoint", "ml.m5.xlarge", "us-west-2")
+    assert newest is not None
+    assert newest.row.library_version == "5.5.3"
+    assert "-cpu-" in newest.uri
+
+
+# Corrections
+
+
+def test_the_sustained_network_rate_of_p6_is_that_of_all_cards() -> None:
+    p6 = CATALOGUE.instance("p6-b200.48xlarge")
+    assert p6 is not None
+    assert p6.network_baseline_gbps == 3200
+
+
+@pytest.mark.parametrize("name", ["trn1.32xlarge", "inf2.xlarge"])
+def test_trainium_and_inferentia_have_their_own_quotas(name: str) -> None:
+    quota = CATALOGUE.quota(name)
+    assert quota is not None
+    assert quota.name in ("Running On-Demand Trn instances", "Running On-Demand Inf instances")

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import gpuproof.catalogue.tables as tables_module
-from gpuproof.catalogue import JOB_KINDS
+from gpuproof.catalogue import JOB_KINDS, Price
+from gpuproof.catalogue.sagemaker_api_types import accepted_types
 from gpuproof.catalogue.tables import Tables
 from gpuproof.gpu.compute_capability import parse_architecture
 
 TABLES = Tables()
-FILES = sorted(tables_module.SHIPPED.glob("*.csv"))
+FILES = sorted(tables_module.SHIPPED.rglob("*.csv"))
 KEYS = {
     "amis": ("name_pattern",),
     "builds": ("framework", "version", "variant", "arch"),
@@ -25,11 +26,21 @@ KEYS = {
     "instances": ("instance_type",),
     "offerings": ("instance_type", "region"),
     "other_types": ("instance_type",),
+    "huggingface_images": ("repository", "tag"),
+    "not_sold": ("service", "use", "instance_type", "region"),
     "prices": ("service", "use", "instance_type", "region", "market"),
     "quotas": ("service", "name"),
+    "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
 }
 """What tells the rows of a table apart."""
+
+PRICES = [price for region in TABLES.priced_regions for price in TABLES.prices(region).rows.values()]
+
+
+def table_of(path: Path) -> str:
+    return path.parent.name if path.parent != tables_module.SHIPPED else path.stem
+
 
 READ_ON = {source.source: source.read_on for source in TABLES.sources.values()}
 """When each source was read: no row of it can be newer. Today's date says nothing, on a machine whose clock is wrong."""
@@ -42,7 +53,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_table_has_a_key_and_no_row_twice(path: Path) -> None:
-    found = Counter(tuple(row[column] for column in KEYS[path.stem]) for row in rows(path))
+    found = Counter(tuple(row[column] for column in KEYS[table_of(path)]) for row in rows(path))
     assert [key for key, count in found.items() if count > 1] == []
 
 
@@ -171,9 +182,18 @@ def test_every_other_type_is_legible() -> None:
         assert instance.memory in range(2**28, 2**46)
 
 
+def on_demand_on_ec2(ec2_type: str, region: str) -> Price | None:
+    return TABLES.prices(region).rows.get(("ec2", "compute", ec2_type, "on-demand"))
+
+
+def test_every_price_is_in_the_file_of_its_region() -> None:
+    for region in TABLES.priced_regions:
+        assert {row["region"] for row in rows(tables_module.SHIPPED / "prices" / f"{region}.csv")} == {region}
+
+
 def test_every_price_is_of_a_known_type_in_a_known_use_and_within_reason() -> None:
-    known_regions = set(TABLES.offerings)
-    for price in TABLES.prices.values():
+    known_regions = set(TABLES.registries)
+    for price in PRICES:
         name = price.instance_type.removeprefix("ml.")
         assert name in TABLES.gpu_instances or TABLES.other_instance(name), price
         assert price.instance_type.startswith("ml.") == (price.service == "sagemaker"), price
@@ -182,28 +202,54 @@ def test_every_price_is_of_a_known_type_in_a_known_use_and_within_reason() -> No
         assert price.market in ("on-demand", "spot"), price
         assert price.kind in ("observed", "derived"), price
         assert price.region in known_regions, price
-        assert 0.04 <= price.usd_per_hour <= 200, price
+        assert 0.02 <= price.usd_per_hour <= 250, price
         assert price.usd_per_hour_max is None or price.usd_per_hour_max >= price.usd_per_hour, price
 
 
 def test_a_derived_price_comes_from_a_derivation_and_an_observed_one_does_not() -> None:
-    for price in TABLES.prices.values():
+    for price in PRICES:
         assert price.source.startswith("derived-") == (price.kind == "derived"), price
 
 
 def test_spot_costs_less_than_on_demand() -> None:
-    for price in TABLES.prices.values():
-        on_demand = TABLES.prices.get(("ec2", "compute", price.instance_type, price.region, "on-demand"))
+    for price in PRICES:
+        on_demand = on_demand_on_ec2(price.instance_type, price.region)
         if price.market == "spot" and on_demand:
             assert price.usd_per_hour < on_demand.usd_per_hour, price
 
 
 def test_sagemaker_costs_between_equal_and_half_as_much_again_as_ec2() -> None:
-    for price in TABLES.prices.values():
+    for price in PRICES:
         ec2_type = price.instance_type.removeprefix("ml.")
-        ec2 = TABLES.prices.get(("ec2", "compute", ec2_type, price.region, "on-demand"))
+        ec2 = on_demand_on_ec2(ec2_type, price.region)
         if price.service == "sagemaker" and ec2:
             assert 1.0 <= price.usd_per_hour / ec2.usd_per_hour <= 1.5, price
+
+
+def test_a_ratio_is_what_was_observed_and_of_a_family_that_sagemaker_has() -> None:
+    families = {name.split(".")[1] for types in accepted_types().values() for name in types if "." in name}
+    for ratio in TABLES.sagemaker_ratios.values():
+        assert ratio.family in families, ratio
+        assert 1.0 < ratio.ratio <= 1.4, ratio
+        assert (ratio.observations > 0) == (ratio.lowest is not None) == (ratio.confidence == "medium"), ratio
+        if ratio.lowest and ratio.highest:
+            assert ratio.lowest - 0.005 <= ratio.ratio <= ratio.highest + 0.005, ratio
+
+
+def test_every_observed_price_of_sagemaker_agrees_with_the_ratio_of_its_family() -> None:
+    for price in PRICES:
+        ec2_type = price.instance_type.removeprefix("ml.")
+        ec2 = on_demand_on_ec2(ec2_type, price.region)
+        family, _, size = ec2_type.partition(".")
+        ratio = TABLES.sagemaker_ratios.get((family, size)) or TABLES.sagemaker_ratios.get((family, ""))
+        if price.service == "sagemaker" and ec2 and ratio:
+            assert price.usd_per_hour == pytest.approx(ec2.usd_per_hour * ratio.ratio, rel=0.01), price
+
+
+def test_what_is_not_sold_has_no_price() -> None:
+    for row in rows(tables_module.SHIPPED / "not_sold.csv"):
+        key = (row["service"], row["use"], row["instance_type"], "on-demand")
+        assert key not in TABLES.prices(row["region"]).rows, row
 
 
 def test_every_build_carries_legible_architectures_or_says_that_nobody_read_them() -> None:
@@ -228,15 +274,15 @@ def test_newer_toolkits_never_want_older_drivers() -> None:
 
 
 def test_every_image_is_of_a_known_kind_with_a_tag_that_can_be() -> None:
-    for image in TABLES.images:
+    for image in (*TABLES.images, *TABLES.huggingface_images):
         assert image.framework in ("torch", "tensorflow", "base"), image
         assert image.job in ("training", "inference", "base"), image
-        assert image.device in ("cpu", "gpu"), image
+        assert image.device in ("cpu", "gpu", *(("neuron", "neuronx") if image.library else ())), image
         assert image.platform in ("sagemaker", "ec2"), image
-        assert image.status in ("patched", "ended"), image
+        assert image.status in (("",) if image.library else ("patched", "ended")), image
         assert image.evidence in ("listed", "derived"), image
         assert re.fullmatch(r"[\w][\w.-]{0,127}", image.tag), image
-        assert image.status == "ended" or image.patched_until >= image.as_of, image
+        assert image.status != "patched" or image.patched_until >= image.as_of, image
         assert image.device == "gpu" or not image.cuda, image
         if image.cuda:
             assert any(row.cuda == image.cuda for row in TABLES.cuda_drivers), image

@@ -9,6 +9,7 @@ from typing import Any, Self
 from gpuproof.agent.state import ENDED
 from gpuproof.backends.exit_code import run_exit_code
 from gpuproof.errors import ExitCode
+from gpuproof.util.humanize import format_usd
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ class RunRecord:
     def cost(self) -> float | None:
         """The cost so far in USD, at the catalogue's list price; `None` if unknown."""
         return self.document.get("cost_usd")
+
+    @property
+    def cost_text(self) -> str:
+        """The cost so far: `$1.23`, `~$1.23` if the price is derived from similar ones, `-` if unknown."""
+        return ("~" if self.document.get("cost_is_derived") else "") + format_usd(self.cost)
 
     @property
     def spot_saving(self) -> float | None:

@@ -111,7 +111,7 @@ class Catalogue:
             name: `g5.xlarge` or `ml.g5.xlarge`.
             use: job kind on SageMaker; None for any.
         """
-        return prices.find_price(self.tables.prices, name, region, use, market)
+        return prices.find_price(self.tables.prices(region), self.tables.sagemaker_ratios, name, use, market)
 
     def offerings(self, name: str, region: str | None = None) -> tuple[Offering, ...]:
         """Regions and zone ids where EC2 offers the type. SageMaker's own list is not public."""
@@ -170,7 +170,7 @@ class Catalogue:
             if not old.on_sagemaker or not kinds or set(kinds) & set(self.accepted_for(one.name))
         ]
         column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
-        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.prices))
+        return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.listed))
 
     def image(
         self, framework: str, version: str | None, use: JobKind, instance: str, region: str
@@ -178,8 +178,8 @@ class Catalogue:
         """Returns the AWS Deep Learning Container for a job; None if there is none or the region is unknown.
 
         Args:
-            framework: `torch`, `pytorch`, `tensorflow` or `tf`.
-            version: `2.11` or `2.11.0`; None for the newest that AWS still patches.
+            framework: `torch`, `pytorch`, `tensorflow`, `tf`, or `huggingface` for Hugging Face's PyTorch images.
+            version: `2.11` or `2.11.0`, of Transformers for `huggingface`; None for the newest that AWS still patches.
             use: the job kind; processing uses the training image.
             instance: instance type; determines GPU or CPU, host architecture, and SageMaker or EC2 flavour.
         """
@@ -187,7 +187,8 @@ class Catalogue:
         if found is None:
             return None
         tables = self.tables
-        return images.find_image(tables.images, tables.registries, framework, version, use, found, region)
+        rows = tables.huggingface_images if framework.lower() == images.HUGGINGFACE else tables.images
+        return images.find_image(rows, tables.registries, framework, version, use, found, region)
 
     def amis(self, instance: str, framework: str | None = None) -> tuple[Ami, ...]:
         """Deep Learning AMIs that match an EC2 type by host architecture, kernel module and instance families."""
@@ -246,14 +247,11 @@ class Catalogue:
         key = (on_sagemaker, region, use, market)
         if key not in self._columns:
             prefix, instances = "ml." if on_sagemaker else "", self.tables.gpu_instances
-            found = (
-                (ec2_type, prices.find_price(self.tables.prices, prefix + ec2_type, region, use, market))
-                for ec2_type in instances
-            )
-            column = {ec2_type: price.usd_per_hour for ec2_type, price in found if price}
-            self._columns[key] = _PriceColumn(
-                column, instance_search.sort_by_price(instances.values(), column)
-            )
+            found = ((ec2_type, self.price(prefix + ec2_type, region, use, market)) for ec2_type in instances)
+            listed = {ec2_type: price for ec2_type, price in found if price}
+            column = {ec2_type: price.usd_per_hour for ec2_type, price in listed.items()}
+            in_order = instance_search.sort_by_price(instances.values(), column)
+            self._columns[key] = _PriceColumn(listed, column, in_order)
         return self._columns[key]
 
     def _models_running(self, builds: tuple[Build, ...]) -> frozenset[tuple[str, str]]:
@@ -275,6 +273,7 @@ class Catalogue:
 
 
 class _PriceColumn(NamedTuple):
+    listed: dict[str, Price]
     prices: dict[str, float]
     cheapest_first: list[Instance]
 

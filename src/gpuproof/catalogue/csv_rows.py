@@ -117,6 +117,18 @@ def price(row: Row) -> model.Price:
     )
 
 
+def sagemaker_ratio(row: Row) -> model.SageMakerRatio:
+    return model.SageMakerRatio(
+        **_with(
+            row,
+            ratio=float(row["ratio"]),
+            lowest=_float(row["lowest"]),
+            highest=_float(row["highest"]),
+            observations=int(row["observations"]),
+        )
+    )
+
+
 def build(row: Row) -> model.Build:
     return model.Build(**_with(row, architectures=tuple(row["architectures"].split())))
 

@@ -15,6 +15,9 @@ JOBS: dict[JobKind, str] = {
 }
 """The kind of image for each job kind; there are none for processing."""
 
+HUGGINGFACE = "huggingface"
+"""The framework whose images are Hugging Face's; its version is that of Transformers."""
+
 
 class Image(NamedTuple):
     """A container image in one region.
@@ -47,9 +50,8 @@ def find_image(
     fitting = [
         row
         for row in rows
-        if row.framework == FRAMEWORKS.get(framework.lower())
+        if _is_of(row, framework.lower(), version)
         and (row.job, row.device, row.arch) == (job, device, instance.arch)
-        and _is_version(row.version, version)
     ]
     if version is None:
         fitting = [row for row in fitting if row.status == "patched"] or fitting
@@ -64,6 +66,14 @@ def find_image(
     return Image(uri=f"{host}/{best.repository}:{best.tag}", row=best)
 
 
+def _is_of(row: ImageRow, framework: str, version: str | None) -> bool:
+    if framework == HUGGINGFACE:
+        return (row.library, row.framework) == ("transformers", "torch") and _is_version(
+            row.library_version, version
+        )
+    return row.framework == FRAMEWORKS.get(framework) and _is_version(row.version, version)
+
+
 def _is_version(of_image: str, wanted: str | None) -> bool:
     if wanted is None:
         return True
@@ -72,5 +82,7 @@ def _is_version(of_image: str, wanted: str | None) -> bool:
     return of_image.split(".")[:2] == parts[:2]
 
 
-def _preference(row: ImageRow, platform: str) -> tuple[bool, tuple[int, ...], bool]:
-    return row.platform == platform, version_key(row.version), row.evidence == "listed"
+def _preference(row: ImageRow, platform: str) -> tuple[bool, tuple[int, ...], tuple[int, ...], bool]:
+    # Of Hugging Face's images, the newest Transformers comes first, then the newest framework.
+    library = version_key(row.library_version) if row.library else ()
+    return row.platform == platform, library, version_key(row.version), row.evidence == "listed"

@@ -172,6 +172,27 @@ class Price(NamedTuple):
     as_of: str
 
 
+class SageMakerRatio(NamedTuple):
+    """SageMaker's price divided by EC2's, for one family.
+
+    Attributes:
+        family: such as `g5`.
+        size: the size that it applies to, such as `xlarge`; empty for all others.
+        lowest, highest: of the observed ratios; None without an observation.
+        observations: how many prices were compared; 0 for a ratio taken from similar families.
+    """
+
+    family: str
+    size: str
+    ratio: float
+    lowest: float | None
+    highest: float | None
+    observations: int
+    confidence: str
+    source: str
+    as_of: str
+
+
 class Build(NamedTuple):
     """One binary of a framework, and the GPUs that it was compiled for.
 
@@ -234,8 +255,9 @@ class ImageRow(NamedTuple):
         platform: `sagemaker` or `ec2`.
         cuda: empty for CPU images and if unknown.
         patched_until: ISO date; empty if unknown.
-        status: `patched` or `ended` at the time of `as_of`; an ended image stays in the registry.
+        status: `patched` or `ended` at the time of `as_of`, empty if unknown; an ended image stays in the registry.
         evidence: `listed` by AWS, or a tag `derived` in the way of the SageMaker SDK.
+        library, library_version: on Hugging Face images, what they add to the framework: `transformers`, `tgi`, `vllm`.
     """
 
     repository: str
@@ -255,6 +277,8 @@ class ImageRow(NamedTuple):
     evidence: str
     source: str
     as_of: str
+    library: str = ""
+    library_version: str = ""
 
 
 class Registry(NamedTuple):

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gpuproof.catalogue.model import Gpu, Instance
+from gpuproof.catalogue.model import Gpu, Instance, Price
+from gpuproof.catalogue.prices import cost_text
 
 MAX_GPUS = 8
 """The most GPUs of any current instance type; p2.16xlarge had 16."""
@@ -22,7 +23,7 @@ class Replacement(NamedTuple):
 
 
 def find_replacements(
-    old: Instance, candidates: Iterable[Instance], gpus: Mapping[str, Gpu], prices: Mapping[str, float]
+    old: Instance, candidates: Iterable[Instance], gpus: Mapping[str, Gpu], prices: Mapping[str, Price]
 ) -> list[Replacement]:
     """Returns the cheapest alternative for each GPU model.
 
@@ -32,7 +33,7 @@ def find_replacements(
         old: the type to replace; if it has no GPU, one GPU of any size is enough.
         candidates: cheapest first, as `search` returns them.
         gpus: models by key.
-        prices: USD per hour by EC2 type.
+        prices: by EC2 type.
     """
     needed = max(1, min(old.gpu_count, MAX_GPUS))
     best: dict[str, Instance] = {}
@@ -54,9 +55,9 @@ def find_replacements(
     return [Replacement(one, _reason(one, gpus.get(one.gpu_model or ""), prices)) for one in near]
 
 
-def _reason(one: Instance, gpu: Gpu | None, prices: Mapping[str, float]) -> str:
+def _reason(one: Instance, gpu: Gpu | None, prices: Mapping[str, Price]) -> str:
     number = "one" if one.gpu_count == 1 else str(one.gpu_count)
     memory = f"{one.gpu_memory / 2**30:.0f} GiB" + ("" if one.gpu_count == 1 else " each")
-    price = f", ${prices[one.ec2_type]:.2f} an hour" if one.ec2_type in prices else ""
+    price = f", {cost_text(prices[one.ec2_type])} an hour" if one.ec2_type in prices else ""
     bf16 = " and no BF16" if gpu and gpu.bf16_tflops is None else ""
     return f"{number} {one.gpu_model} with {memory}{bf16}{price}."

@@ -4,6 +4,7 @@ Every table is the shipped file, overlaid with the refreshed one if it exists.
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 from gpuproof.catalogue import csv_rows, model
 from gpuproof.catalogue.csv_rows import Row
+from gpuproof.catalogue.prices import DEFAULT_REGION, Key, RegionPrices
 
 SHIPPED = Path(__file__).parent / "data"
 """The facts of this version of GPUproof."""
@@ -31,6 +33,7 @@ class Tables:
         self._refreshed = refreshed
         self.ignored: list[Path] = []
         """Refreshed tables that could not be read."""
+        self._prices: dict[str, RegionPrices] = {}
 
     @cached_property
     def gpu_instances(self) -> dict[str, model.Instance]:
@@ -60,17 +63,29 @@ class Tables:
         # A refreshed region is replaced as a whole, so that types it no longer offers are removed.
         return found | fresh
 
+    def prices(self, region: str) -> RegionPrices:
+        """The prices of one region; its file is read at first use. Empty for an unknown region."""
+        if region not in self._prices:
+            self._prices[region] = self._region_prices(region)
+        return self._prices[region]
+
     @cached_property
-    def prices(self) -> dict[tuple[str, str, str, str, str], model.Price]:
-        """Prices by service, use, type, region and market."""
-        fresh = self._refreshed_rows("prices", csv_rows.price)
-        # Refreshed prices replace all of the same service, region and market, as with offerings.
-        again = {(row.service, row.region, row.market) for row in fresh}
-        shipped = self._shipped_rows("prices", csv_rows.price)
-        kept = (row for row in shipped if (row.service, row.region, row.market) not in again)
-        return {
-            (row.service, row.use, row.instance_type, row.region, row.market): row for row in (*kept, *fresh)
-        }
+    def priced_regions(self) -> tuple[str, ...]:
+        """Regions with prices."""
+        folders = (self._shipped, *([self._refreshed] if self._refreshed else []))
+        return tuple(sorted({path.stem for folder in folders for path in (folder / "prices").glob("*.csv")}))
+
+    @cached_property
+    def ec2_types_with_prices(self) -> frozenset[str]:
+        """EC2 types that have a price in the default region; types with GPUs are only some of them."""
+        rows = self.prices(DEFAULT_REGION).rows.values()
+        return frozenset(row.instance_type for row in rows if row.service == "ec2")
+
+    @cached_property
+    def sagemaker_ratios(self) -> dict[tuple[str, str], model.SageMakerRatio]:
+        """Ratios of SageMaker's prices to EC2's, by family and size."""
+        rows = self._shipped_rows("sagemaker_ratios", csv_rows.sagemaker_ratio)
+        return {(row.family, row.size): row for row in rows}
 
     @cached_property
     def builds(self) -> tuple[model.Build, ...]:
@@ -86,6 +101,11 @@ class Tables:
     def images(self) -> tuple[model.ImageRow, ...]:
         """Deep Learning Containers."""
         return tuple(self._shipped_rows("images", csv_rows.image))
+
+    @cached_property
+    def huggingface_images(self) -> tuple[model.ImageRow, ...]:
+        """Hugging Face's Deep Learning Containers."""
+        return tuple(self._shipped_rows("huggingface_images", csv_rows.image))
 
     @cached_property
     def registries(self) -> dict[str, model.Registry]:
@@ -133,6 +153,28 @@ class Tables:
     def _other_types(self) -> dict[str, Row]:
         # 1,300 types, rarely needed: each is parsed on demand.
         return {row["instance_type"]: row for row in _read(self._shipped / "other_types.csv")}
+
+    @cached_property
+    def _not_sold(self) -> dict[str, set[Key]]:
+        found: dict[str, set[Key]] = {}
+        for row in _read(self._shipped / "not_sold.csv"):
+            key = (row["service"], row["use"], row["instance_type"], "on-demand")
+            found.setdefault(row["region"], set()).add(key)
+        return found
+
+    def _region_prices(self, region: str) -> RegionPrices:
+        if not re.fullmatch(r"[a-z0-9-]{1,40}", region):  # it becomes a file's name
+            return RegionPrices({})
+        table = f"prices/{region}"
+        fresh = self._refreshed_rows(table, csv_rows.price)
+        # Refreshed prices replace all of the same service and market, as with offerings.
+        again = {(row.service, row.market) for row in fresh}
+        shipped: Iterator[model.Price] = iter(())
+        if (self._shipped / f"{table}.csv").exists():
+            shipped = self._shipped_rows(table, csv_rows.price)
+        kept = (row for row in shipped if (row.service, row.market) not in again)
+        rows = {(row.service, row.use, row.instance_type, row.market): row for row in (*kept, *fresh)}
+        return RegionPrices(rows, again, self._not_sold.get(region, ()))
 
     def _shipped_rows(self, table: str, reader: Callable[[Row], T]) -> Iterator[T]:
         return map(reader, _read(self._shipped / f"{table}.csv"))

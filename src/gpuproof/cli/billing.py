@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuproof.util.humanize import format_clock, format_usd
+from gpuproof.util.humanize import format_clock
 
 if TYPE_CHECKING:
     from gpuproof.backends.record import RunRecord
@@ -16,5 +16,5 @@ def billing_text(record: RunRecord) -> str | None:
         return None
     count = f"{record.instance_count} x " if record.instance_count > 1 else ""
     text = f"{format_clock(record.billed_seconds)} of {count}{record.instance_type}"
-    text = f"{text}, price unknown" if record.cost is None else f"{format_usd(record.cost)}: {text}"
+    text = f"{text}, price unknown" if record.cost is None else f"{record.cost_text}: {text}"
     return text if not record.spot_saving else f"{text}; spot saved {100 * record.spot_saving:.0f} %"

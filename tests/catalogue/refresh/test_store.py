@@ -97,7 +97,7 @@ def test_an_illegible_state_counts_as_none(tmp_path: Path, state: str) -> None:
 def test_the_state_says_how_old_each_part_is(tmp_path: Path) -> None:
     Store(tmp_path).save({Scope("amis", "us-east-1"): []}, "2026-11-21")
     state = json.loads((tmp_path / "state.json").read_text())
-    assert state == {"version": 1, "as_of": {"amis": {"us-east-1": "2026-11-21"}}}
+    assert state == {"version": 2, "as_of": {"amis": {"us-east-1": "2026-11-21"}}}
 
 
 @pytest.mark.parametrize(

@@ -217,12 +217,12 @@ def test_spot_prices_are_shown_where_known(gpuproof) -> None:
 
 
 def test_a_cache_that_cannot_be_read_is_named(gpuproof, tmp_path: Path) -> None:
-    (tmp_path / "catalogue").mkdir()
-    (tmp_path / "catalogue" / "prices.csv").write_text("instance_type\ng5.xlarge\n")
+    (tmp_path / "catalogue" / "prices").mkdir(parents=True)
+    (tmp_path / "catalogue" / "prices" / "us-east-1.csv").write_text("instance_type\ng5.xlarge\n")
     code, out, err = gpuproof("--gpu", "T4")
     assert code == 0
     assert types(out)
-    assert "prices.csv cannot be read; using the shipped data" in err
+    assert "us-east-1.csv cannot be read; using the shipped data" in err
 
 
 # show

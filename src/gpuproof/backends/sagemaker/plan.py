@@ -24,9 +24,11 @@ from gpuproof.backends.sagemaker.requests.training import max_wait
 from gpuproof.backends.sagemaker.s3_layout import RunLayout, checkpoint_prefix, uri
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.backends.sagemaker.upload.upload_plan import UploadPlan
+from gpuproof.catalogue.prices import DERIVED, is_old, mark
 from gpuproof.jobs.source.tree import SourceTree
 from gpuproof.jobs.spec import Job, TrainingJob
 from gpuproof.jobs.validators import is_s3
+from gpuproof.settings import today
 from gpuproof.units import Duration
 from gpuproof.util.humanize import format_bytes, format_usd, pluralize
 
@@ -194,6 +196,8 @@ class SageMakerPlan(DisplayedPlan):
                     "name": target.name,
                     "most_usd": self.max_cost_usd(target),
                     "usd_per_hour": target.candidate.price.usd_per_hour if target.candidate.price else None,
+                    "price_kind": target.candidate.price.kind if target.candidate.price else None,
+                    "price_as_of": target.candidate.price.as_of if target.candidate.price else None,
                     "image": target.image.uri,
                 }
                 for target in self.targets
@@ -214,8 +218,14 @@ class SageMakerPlan(DisplayedPlan):
     def _instances_text(self) -> str:
         count = f"{self.job.instance_count} x " if self.job.instance_count > 1 else ""
         first, *others = [f"{target.name}{_price_text(target)}" for target in self.targets]
-        dates = {target.candidate.price.as_of for target in self.targets if target.candidate.price}
-        as_of = f"; list prices in {self.region} as of {min(dates)}" if dates else ""
+        prices = [target.candidate.price for target in self.targets if target.candidate.price]
+        as_of = ""
+        if prices:
+            oldest = min(prices, key=lambda price: price.as_of)
+            old = " (more than a year ago)" if is_old(oldest, today()) else ""
+            as_of = f"; list prices in {self.region} as of {oldest.as_of}{old}"
+            if any(map(mark, prices)):
+                as_of += f"; {DERIVED} is derived from similar prices"
         rest = f"\nelse {', '.join(others)}" if others else ""
         return f"{count}{first}{as_of}{rest}"
 
@@ -254,19 +264,19 @@ class SageMakerPlan(DisplayedPlan):
 
     def _limit_text(self) -> str:
         text = f"stopped after {Duration(max_runtime(self.job))}"
-        costs = [
-            (cost, target.name) for target in self.targets if (cost := self.max_cost_usd(target)) is not None
-        ]
+        costs = [(cost, target) for target in self.targets if (cost := self.max_cost_usd(target)) is not None]
         if not costs:
             return text
-        first, (highest, name) = self.max_cost_usd(self.target), max(costs)
+        highest, target = max(costs, key=lambda one: one[0])
+        first, dearest = self.max_cost_usd(self.target), f"{self._cost_text(target)} on {target.name}"
         if first is None:
-            return f"{text}; at most {format_usd(highest)} on {name}"
+            return f"{text}; at most {dearest}"
         if highest > first:
-            return (
-                f"{text}; at most {format_usd(first)} on {self.target.name}, {format_usd(highest)} on {name}"
-            )
-        return f"{text}; at most {format_usd(first)} on demand"
+            return f"{text}; at most {self._cost_text(self.target)} on {self.target.name}, {dearest}"
+        return f"{text}; at most {self._cost_text(self.target)} on demand"
+
+    def _cost_text(self, target: Target) -> str:
+        return f"{mark(target.candidate.price)}{format_usd(self.max_cost_usd(target))}"
 
 
 def new_run_id(job_name: str) -> str:
@@ -282,7 +292,7 @@ def first_checkpoints(bucket: str, job_name: str, run_id: str) -> str:
 
 def _price_text(target: Target) -> str:
     price = target.candidate.price
-    return "" if price is None else f" at {format_usd(price.usd_per_hour)} an hour"
+    return "" if price is None else f" at {mark(price)}{format_usd(price.usd_per_hour)} an hour"
 
 
 def _destination_text(address: str, wanted: str | None) -> str:

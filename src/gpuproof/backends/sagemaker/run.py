@@ -150,16 +150,17 @@ class SageMakerRun(DisplayedRun):
         self._description = description
         now = self._aws_time(description)
         price = hourly_price(fleets_of(self.kind, description), self._catalogue, self._region, self.kind)
-        bill = bill_of(self.kind, description, price, now)
+        bill = bill_of(self.kind, description, price.usd if price else None, now)
         record = record_of(self.kind, description, self._tags, self._catalogue, region=self._region, now=now)
         self._last_record = record
         live = {
             "seconds": max(0.0, now - (record.started or record.created)),
             "cost": bill.usd if bill else None,
+            "cost_is_derived": bool(price and price.derived),
             "message": None if record.started else record.document.get("status_message"),
         }
         runs = bill is not None and not bill.final and price is not None
-        return Snapshot(record, now, bill is not None, live, price / 3600 if runs and price else None)
+        return Snapshot(record, now, bill is not None, live, price.usd / 3600 if runs and price else None)
 
     def artifacts(self) -> list[Artifact]:
         """Its results on S3 so far, with sizes."""

@@ -87,8 +87,8 @@ def _prices(shipped: Tables, region: str, rows: Sequence[Row]) -> list[str]:
     texts: list[str] = []
     for new in map(readers.price, rows):
         label = f"{new.instance_type} {new.use}".removesuffix(" compute")
-        old = shipped.prices.get((new.service, new.use, new.instance_type, region, new.market))
-        if new.instance_type.removeprefix("ml.") not in shipped.gpu_instances:
+        old = shipped.prices(region).rows.get((new.service, new.use, new.instance_type, new.market))
+        if old is None and new.instance_type.removeprefix("ml.") not in shipped.gpu_instances:
             continue
         if old is None:
             texts.append(f"{label}: ${new.usd_per_hour:g}, not shipped")

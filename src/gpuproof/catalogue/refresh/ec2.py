@@ -11,6 +11,8 @@ from gpuproof.catalogue.search import matching_gpus
 
 SOURCE = "aws-api"
 GIB = 2**30
+EFA_GBPS = 1000
+"""From this rate on, the described network performance is sustained."""
 GPU_FAMILIES: Sequence[Mapping[str, Any]] = ({"Name": "instance-type", "Values": ["g*", "p*"]},)
 """The names of all GPU families begin with these letters; other families that do so are dropped afterwards."""
 
@@ -50,11 +52,15 @@ def offering_rows(client: Any, region: str, types: Iterable[str], as_of: str) ->
 
 def spot_rows(client: Any, region: str, types: Iterable[str], now: datetime, as_of: str) -> list[Row]:
     """Current spot prices (DescribeSpotPriceHistory), the lowest and the highest among the zones."""
+    # All types are read: EC2 rejects a request that names a type which is unknown in the region.
     paginator = client.get_paginator("describe_spot_price_history")
-    pages = paginator.paginate(StartTime=now, ProductDescriptions=["Linux/UNIX"], InstanceTypes=sorted(types))
+    pages = paginator.paginate(StartTime=now, ProductDescriptions=["Linux/UNIX"])
+    known = set(types)
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
     for page in pages:
         for one in page["SpotPriceHistory"]:
+            if one["InstanceType"] not in known:
+                continue
             key = (one["InstanceType"], one["AvailabilityZone"])
             reading = (one["Timestamp"], float(one["SpotPrice"]))
             newest[key] = max(reading, newest.get(key, reading))
@@ -103,6 +109,8 @@ def _instance_row(one: Mapping[str, Any], gpus: Mapping[str, Gpu], as_of: str) -
     words = network.get("NetworkPerformance", "")
     peak = _gigabits(words)
     baseline = sum(card.get("BaselineBandwidthInGbps", 0.0) for card in network.get("NetworkCards", ()))
+    if peak is not None and peak >= EFA_GBPS and not words.startswith("Up to"):
+        baseline = peak  # the cards of p6-b200 report half of what they sustain
     return {
         "instance_type": one["InstanceType"],
         "status": "offered",

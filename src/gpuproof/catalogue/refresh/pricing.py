@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from gpuproof.catalogue.csv_rows import Row
@@ -12,7 +12,6 @@ PRICING_REGION = "us-east-1"
 """The Pricing API covers all regions, but has endpoints in only a few."""
 
 EC2_FILTERS = {
-    "instanceFamily": "GPU instance",
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
     "tenancy": "Shared",
@@ -43,12 +42,12 @@ COMPONENTS = {
 """The job kind for each `component` or `platoinstancetype` of a product, in lower case."""
 
 
-def ec2_rows(client: Any, region: str, as_of: str) -> list[Row]:
-    """On-demand prices of types with GPUs."""
+def ec2_rows(client: Any, region: str, types: Collection[str], as_of: str) -> list[Row]:
+    """On-demand prices of the types that a region offers."""
     rows: dict[str, Row] = {}
     for attributes, usd in _products(client, "AmazonEC2", {"regionCode": region, **EC2_FILTERS}):
         name = attributes.get("instanceType", "")
-        if name:
+        if name in types:
             rows[name] = price_row("ec2", "compute", name, region, "on-demand", usd, as_of)
     return [rows[name] for name in sorted(rows)]
 

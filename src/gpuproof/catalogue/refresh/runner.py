@@ -119,15 +119,17 @@ class Refresh:
 
     def _job(self, part: str, region: str, here: set[str]) -> Callable[[], list[Row]]:
         known = here | set(self._tables.gpu_instances)
-        # DescribeSpotPriceHistory rejects types that are unknown in the region.
-        named = here or set(self._tables.offerings.get(region, ()))
+        # CPU types, Trainium and Inferentia have prices, but no rows of their own.
+        priced = known | self._tables.ec2_types_with_prices
         get, today = self._clients.get, self._today()
         ec2_quotas = {row.name for row in self._tables.quotas if row.service == "ec2"}
         parameters = [ami.ssm_parameter for ami in self._tables.amis if ami.ssm_parameter]
         jobs: dict[str, Callable[[], list[Row]]] = {
             "offerings": lambda: ec2.offering_rows(get("ec2", region), region, known, today),
-            "spot-prices": lambda: ec2.spot_rows(get("ec2", region), region, named, self._now(), today),
-            "ec2-prices": lambda: pricing.ec2_rows(get("pricing", pricing.PRICING_REGION), region, today),
+            "spot-prices": lambda: ec2.spot_rows(get("ec2", region), region, priced, self._now(), today),
+            "ec2-prices": lambda: pricing.ec2_rows(
+                get("pricing", pricing.PRICING_REGION), region, priced, today
+            ),
             "sagemaker-prices": lambda: pricing.sagemaker_rows(
                 get("pricing", pricing.PRICING_REGION), region, today
             ),

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from gpuproof.catalogue.csv_rows import Row
 from gpuproof.util.atomic import replacing
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""2: prices are in one file per region."""
 
 
 class Scope(NamedTuple):
@@ -31,7 +32,7 @@ class TablePart(NamedTuple):
     """The table that a part is stored in.
 
     Attributes:
-        table: the file's name without `.csv`.
+        table: the file's name without `.csv`; `{region}` stands for the region.
         owns: whether a row of the table belongs to this part and region, and is therefore replaced by a refresh.
         key: the column with unique values; a new row replaces the old one with the same value.
     """
@@ -56,9 +57,9 @@ def _price_of(service: str, market: str) -> Callable[[Row, str], bool]:
 TABLES: Mapping[str, TablePart] = {
     "instances": TablePart("instances", _never, key="instance_type"),
     "offerings": TablePart("offerings", _in_region),
-    "ec2-prices": TablePart("prices", _price_of("ec2", "on-demand")),
-    "spot-prices": TablePart("prices", _price_of("ec2", "spot")),
-    "sagemaker-prices": TablePart("prices", _price_of("sagemaker", "on-demand")),
+    "ec2-prices": TablePart("prices/{region}", _price_of("ec2", "on-demand")),
+    "spot-prices": TablePart("prices/{region}", _price_of("ec2", "spot")),
+    "sagemaker-prices": TablePart("prices/{region}", _price_of("sagemaker", "on-demand")),
     "quotas": TablePart("quota_limits", _in_region),
     "amis": TablePart("ami_ids", _in_region),
 }
@@ -92,7 +93,8 @@ class Store:
         self._folder.mkdir(parents=True, exist_ok=True)
         by_table: dict[str, list[Scope]] = {}
         for scope in fresh:
-            by_table.setdefault(TABLES[scope.part].table, []).append(scope)
+            table = TABLES[scope.part].table.format(region=scope.region)
+            by_table.setdefault(table, []).append(scope)
         for table, scopes in by_table.items():
             kept = [row for row in self._rows(table) if not any(_owned(row, scope) for scope in scopes)]
             rows = [*kept, *(row for scope in scopes for row in fresh[scope])]
@@ -114,6 +116,7 @@ class Store:
         if not rows:
             path.unlink(missing_ok=True)
             return
+        path.parent.mkdir(exist_ok=True)
         with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
             writer.writeheader()

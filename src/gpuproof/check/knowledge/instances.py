@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuproof.catalogue import prices
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.project import Project
+from gpuproof.settings import today
 
 if TYPE_CHECKING:
-    from gpuproof.catalogue.model import Instance
+    from gpuproof.catalogue.model import Instance, Price
 
 
 def find_instance(project: Project, value: Value | str | None) -> Instance | None:
@@ -19,10 +21,14 @@ def find_instance(project: Project, value: Value | str | None) -> Instance | Non
     return project.catalogue.instance(name) if name else None
 
 
-def hourly_price(project: Project, name: str, use: str | None = None) -> float | None:
-    """USD per hour of one instance in the project's region; None if the catalogue has no price."""
-    found = project.catalogue.price(name, project.region, use)  # pyright: ignore[reportArgumentType]
-    return found.usd_per_hour if found is not None else None
+def hourly_price(project: Project, name: str, use: str | None = None) -> Price | None:
+    """The price of one instance in the project's region; None if the catalogue has none."""
+    return project.catalogue.price(name, project.region, use)  # pyright: ignore[reportArgumentType]
+
+
+def hourly_text(price: Price, times: float = 1.0) -> str:
+    """`~$1.41 an hour, price of 2025-04-04`: marked if derived, dated if more than a year old."""
+    return prices.hourly_text(price, today(), times)
 
 
 def gpus_per_host(project: Project, job: JobDefinition) -> int | None:

@@ -140,7 +140,7 @@ def _no_runs(backends: list[type[Backend[Any]]], *, has_problems: bool) -> str:
 
 def _table(records: list[RunRecord]) -> str:
     from gpuproof.terminal.table import render_table
-    from gpuproof.util.humanize import format_clock, format_usd
+    from gpuproof.util.humanize import format_clock
 
     now = time.time()
     has_instances = any(record.instance_type is not None for record in records)
@@ -154,7 +154,7 @@ def _table(records: list[RunRecord]) -> str:
             format_clock(record.seconds(now)),
             record.backend,
         ]
-        return [*cells, _instance(record), format_usd(record.cost)] if has_instances else cells
+        return [*cells, _instance(record), record.cost_text] if has_instances else cells
 
     headers = ["RUN", "STATUS", "GPU", "CREATED", "TOOK", "BACKEND"]
     if has_instances:

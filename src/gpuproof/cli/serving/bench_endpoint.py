@@ -251,6 +251,7 @@ def _cost(price: Price | None, result: Result | None) -> dict[str, Any] | None:
         "instance_type": price.instance_type,
         "region": price.region,
         "usd_per_hour": price.usd_per_hour,
+        "price_kind": price.kind,
         "price_as_of": price.as_of,
         "usd_per_million_requests": (
             round(price.usd_per_hour / (throughput * 3600) * 1e6, 4) if throughput else None
@@ -331,11 +332,12 @@ def _show(
         )
     if cost:
         each = cost["usd_per_million_requests"]
+        derived = "~" if cost["price_kind"] == "derived" else ""
         console.label(
             "cost",
-            f"{cost['instance_type']} in {cost['region']}: ${cost['usd_per_hour']:.4g} an hour (as of "
+            f"{cost['instance_type']} in {cost['region']}: {derived}${cost['usd_per_hour']:.4g} an hour (as of "
             f"{cost['price_as_of']}), "
-            + (f"${each:.4g} per million requests" if each else "no successful requests"),
+            + (f"{derived}${each:.4g} per million requests" if each else "no successful requests"),
         )
 
 

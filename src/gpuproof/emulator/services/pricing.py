@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from gpuproof.catalogue.model import Price
+from gpuproof.catalogue.prices import on_demand_prices
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.moto_journal import Journal
 from gpuproof.emulator.operations.list import page
@@ -70,11 +71,11 @@ def handle(_context: Context, _journal: Journal, request: AwsRequest) -> AwsResp
 def _products(service: str) -> list[tuple[dict[str, str], float]]:
     from gpuproof.catalogue.tables import Tables  # reads files, so only on first use
 
-    prices = (price for price in Tables().prices.values() if price.service == service)
+    tables = Tables()
     return [
         (attributes, price.usd_per_hour)
-        for price in prices
-        if price.market == "on-demand"
+        for region in tables.priced_regions
+        for price in on_demand_prices(tables.prices(region), tables.sagemaker_ratios, service)
         for attributes in _attributes(price)
     ]
 

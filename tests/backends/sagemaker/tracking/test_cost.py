@@ -27,7 +27,8 @@ def test_billed_seconds_times_instances_times_the_price(catalogue: Catalogue) ->
     price = catalogue.price("ml.g5.xlarge", "us-east-1", "training")
     assert price is not None
     hourly = hourly_price((Fleet("ml.g5.xlarge", 4),), catalogue, "us-east-1", "training")
-    bill = bill_of("training", training(BillableTimeInSeconds=900, TrainingEndTime=START), hourly, NOW)
+    assert hourly is not None
+    bill = bill_of("training", training(BillableTimeInSeconds=900, TrainingEndTime=START), hourly.usd, NOW)
     assert bill is not None
     assert bill.usd == pytest.approx(4 * price.usd_per_hour * 900 / 3600)
     assert bill.final

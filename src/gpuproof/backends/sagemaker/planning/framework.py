@@ -27,7 +27,7 @@ _OF_MODULE = {
 }
 """The AWS image that a module needs. Keras runs on both: its backend decides."""
 
-_IMAGES = {"keras": TENSORFLOW, "huggingface": PYTORCH, "torch": PYTORCH, "tf": TENSORFLOW}
+_IMAGES = {"keras": TENSORFLOW, "torch": PYTORCH, "tf": TENSORFLOW}
 """The AWS image for a framework whose image has another name."""
 
 _BACKENDS = {"torch": PYTORCH, "tensorflow": TENSORFLOW}
@@ -44,8 +44,8 @@ class Framework:
     """The framework that the image must contain.
 
     Args:
-        name: `pytorch`, `tensorflow`, or another name from the job.
-        version: such as `2.8` or `2.8.0`; None for the newest version that AWS still patches.
+        name: `pytorch`, `tensorflow`, `huggingface`, or another name from the job.
+        version: such as `2.8` or `2.8.0`, for `huggingface` that of Transformers; None for the newest version that AWS still patches.
         because: the reason for the choice, for the user.
         pinned: whether the job itself sets the version, so that no other is acceptable.
     """

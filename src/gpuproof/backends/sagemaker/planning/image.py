@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gpuproof.backends.sagemaker.planning.framework import Framework
 from gpuproof.backends.sagemaker.target import Candidate, ChosenImage
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.builds import FRAMEWORKS
-from gpuproof.catalogue.images import JOBS
-from gpuproof.catalogue.model import JobKind
+from gpuproof.catalogue.images import HUGGINGFACE, JOBS
+from gpuproof.catalogue.model import ImageRow, JobKind
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job
 from gpuproof.util.versions import version_key
@@ -75,10 +76,9 @@ def _no_image(
         )
     device = "gpu" if candidate.instance and candidate.instance.gpu_count else "cpu"
     versions = {
-        row.version
-        for row in catalogue.tables.images
-        if row.framework == FRAMEWORKS.get(framework.name)
-        and (row.job, row.platform) == (JOBS.get(kind), "sagemaker")
+        version
+        for version, row in _versions(framework.name, catalogue)
+        if (row.job, row.platform) == (JOBS.get(kind), "sagemaker")
         and (candidate.instance is None or (row.device, row.arch) == (device, candidate.instance.arch))
     }
     what = f"{framework.name} {framework.version or ''}".strip()
@@ -89,3 +89,13 @@ def _no_image(
         if have
         else "Use your own image: --image.",
     )
+
+
+def _versions(framework: str, catalogue: Catalogue) -> Iterator[tuple[str, ImageRow]]:
+    """The versions of a framework for which there are images, with the images."""
+    if framework == HUGGINGFACE:
+        rows = catalogue.tables.huggingface_images
+        yield from ((row.library_version, row) for row in rows if row.library == "transformers")
+    else:
+        rows = catalogue.tables.images
+        yield from ((row.version, row) for row in rows if row.framework == FRAMEWORKS.get(framework))

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from gpuproof.backends.sagemaker.target import Candidate
 from gpuproof.catalogue import Catalogue
 from gpuproof.catalogue.model import Instance, JobKind
+from gpuproof.catalogue.prices import hourly_text
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.errors import InvalidJob
 from gpuproof.jobs.spec import Job, TrainingJob
+from gpuproof.settings import today
 from gpuproof.util.humanize import join_words
 
 MOST_CANDIDATES = 4
@@ -157,7 +159,7 @@ def _lines(
     for one in instances:
         price = catalogue.price(one.name, region, kind)
         gpus = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else "no GPU"
-        cost = f", ${price.usd_per_hour:.2f} an hour" if price else ""
+        cost = f", {hourly_text(price, today())}" if price else ""
         lines.append(f"{flag} {one.name}  ({gpus}{cost})")
     return "\n".join(lines)
 

@@ -9,9 +9,9 @@ from gpuproof.backends.sagemaker.planning.agent_job import DEFAULT_GRACE_SECONDS
 from gpuproof.backends.sagemaker.requests.common import DEFAULT_DURATION, max_runtime
 from gpuproof.backends.sagemaker.target import Target
 from gpuproof.catalogue import Catalogue
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.jobs.spec import Job, ProcessingJob, TrainingJob
 from gpuproof.units import Duration
-from gpuproof.util.humanize import format_usd
 
 
 def job_warnings(job: Job, target: Target, catalogue: Catalogue) -> list[str]:
@@ -33,8 +33,8 @@ def _cost_warnings(job: Job, target: Target) -> Iterator[str]:
         price = target.candidate.price
         cost = ""
         if price is not None:
-            most = price.usd_per_hour * max_runtime(job) / 3600 * job.instance_count
-            cost = f", which may cost {format_usd(most)}"
+            most = cost_text(price, max_runtime(job) / 3600 * job.instance_count)
+            cost = f", which may cost {most}"
         yield f"no max_duration: SageMaker stops the job after {DEFAULT_DURATION}{cost}; set --max-duration to change that"
     if job.sagemaker.keep_alive is not None:
         yield f"the hosts are kept for {job.sagemaker.keep_alive} after the job has ended, at the same price"

@@ -54,17 +54,31 @@ def fleets_of(kind: SageMakerKind, description: Mapping[str, Any]) -> tuple[Flee
     return tuple(Fleet(group["InstanceType"], group["InstanceCount"]) for group in groups)
 
 
+@dataclass(frozen=True)
+class HourlyPrice:
+    """The list price of all instances of a job.
+
+    Args:
+        usd: per hour.
+        derived: whether the price of one of them is derived from similar prices.
+    """
+
+    usd: float
+    derived: bool
+
+
 def hourly_price(
     fleets: Sequence[Fleet], catalogue: Catalogue, region: str, kind: SageMakerKind
-) -> float | None:
-    """The list price of all instances together in USD per hour; `None` if the price of one of them is unknown."""
-    total = 0.0
+) -> HourlyPrice | None:
+    """The list price of all instances together; `None` if the price of one of them is unknown."""
+    total, derived = 0.0, False
     for fleet in fleets:
         price = catalogue.price(fleet.instance_type, region, kind)
         if price is None:
             return None
         total += price.usd_per_hour * fleet.count
-    return total if fleets else None
+        derived |= price.kind == "derived"
+    return HourlyPrice(total, derived) if fleets else None
 
 
 def bill_of(

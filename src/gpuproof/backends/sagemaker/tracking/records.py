@@ -52,7 +52,8 @@ def record_of(
     word = "Training" if kind == "training" else "Processing"
     stop_reason, _ = _reason(description)
     fleets = fleets_of(kind, description)
-    bill = bill_of(kind, description, hourly_price(fleets, catalogue, region, kind), now)
+    price = hourly_price(fleets, catalogue, region, kind)
+    bill = bill_of(kind, description, price.usd if price else None, now)
     transition = last_transition(description)
     document: dict[str, Any] = {
         **_common_fields(kind, description, tags, region),
@@ -67,6 +68,7 @@ def record_of(
         "interruptions": interruptions(description),
         "billed_seconds": bill.seconds if bill else None,
         "cost_usd": bill.usd if bill else None,
+        "cost_is_derived": bool(bill and price and price.derived),
         "spot_saving": bill.spot_saving if bill else None,
         "metrics": {one["MetricName"]: one["Value"] for one in description.get("FinalMetricDataList") or ()},
         "notes": _notes(description),

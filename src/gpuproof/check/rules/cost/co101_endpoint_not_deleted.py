@@ -47,10 +47,11 @@ Quiet: a production script that deploys to a CPU instance
     model.deploy(initial_instance_count=2, instance_type="ml.m5.xlarge", endpoint_name="recommendations")
 """
 
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.check.knowledge.torch import is_test
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
@@ -94,10 +95,10 @@ def check(job: JobDefinition, project: Project) -> Hits:
             return
         severity = Severity.NOTE
     count = int(job.instance_count.number or 1)
-    hourly = price * max(1, count)
+    hosts = max(1, count)
     yield rule.hit(
         job.where(job.instance_type),
-        f"The endpoint on `{name}` (${hourly:.2f} an hour, ${hourly * _HOURS_PER_MONTH:,.0f} a month) is never deleted in this file.",
+        f"The endpoint on `{name}` ({hourly_text(price, hosts)}, {cost_text(price, hosts * _HOURS_PER_MONTH, 0)} a month) is never deleted in this file.",
         remedy="Call predictor.delete_endpoint() when done; in a script, in a finally block.",
         severity=severity if job.instance_type.is_known else Severity.NOTE,
     )

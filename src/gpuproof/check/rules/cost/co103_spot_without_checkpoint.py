@@ -43,7 +43,7 @@ Quiet: a job of ten minutes
 
 from gpuproof.check.analysis.values import Value
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import hourly_price
+from gpuproof.check.knowledge.instances import hourly_price, hourly_text
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -81,7 +81,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     price = (
         hourly_price(project, job.instance_type.text or "", "training") if job.instance_type.text else None
     )
-    cost = f" and ${price:.2f} an hour of `{job.instance_type.text}` is paid for again" if price else ""
+    cost = f" and {hourly_text(price)} of `{job.instance_type.text}` is paid for again" if price else ""
     key = (
         "CheckpointConfig"
         if job.source == "boto3"

@@ -44,8 +44,9 @@ Quiet: the arguments may contain it
         boto3.client("sagemaker").create_notebook_instance(InstanceType="ml.g4dn.xlarge", **options)
 """
 
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -63,7 +64,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = str(job.instance_type.text)
     price = hourly_price(project, name, "notebook")
-    cost = f" (${price:.2f} an hour, ${price * 730:,.0f} a month)" if price else ""
+    cost = f" ({hourly_text(price)}, {cost_text(price, 730, 0)} a month)" if price else ""
     yield rule.hit(
         job.where(job.instance_type),
         f"The notebook instance on `{name}`{cost} is not stopped when it is idle.",

@@ -57,7 +57,7 @@ import sys
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import find_instance, hourly_price
+from gpuproof.check.knowledge.instances import find_instance, hourly_price, hourly_text
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -107,7 +107,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     else:
         return
     price = hourly_price(project, instance.name, job.kind)
-    cost = f" at ${price:.2f} an hour" if price else ""
+    cost = f" at {hourly_text(price)}" if price else ""
     gpus = "the GPU" if instance.gpu_count == 1 else f"the {instance.gpu_count} GPUs"
     yield rule.hit(
         job.where(job.instance_type),

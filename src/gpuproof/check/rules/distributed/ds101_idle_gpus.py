@@ -82,10 +82,11 @@ Quiet: the Trainer of transformers uses all GPUs
     Trainer(model=torch.nn.Linear(1, 1)).train()
 """
 
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.device_use import may_use_device
-from gpuproof.check.knowledge.instances import find_instance, hourly_price
+from gpuproof.check.knowledge.instances import find_instance, hourly_price, hourly_text
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
@@ -110,7 +111,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     idle = instance.gpu_count - 1
     price = hourly_price(project, instance.name, "training")
-    cost = f", ${price * idle / instance.gpu_count:.2f} of ${price:.2f} an hour" if price else ""
+    cost = f", {cost_text(price, idle / instance.gpu_count)} of {hourly_text(price)}" if price else ""
     sure = job.instance_type.certainty == "known"
     yield rule.hit(
         job.where(job.instance_type),
@@ -139,7 +140,7 @@ def _remedy(job: JobDefinition, project: Project, name: str) -> str:
     )
     one = next((found.name for found in single if found.gpu_count == 1), None)
     price = hourly_price(project, one, "training") if one else None
-    smaller = f"use {one}{f' (${price:.2f} an hour)' if price else ''}, or " if one else ""
+    smaller = f"use {one}{f' ({hourly_text(price)})' if price else ''}, or " if one else ""
     launcher = (
         "train under tf.distribute.MirroredStrategy()"
         if job.script is not None and job.script.imports("tensorflow", "keras")

@@ -72,9 +72,10 @@ Quiet: each host gets a share of the data
 
 import re
 
+from gpuproof.catalogue.prices import cost_text
 from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import hourly_price
+from gpuproof.check.knowledge.instances import hourly_price, hourly_text
 from gpuproof.check.knowledge.launchers import has_no_launcher, host_count
 from gpuproof.check.knowledge.multi_gpu import may_use_several_gpus, trains_model
 from gpuproof.check.knowledge.ranks import source_matches
@@ -100,7 +101,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
-    cost = f", ${price * (count - 1):.2f} of ${price * count:.2f} an hour wasted" if price else ""
+    cost = f", {cost_text(price, count - 1)} of {hourly_text(price, count)} wasted" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"{count} instances each run all of `{job.script_title}` independently{cost}.",

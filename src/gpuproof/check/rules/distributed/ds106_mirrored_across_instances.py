@@ -74,7 +74,7 @@ import re
 from gpuproof.check.analysis.call import calls_to
 from gpuproof.check.analysis.local_imports import local_modules
 from gpuproof.check.jobs.definition import JobDefinition
-from gpuproof.check.knowledge.instances import hourly_price
+from gpuproof.check.knowledge.instances import hourly_price, hourly_text
 from gpuproof.check.knowledge.launchers import host_count
 from gpuproof.check.knowledge.ranks import source_matches
 from gpuproof.check.project import Project
@@ -102,7 +102,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
         return
     name = job.instance_type.text
     price = hourly_price(project, name, "training") if name else None
-    cost = f", ${price * count:.2f} an hour in total" if price else ""
+    cost = f", {hourly_text(price, count)} in total" if price else ""
     yield rule.hit(
         job.where(job.instance_count, job.instance_type),
         f"MirroredStrategy in `{job.script_title}` works within one host: {count} instances train {count} models{cost}.",

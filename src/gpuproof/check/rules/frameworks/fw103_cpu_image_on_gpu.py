@@ -37,7 +37,7 @@ Quiet: the SDK selects the image for the instance
 from gpuproof.check.jobs.definition import JobDefinition
 from gpuproof.check.knowledge.images import image_name, is_aws_container
 from gpuproof.check.knowledge.instance_references import replace_text
-from gpuproof.check.knowledge.instances import find_instance, hourly_price
+from gpuproof.check.knowledge.instances import find_instance, hourly_price, hourly_text
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.check.source.edit import Fix
@@ -55,7 +55,7 @@ def check(job: JobDefinition, project: Project) -> Hits:
     if not is_aws_container(image, project):
         return
     price = hourly_price(project, instance.name, job.kind)
-    cost = f" at ${price:.2f} an hour" if price else ""
+    cost = f" at {hourly_text(price)}" if price else ""
     gpus = f"{instance.gpu_count} {instance.gpu_model}" if instance.gpu_count > 1 else f"{instance.gpu_model}"
     region = image.region or project.region
     better = (

@@ -71,7 +71,7 @@ from gpuproof.check.analysis.call import calls_named
 from gpuproof.check.analysis.local_imports import local_modules, unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.device_use import may_use_device
-from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, largest_job
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text, largest_job
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule
 from gpuproof.findings import Severity
@@ -102,7 +102,7 @@ def check(module: Module, project: Project) -> Hits:
     if job is not None and gpus:
         name = job.instance_type.text
         price = hourly_price(project, str(name), "training")
-        cost = f" at ${price:.2f} an hour" if price else ""
+        cost = f" at {hourly_text(price)}" if price else ""
         whole = "the GPU stays" if gpus == 1 else f"all {gpus} GPUs stay"
         message = f"The model and the batches are never moved to a device: {whole} idle on `{name}`{cost} ({job.title})."
     else:

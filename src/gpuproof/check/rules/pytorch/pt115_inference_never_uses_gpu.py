@@ -74,7 +74,7 @@ from gpuproof.check.analysis.local_imports import unseen_imports
 from gpuproof.check.analysis.module import Module
 from gpuproof.check.knowledge.device_use import may_use_device
 from gpuproof.check.knowledge.inference_handlers import is_handler
-from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price
+from gpuproof.check.knowledge.instances import gpus_per_host, hourly_price, hourly_text
 from gpuproof.check.project import Project
 from gpuproof.check.rule import Hits, Rule, lowered
 from gpuproof.findings import Severity
@@ -117,7 +117,7 @@ def check(module: Module, project: Project) -> Hits:
     job = max(jobs, key=lambda one: gpus_per_host(project, one) or 0)
     gpus, name = gpus_per_host(project, job), str(job.instance_type.text)
     price = hourly_price(project, name, "endpoint")
-    cost = f" at ${price:.2f} an hour" if price else ""
+    cost = f" at {hourly_text(price)}" if price else ""
     idle = f"the GPU of `{name}` stays idle" if gpus == 1 else f"all {gpus} GPUs of `{name}` stay idle"
     yield rule.hit(
         module.span(own),
