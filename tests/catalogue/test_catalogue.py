@@ -367,3 +367,20 @@ def test_trainium_and_inferentia_have_their_own_quotas(name: str) -> None:
     quota = CATALOGUE.quota(name)
     assert quota is not None
     assert quota.name in ("Running On-Demand Trn instances", "Running On-Demand Inf instances")
+
+
+# Alternatives to a type that is not available now
+
+
+def test_a_type_without_a_gpu_has_similar_types_as_alternatives() -> None:
+    found = CATALOGUE.alternatives("ml.c5.2xlarge", "training", "eu-west-1")
+    assert found
+    assert all(one.instance.gpu_count == 0 for one in found)
+    assert all((one.instance.vcpus or 0) >= 8 for one in found)
+    assert len({one.instance.family for one in found}) == len(found)
+
+
+def test_a_type_with_a_gpu_has_types_with_gpus_as_alternatives() -> None:
+    found = CATALOGUE.alternatives("ml.g5.xlarge", "training", "eu-west-1")
+    assert found
+    assert all(one.instance.gpu_count for one in found)

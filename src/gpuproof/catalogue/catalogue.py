@@ -18,6 +18,7 @@ from gpuproof.catalogue import search as instance_search
 from gpuproof.catalogue.builds import find_build
 from gpuproof.catalogue.model import Ami, Build, Gpu, Instance, JobKind, Market, Offering, Price
 from gpuproof.catalogue.prices import DEFAULT_REGION
+from gpuproof.catalogue.replacements import Replacement
 from gpuproof.catalogue.search import InstanceQuery
 from gpuproof.catalogue.tables import Tables
 from gpuproof.settings import cache_path
@@ -151,7 +152,7 @@ class Catalogue:
 
     def replacements(
         self, name: str, use: JobKind | None = None, region: str | None = None
-    ) -> tuple[replacements.Replacement, ...]:
+    ) -> tuple[Replacement, ...]:
         """Returns alternatives with a reason each, cheapest first; empty for an unknown type.
 
         Args:
@@ -171,6 +172,30 @@ class Catalogue:
         ]
         column = self._price_column(old.on_sagemaker, region or DEFAULT_REGION, use, "on-demand")
         return tuple(replacements.find_replacements(old, candidates, self.tables.gpus, column.listed))
+
+    def alternatives(
+        self, name: str, use: JobKind | None = None, region: str = DEFAULT_REGION
+    ) -> tuple[Replacement, ...]:
+        """Returns types that can take the place of a type that is not available now, cheapest first.
+
+        A type with a GPU has those of `replacements`; one without has similar types without a GPU.
+        """
+        old = self.instance(name)
+        if old is None or old.gpu_count:
+            return self.replacements(name, use, region)
+        prefix = "ml." if old.on_sagemaker else ""
+        names = {
+            row.instance_type for row in self.tables.prices(region).rows.values() if row.service == "ec2"
+        }
+        found = [one for ec2_type in sorted(names) if (one := self.instance(prefix + ec2_type))]
+        candidates = [one for one in found if not one.gpu_count]
+        if use and old.on_sagemaker:
+            accepted = self._accepted_names(use)
+            candidates = [one for one in candidates if accepted is None or one.name in accepted]
+        priced = ((one.ec2_type, self.price(one.name, region, use)) for one in candidates)
+        return tuple(
+            replacements.find_similar(old, candidates, {key: price for key, price in priced if price})
+        )
 
     def image(
         self, framework: str, version: str | None, use: JobKind, instance: str, region: str
@@ -242,7 +267,7 @@ class Catalogue:
         return (self._accepted.get(use) if use else self._accepted_by_any) or None
 
     def _price_column(
-        self, on_sagemaker: bool, region: str, use: JobKind | None, market: str
+        self, on_sagemaker: bool, region: str, use: JobKind | None, market: Market
     ) -> "_PriceColumn":
         key = (on_sagemaker, region, use, market)
         if key not in self._columns:

@@ -1,4 +1,4 @@
-"""Alternatives to a type that is retired, has no GPU, or does not fit a job."""
+"""Alternatives to a type that is retired, has no GPU, does not fit a job, or is not available now."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -53,6 +53,40 @@ def find_replacements(
     # Eight GPUs are no alternative to one while there is something closer.
     near = [one for one in best.values() if one.gpu_count <= max(fewest, 2 * needed)]
     return [Replacement(one, _reason(one, gpus.get(one.gpu_model or ""), prices)) for one in near]
+
+
+def find_similar(
+    old: Instance, candidates: Iterable[Instance], prices: Mapping[str, Price]
+) -> list[Replacement]:
+    """Returns the cheapest type of each other family that is at least as large as a type without a GPU.
+
+    Alternatives have the same kind of accelerator (or none), the same host architecture, and no fewer vCPUs and no less
+    memory.
+
+    Args:
+        candidates: types without a GPU.
+        prices: by EC2 type; only types with a price are returned.
+    """
+    best: dict[str, Instance] = {}
+    fitting = [
+        one
+        for one in candidates
+        if (one.accelerator, one.arch, one.status) == (old.accelerator, old.arch, "offered")
+        and one.ec2_type in prices
+        and one.ec2_type != old.ec2_type
+        and (one.vcpus or 0) >= (old.vcpus or 0)
+        and (one.memory or 0) >= (old.memory or 0)
+    ]
+    for one in sorted(fitting, key=lambda one: (prices[one.ec2_type].usd_per_hour, one.ec2_type)):
+        best.setdefault(one.family, one)
+    return [Replacement(one, describe_host(one, prices.get(one.ec2_type))) for one in best.values()]
+
+
+def describe_host(one: Instance, price: Price | None) -> str:
+    """`4 vCPU, 16 GiB, $0.23 an hour.`, for a type without a GPU."""
+    memory = f", {one.memory / 2**30:g} GiB" if one.memory else ""
+    cost = f", {cost_text(price)} an hour" if price else ""
+    return f"{one.vcpus} vCPU{memory}{cost}."
 
 
 def _reason(one: Instance, gpu: Gpu | None, prices: Mapping[str, Price]) -> str:

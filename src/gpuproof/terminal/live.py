@@ -25,7 +25,7 @@ def progress_text(status: str | None, sample: Mapping[str, Any]) -> str:
     if (rss := sample.get("rss")) is not None:
         parts.append(format_bytes(rss))
     if (cost := sample.get("cost")) is not None:
-        parts.append(format_usd(cost))
+        parts.append(("~" if sample.get("cost_is_derived") else "") + format_usd(cost))
     parts.append(sample.get("message") or "")
     return " · ".join(part for part in parts if part)
 

@@ -74,7 +74,7 @@ def test_what_is_made_and_what_it_may_cost_is_said_before(
     ):
         gpuproof.run(job, on="sagemaker")
     said = capsys.readouterr().err
-    assert "gpuproof: no max_duration: SageMaker stops the job after 1d, which may cost $33.80" in said
+    assert "gpuproof: no max_duration: SageMaker stops the job after 1d, which may cost $33.79" in said
 
 
 def test_results_come_to_the_folder_that_the_job_names(sandbox: SageMakerSandbox) -> None:

@@ -136,8 +136,8 @@ def test_what_the_script_left_here_before_is_no_source(sandbox: SageMakerSandbox
 
 def test_a_day_is_the_limit_that_is_said_with_its_cost(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(max_duration=None, instance_type="ml.g5.xlarge"))
-    assert plan.max_cost_usd(plan.target) == pytest.approx(24 * 1.4084)
-    assert any("may cost $33.80" in note for note in plan.warnings)
+    assert plan.max_cost_usd(plan.target) == pytest.approx(24 * 1.408)
+    assert any("may cost $33.79" in note for note in plan.warnings)
 
 
 def test_a_wait_that_is_raised_to_the_time_limit_is_said(sandbox: SageMakerSandbox) -> None:
@@ -261,7 +261,24 @@ def test_no_region_is_said_with_what_to_type(
 def test_the_most_that_it_may_cost_counts_time_limit_and_instances(sandbox: SageMakerSandbox) -> None:
     job = sandbox.training(instance_type="ml.g5.xlarge", instance_count=2, max_duration="30m")
     plan = sandbox.backend().plan(job)
-    assert plan.max_cost_usd(plan.target) == pytest.approx(1.4084)
+    assert plan.max_cost_usd(plan.target) == pytest.approx(1.408)
+
+
+def test_a_cpu_job_has_a_cost_limit(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.training(instance_type="ml.m5.xlarge", require_gpu=False, max_duration="1h")
+    plan = sandbox.backend().plan(job)
+    assert dict(plan.describe())["limit"].endswith("; at most $0.23 on demand")
+
+
+def test_a_derived_price_is_marked_wherever_the_plan_prints_it(sandbox: SageMakerSandbox) -> None:
+    job = sandbox.training(instance_type="ml.m7i.xlarge", require_gpu=False, max_duration=None)
+    plan = sandbox.backend().plan(job)
+    text = dict(plan.describe())
+    assert "ml.m7i.xlarge at ~$0.24 an hour" in text["instance"]
+    assert "~ is derived from similar prices" in text["instance"]
+    assert "at most ~$5.81 on demand" in text["limit"]
+    assert any("may cost ~$5.81" in note for note in plan.warnings)
+    assert plan.document()["instance_types"][0]["price_kind"] == "derived"
 
 
 class TestSecrets:

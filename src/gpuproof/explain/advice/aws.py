@@ -195,7 +195,7 @@ def _retired(context: Context, name: str, use: JobKind | None) -> str:
 
 
 def _instead(context: Context, name: str, use: JobKind | None) -> str:
-    found = context.catalogue.replacements(name, use, context.region)[:_MAX_TYPES]
+    found = context.catalogue.alternatives(name, use, context.region)[:_MAX_TYPES]
     return ", ".join(f"{one.instance.name} ({one.reason.rstrip('.')})" for one in found)
 
 

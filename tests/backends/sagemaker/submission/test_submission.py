@@ -192,6 +192,17 @@ def test_no_capacity_for_the_last_type_is_said_with_all_that_was_tried(sandbox: 
             run.wait()
 
 
+def test_a_cpu_job_without_capacity_is_offered_cpu_types(sandbox: SageMakerSandbox) -> None:
+    backend = sandbox.backend()
+    plan = backend.plan(sandbox.training(instance_type="ml.m5.xlarge", require_gpu=False))
+    with injected_faults(sandbox.emulator, "capacity"), pytest.raises(NoCapacity) as raised:
+        for run in backend.submit(plan, SilentProgress()):
+            run.wait()
+    offered = [line for line in (raised.value.remedy or "").splitlines() if line.startswith("--fallback")]
+    assert len(offered) == 3
+    assert all("no GPU, 4 vCPU, " in line and " an hour" in line for line in offered)
+
+
 def test_a_job_that_fails_by_itself_is_not_tried_on_another_type(sandbox: SageMakerSandbox) -> None:
     (sandbox.folder / "src" / "train.py").write_text("raise SystemExit('CapacityError: not really')\n")
     backend = sandbox.backend()

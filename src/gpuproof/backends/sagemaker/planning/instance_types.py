@@ -65,7 +65,7 @@ def list_alternatives(
     Args:
         without: types to leave out.
     """
-    instances = [one.instance for one in catalogue.replacements(name, kind, region)]
+    instances = [one.instance for one in catalogue.alternatives(name, kind, region)]
     others = [one for one in instances if one.name not in without]
     return _lines(others[:_SHOWN], kind, catalogue, region, flag)
 
@@ -158,10 +158,16 @@ def _lines(
     lines: list[str] = []
     for one in instances:
         price = catalogue.price(one.name, region, kind)
-        gpus = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else "no GPU"
+        what = f"{one.whole_gpus:g} x {one.gpu_model}" if one.gpu_model else _host(one)
         cost = f", {hourly_text(price, today())}" if price else ""
-        lines.append(f"{flag} {one.name}  ({gpus}{cost})")
+        lines.append(f"{flag} {one.name}  ({what}{cost})")
     return "\n".join(lines)
+
+
+def _host(one: Instance) -> str:
+    kind = "no GPU" if one.accelerator == "none" else one.accelerator
+    memory = f", {one.memory / 2**30:g} GiB" if one.memory else ""
+    return f"{kind}, {one.vcpus} vCPU{memory}"
 
 
 def _requirements(job: Job) -> str:
