@@ -40,7 +40,7 @@ def test_a_quota_holds_for_requests_at_the_same_time(tmp_path: Path) -> None:
         tmp_path,
         store=SlowStore(tmp_path / "store"),
         quotas={"ml.g5.xlarge for processing job usage": 2},
-        clients=ClientsOfTrustedRole("http://127.0.0.1:9"),
+        clients=ClientsOfTrustedRole("http://127.0.0.1:9", "token"),
     )
     cluster = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
 

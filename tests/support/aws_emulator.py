@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from gpuproof.util.process_tree import die_with_parent
 
@@ -36,24 +41,31 @@ class RunningEmulator:
     """A running emulator.
 
     Args:
-        url: where it listens.
+        environment: the variables that it prints.
         process: the process of `gpuproof emulator`.
         state: its state folder.
     """
 
-    url: str
+    environment: dict[str, str]
     process: subprocess.Popen[str]
     state: Path
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self.environment["AWS_ENDPOINT_URL"]
+
+    @property
+    def token(self) -> str:
+        """The secret of its access key."""
+        return self.environment["AWS_SECRET_ACCESS_KEY"]
+
+    @property
     def credentials(self) -> dict[str, str]:
         """All AWS variables of a process that must only reach the emulator."""
         return {
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ACCESS_KEY_ID": "emulator",
-            "AWS_SECRET_ACCESS_KEY": "emulator",
-            "AWS_DEFAULT_REGION": REGION,
+            **self.environment,
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -106,16 +118,46 @@ class RunningEmulator:
         self.client("s3").create_bucket(Bucket=name)
         return name
 
-    def _client(self, service: str, region: str, options: Mapping[str, Any]) -> Any:
+    def session(self, region: str = REGION) -> Any:
+        """A boto3 session with the emulator's credentials, without its address."""
         import boto3
+
+        key, secret = self.environment["AWS_ACCESS_KEY_ID"], self.token
+        return boto3.Session(key, secret, region_name=region)
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        sent: bytes | None = None,
+    ) -> Any:
+        """Send a signed request that boto3 itself would not send; returns the open response.
+
+        Args:
+            body: the signed body.
+            sent: the body to send in its place.
+            headers: to sign as well.
+        """
+        url = f"{self.url}{path}"
+        request = AWSRequest(method, url, headers or {}, body)
+        credentials = Credentials(self.environment["AWS_ACCESS_KEY_ID"], self.token)
+        SigV4Auth(credentials, "sagemaker", REGION).add_auth(request)
+        content = body if sent is None else sent
+        final = urllib.request.Request(url, content or None, dict(request.headers.items()), method=method)
+        return urllib.request.urlopen(final, timeout=120)
+
+    def _client(self, service: str, region: str, options: Mapping[str, Any]) -> Any:
         from botocore.config import Config
 
-        session = boto3.Session("emulator", "emulator", region_name=region)
-        return session.client(service, endpoint_url=self.url, config=Config(**options))
+        return self.session(region).client(service, endpoint_url=self.url, config=Config(**options))
 
     def _call_admin_api(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_gpuproof/{path}", data, method=method)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(f"{self.url}/_gpuproof/{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=120) as response:
             return json.loads(response.read())
 
@@ -184,11 +226,14 @@ def start_emulator(state: Path, *words: str) -> RunningEmulator:
             preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls prctl and nothing else
         )
     assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
+    environment: dict[str, str] = {}
+    while (line := process.stdout.readline()).startswith("export "):
+        name, _, value = line.removeprefix("export ").partition("=")
+        (environment[name],) = shlex.split(value)
+    if not environment:
         process.wait()
         raise AssertionError(f"the emulator did not start: {log.read_text()}")
-    return RunningEmulator(line.strip().partition("=")[2], process, state)
+    return RunningEmulator(environment, process, state)
 
 
 def end_emulator(emulator: RunningEmulator) -> None:

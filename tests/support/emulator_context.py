@@ -29,7 +29,7 @@ def make_context(
 ) -> Context:
     """An emulator's state in a folder, without faults; its clients reach no server unless given."""
     store = store or Store(folder / "store")
-    clients = clients or Clients("http://127.0.0.1:9")
+    clients = clients or Clients("http://127.0.0.1:9", "token")
     return Context(Options(folder), store, Faults([]), Quotas(store, quotas or {}), clients)
 
 

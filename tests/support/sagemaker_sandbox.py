@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
-
 from gpuproof.backends.aws import Aws
 from gpuproof.backends.progress import SubmitProgress
 from gpuproof.backends.sagemaker.backend import SageMakerBackend
@@ -100,7 +98,7 @@ class SageMakerSandbox:
         }
 
     def _session(self) -> Any:
-        return boto3.Session("emulator", "emulator", region_name=REGION)
+        return self.emulator.session()
 
 
 @contextlib.contextmanager

@@ -15,13 +15,12 @@ from support.sdk_environments import interpreter_of
 _SCRIPTS = Path(__file__).parent.parent / "emulator" / "journeys" / "scripts"
 _LIMIT = 900  # seconds; importing an SDK takes up to a minute on a busy machine
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
-# The SDK would call STS at AWS's address for the default bucket's name, and send telemetry; this configures both.
+# In place of the user's own; the emulator's variables name the one of the administrator.
 _CONFIG = """
 SchemaVersion: '1.0'
 SageMaker:
   PythonSDK:
     Modules:
-      TelemetryOptOut: true
       Session:
         DefaultS3Bucket: {bucket}
 """
@@ -49,10 +48,7 @@ def run_script(
     variables = environment(emulator, home)
     config = home / "sagemaker.yaml"
     config.write_text(_CONFIG.format(bucket=bucket))
-    # Both are set, or the SDK would search for the user's own.
-    variables |= {
-        name: str(config) for name in ("SAGEMAKER_USER_CONFIG_OVERRIDE", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
-    }
+    variables["SAGEMAKER_USER_CONFIG_OVERRIDE"] = str(config)
     python = sys.executable if environment_name is None else interpreter_of(environment_name)
     done = subprocess.run(
         [python, _SCRIPTS / f"{name}.py", *words],

@@ -1,5 +1,7 @@
 """The admin API of a running emulator, below `/_gpuproof/`. Every response is JSON.
 
+Every request except `health` needs the header `Authorization: Bearer TOKEN` with the emulator's token.
+
 | request | effect |
 |---|---|
 | `GET /_gpuproof/health` | reports that the emulator is ready |
@@ -13,10 +15,10 @@
 
 from __future__ import annotations
 
+import hmac
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from gpuproof.emulator.faults.fault import Fault, Faults, InvalidFault
 from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse, json_error, json_response
@@ -25,18 +27,12 @@ from gpuproof.emulator.quotas import Quotas
 PREFIX = "/_gpuproof/"
 
 
-def is_local_request(environ: Mapping[str, Any]) -> bool:
-    """Whether a request may be served: a web page in the user's browser must not start containers.
-
-    SDKs send no `Origin`. A page whose own host name resolves to loopback is recognized by its `Host` header.
-    """
-    host = urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
-    origin = urlsplit(environ.get("HTTP_ORIGIN", "")).hostname
-    return _is_local(host) and (origin is None or _is_local(origin)) and environ.get("HTTP_ORIGIN") != "null"
-
-
-def _is_local(host: str) -> bool:
-    return host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost")
+def is_authorized(environ: Mapping[str, Any], token: str) -> bool:
+    """Whether a request to the admin API has the emulator's token, or needs none."""
+    if environ.get("PATH_INFO") == f"{PREFIX}health":
+        return True
+    given = environ.get("HTTP_AUTHORIZATION", "").removeprefix("Bearer ")
+    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def handle(

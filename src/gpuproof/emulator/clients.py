@@ -6,6 +6,8 @@ import threading
 from functools import lru_cache
 from typing import Any
 
+from gpuproof.emulator.auth.token import ACCESS_KEY_ID
+
 USER_AGENT = "gpuproof-emulator"
 """User agent of the emulator's own requests, into which no fault is injected."""
 
@@ -15,10 +17,12 @@ class Clients:
 
     Args:
         url: where it listens.
+        token: its token.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str) -> None:
         self.url = url
+        self._token = token
         self._lock = threading.Lock()
         self._get = lru_cache(maxsize=None)(self._create)
 
@@ -32,8 +36,8 @@ class Clients:
         from botocore.config import Config
 
         session = boto3.Session(
-            aws_access_key_id="emulator",
-            aws_secret_access_key="emulator",  # noqa: S106 - not verified
+            aws_access_key_id=ACCESS_KEY_ID,
+            aws_secret_access_key=self._token,
             region_name=region,
         )
         config = Config(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpuproof.emulator.auth.key_ring import KeyRing
+from gpuproof.emulator.auth.signature import SignatureVerifier
 from gpuproof.emulator.clients import Clients
 from gpuproof.emulator.context import Context
 from gpuproof.emulator.execution.endpoints.model_server import GPUproofServer
@@ -23,17 +25,25 @@ class Emulator:
     Args:
         options: how it behaves.
         url: where it listens.
+        token: the secret of its access key.
         faults: faults to inject from the start.
         quotas: values of quotas, by code or name.
     """
 
     def __init__(
-        self, options: Options, url: str, faults: Iterable[Fault] = (), quotas: dict[str, float] | None = None
+        self,
+        options: Options,
+        url: str,
+        token: str,
+        faults: Iterable[Fault] = (),
+        quotas: dict[str, float] | None = None,
     ) -> None:
         store = Store(_make_folder(options.state / "sagemaker"))
         self.context = Context(
-            options, store, Faults(list(faults)), Quotas(store, quotas or {}), Clients(url)
+            options, store, Faults(list(faults)), Quotas(store, quotas or {}), Clients(url, token)
         )
+        self.token = token
+        self.signatures = SignatureVerifier(KeyRing(token))
         self.journal = _moto_journal(_make_folder(options.state / "moto"))
         self.jobs = JobSupervisor(self.context)
         self.endpoints = EndpointRegistry(self.context, GPUproofServer(self.context))

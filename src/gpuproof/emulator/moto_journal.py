@@ -1,8 +1,9 @@
 """Keeps moto's state across restarts: a journal of the requests that change state, replayed at the start.
 
 Moto keeps its state in memory and cannot export it. But it draws its ids from one random generator that can be seeded, so
-the same requests in the same order with the same seeds create the same buckets, instances and keys. Only S3's upload ids
-come from elsewhere: the old ones are mapped to the new. Times are those of the replay.
+the same requests in the same order with the same seeds create the same buckets, instances and keys. Seeds are random: from a
+known seed, anybody could compute the secret keys. Only S3's upload ids come from elsewhere: the old ones are mapped to the new.
+Times are those of the replay.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import io
 import json
 import re
+import secrets
 import shutil
 import sys
 import threading
@@ -24,6 +26,7 @@ from gpuproof.emulator.protocol import AwsRequest, AwsResponse
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _INLINE = 1 << 16  # bytes of a body stored in the journal itself
+_SEED_BITS = 63
 _STORED_MEMBERS = (
     "REQUEST_METHOD",
     "PATH_INFO",
@@ -51,7 +54,6 @@ class Journal:
         self._blobs = folder / "blobs"
         self._blobs.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._next = 1
         self._uploads: dict[str, str] = {}
         self._file = self._open()
 
@@ -60,12 +62,11 @@ class Journal:
         if read_only:
             return self._call_moto(request.environ)
         with self._lock:
-            number = self._next
-            self._next += 1
-            self._seed(number)
+            seed = secrets.randbits(_SEED_BITS)
+            self._seed(seed)
             response = self._call_moto(request.environ)
             if response.status < 400:
-                self._write(number, request, _upload_id(response))
+                self._write(seed, request, _upload_id(response))
             return response
 
     def replay(self) -> int:
@@ -80,8 +81,8 @@ class Journal:
                 complete += len(line)
                 entries += 1
                 entry = json.loads(line)
-                self._next = entry["number"] + 1
-                self._seed(entry["number"])
+                # Journals of earlier versions have consecutive numbers.
+                self._seed(entry["seed"] if "seed" in entry else entry["number"])
                 self._replay_entry(entry)
         with path.open("ab") as file:
             file.truncate(complete)
@@ -130,13 +131,13 @@ class Journal:
         new = self._uploads.get(found[1]) if found else None
         return {**environ, "QUERY_STRING": query.replace(found[1], new)} if found and new else environ
 
-    def _write(self, number: int, request: AwsRequest, upload: str) -> None:
+    def _write(self, seed: int, request: AwsRequest, upload: str) -> None:
         environ = {
             name: value
             for name, value in request.environ.items()
             if isinstance(value, str | dict) and (name in _STORED_MEMBERS or name.startswith("HTTP_"))
         }
-        entry: dict[str, Any] = {"number": number, "environ": environ, "size": request.size}
+        entry: dict[str, Any] = {"seed": seed, "environ": environ, "size": request.size}
         if upload:
             entry["upload"] = upload
         request.body.seek(0)

@@ -79,6 +79,12 @@ class AwsRequest:
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         return cls(environ, body, size)
 
+    @classmethod
+    def without_body(cls, environ: dict[str, Any]) -> AwsRequest:
+        """A request whose body is ignored."""
+        body = io.BytesIO()
+        return cls({**environ, "wsgi.input": body, "CONTENT_LENGTH": "0"}, body, 0)
+
     def with_body(self, body: bytes) -> AwsRequest:
         """The same request with another body."""
         stream = io.BytesIO(body)

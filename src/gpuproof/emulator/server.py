@@ -10,11 +10,12 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuproof.emulator.bootstrap import create_role
+from gpuproof.emulator.auth.token import load_token
+from gpuproof.emulator.bootstrap import create_role, user_environment
 from gpuproof.emulator.faults.fault import Fault
 from gpuproof.emulator.options import Options
 from gpuproof.emulator.protocol import DEFAULT_REGION
@@ -23,13 +24,10 @@ from gpuproof.errors import GPUproofError
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 4599
 
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "emulator", "AWS_SECRET_ACCESS_KEY": "emulator"}
-"""Any credentials are accepted; these show in logs where they belong."""
-
 
 def serve(
     options: Options,
-    announce: Callable[[str], None],
+    announce: Callable[[Mapping[str, str]], None],
     *,
     faults: Iterable[Fault] = (),
     quotas: dict[str, float] | None = None,
@@ -39,7 +37,7 @@ def serve(
     """Serve until SIGINT or SIGTERM.
 
     Args:
-        announce: called with the URL once the server accepts requests.
+        announce: called with the environment variables for its users, once the server accepts requests.
         fresh: whether to delete the existing state first.
         role: whether an emulator without existing state gets a role that SageMaker may assume.
 
@@ -75,7 +73,8 @@ def serve(
         except (OSError, SystemExit) as error:
             raise _port_error(options.port, error) from error
         url = f"http://{LOOPBACK}:{server.server_port}"
-        emulator = Emulator(options, url, faults, quotas)
+        token = load_token(options.state)
+        emulator = Emulator(options, url, token, faults, quotas)
         had_state = emulator.restore()
         server.app = Application(emulator)
         stop = _install_signal_handlers()
@@ -85,7 +84,7 @@ def serve(
             if role and not had_state:
                 create_role(emulator.context.clients.get("iam", DEFAULT_REGION))
             emulator.endpoints.restore()
-            announce(url)
+            announce(user_environment(url, token, options.state))
             stop.wait()
         finally:
             emulator.shutdown()
@@ -105,6 +104,8 @@ def _remove_aws_settings() -> None:
 def _lock_state(folder: Path, *, fresh: bool) -> Generator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Its token, objects and logs are for the user alone, also in a folder that already existed.
+        folder.chmod(0o700)
         lock = (folder / "lock").open("w")
     except OSError as error:
         raise GPUproofError(

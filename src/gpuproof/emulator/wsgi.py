@@ -13,6 +13,10 @@ from http import HTTPStatus
 from typing import Any
 
 from gpuproof.emulator import admin_api
+from gpuproof.emulator.auth.browser import is_from_web_page, without_cors
+from gpuproof.emulator.auth.failures import Rejected, auth_error, is_query_protocol
+from gpuproof.emulator.auth.post_policy import is_form_upload, verify_form
+from gpuproof.emulator.auth.signature import may_be_signed
 from gpuproof.emulator.clients import USER_AGENT
 from gpuproof.emulator.emulator import Emulator
 from gpuproof.emulator.faults.fault import AT_REQUEST, Fault
@@ -44,21 +48,34 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Handle one request."""
-        if not admin_api.is_local_request(environ):
-            start_response("403 Forbidden", [("Content-Length", "0")])
-            return []
+        if is_from_web_page(environ):
+            return _forbid(start_response, "Web pages may not use the emulator.")
         if environ.get("PATH_INFO", "").startswith(admin_api.PREFIX):
+            if not admin_api.is_authorized(environ, self._emulator.token):
+                return _forbid(start_response, "The header Authorization must be: Bearer TOKEN.")
             context = self._emulator.context
             response = admin_api.handle(
                 context.faults, context.quotas, AwsRequest.read(environ), self._requests
             )
         else:
-            response = self._handle(AwsRequest.read(environ))
+            response = without_cors(self._authenticate(environ))
         start_response(f"{response.status} {_phrase(response.status)}", list(response.headers))
         return response.body
 
-    def _handle(self, request: AwsRequest) -> AwsResponse:
+    def _authenticate(self, environ: dict[str, Any]) -> AwsResponse:
+        # The body of a request without a signature is not read.
+        request = AwsRequest.read(environ) if may_be_signed(environ) else AwsRequest.without_body(environ)
         operation = identify_operation(request)
+        try:
+            if is_form_upload(request):
+                verify_form(request, self._emulator.signatures, time.time())
+            else:
+                self._emulator.signatures.verify(request)
+        except Rejected as error:
+            return _error_response(request, operation, auth_error(error.failure, request, operation.service))
+        return self._handle(request, operation)
+
+    def _handle(self, request: AwsRequest, operation: OperationName) -> AwsResponse:
         if USER_AGENT in request.user_agent:
             return self._route(request, operation)
         record = self._record(request, operation)
@@ -147,6 +164,12 @@ class Application:
         return record
 
 
+def _forbid(start_response: Callable[..., Any], why: str) -> list[bytes]:
+    body = f"{why}\n".encode()
+    start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
 def _may_wait(request: AwsRequest) -> bool:
     """Whether the client polls: a SageMaker SDK or one of botocore's waiters."""
     agent = request.user_agent
@@ -157,7 +180,7 @@ def _may_wait(request: AwsRequest) -> bool:
 def _error_response(request: AwsRequest, operation: OperationName, error: AwsError) -> AwsResponse:
     if is_s3(operation.service):
         return xml_error(request, error, s3=True)
-    if request.form:
+    if is_query_protocol(request):
         return xml_error(request, error, s3=False)
     return json_error(request, error)
 

@@ -217,7 +217,7 @@ def test_a_container_that_takes_too_long_is_ended(aws: Account, tmp_path: Path) 
     handler = "import time\n\ndef model_fn(model_dir):\n    time.sleep(300)\n"
     data = ModelData(container(aws, {"code/inference.py": handler})["ModelDataUrl"])
     # An emulator of its own for the server alone: the API takes no less than 60 seconds.
-    context = make_context(tmp_path, clients=Clients(aws.emulator.url))
+    context = make_context(tmp_path, clients=Clients(aws.emulator.url, aws.emulator.token))
     wanted = ContainerSpec(
         aws.name(), "v1", "us-east-1", SERVING_IMAGE, data, {}, None, tmp_path / "disks", startup_timeout=3.0
     )

@@ -2,9 +2,10 @@
 S3, IAM, STS, CloudWatch Logs, EC2 and other services come from moto. No account, no Docker, no cost.
 
 Paste the export lines that it prints into another terminal; boto3, the AWS CLI, the SageMaker SDKs and GPUproof then
-use it. Its state survives a restart.
+use it. The secret access key is the emulator's token: other users of the machine and web pages cannot use the emulator.
+Its state survives a restart.
 
-Faults can be injected from the start, or while it runs (POST URL/_gpuproof/faults):
+Faults can be injected from the start, or while it runs (POST URL/_gpuproof/faults, Authorization: Bearer TOKEN):
   gpuproof emulator --fault throttling,operation=CreateTrainingJob,count=3
   gpuproof emulator --fault 'capacity,instance=ml.p5.*' --quota 'ml.g5.xlarge for training job usage=0'
 """
@@ -12,6 +13,7 @@ Faults can be injected from the start, or while it runs (POST URL/_gpuproof/faul
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,8 @@ from gpuproof.cli.arguments import add_command
 from gpuproof.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuproof.cli.arguments import Subparsers
     from gpuproof.emulator.faults.fault import Fault
     from gpuproof.emulator.options import Options
@@ -100,12 +104,11 @@ def add_parser(commands: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Entry point of `gpuproof emulator`."""
     from gpuproof.emulator.bootstrap import ROLE_ARN
-    from gpuproof.emulator.server import CREDENTIALS, serve
+    from gpuproof.emulator.server import serve
 
-    def announce(url: str) -> None:
-        lines = {"AWS_ENDPOINT_URL": url, **CREDENTIALS, "AWS_DEFAULT_REGION": "us-east-1"}
-        for name, value in lines.items():
-            print(f"export {name}={value}")
+    def announce(environment: Mapping[str, str]) -> None:
+        for name, value in environment.items():
+            print(f"export {name}={shlex.quote(value)}")
         if not arguments.no_role:
             print(f"# Execution role for jobs: {ROLE_ARN}")
         print("# Ctrl-C stops the emulator and all of its jobs.", flush=True)

@@ -81,8 +81,10 @@ def read_manifest(s3: Any, location: S3Location) -> tuple[str, dict[str, str]]:
     """
     try:
         content = json.loads(s3.get_object(Bucket=location.bucket, Key=location.key)["Body"].read())
-        prefix = S3Location.parse(content[0]["prefix"])
-        return prefix.bucket, {f"{prefix.key}{name}": name for name in content[1:]}
+        prefix, names = S3Location.parse(content[0]["prefix"]), content[1:]
+        if not all(isinstance(name, str) and name for name in names):
+            raise TypeError("it lists something other than keys")
+        return prefix.bucket, {f"{prefix.key}{name}": name for name in names}
     except s3.exceptions.ClientError as error:
         raise DownloadFailed(f"Could not read the manifest {location}: {_code(error)}") from error
     except (ValueError, LookupError, TypeError) as error:
@@ -107,7 +109,7 @@ def download(s3: Any, bucket: str, keys: Mapping[str, str], folder: Path, *, unz
     folder.mkdir(parents=True, exist_ok=True)
     for key, path in keys.items():
         target = folder / path
-        if not target.resolve().is_relative_to(folder.resolve()):
+        if "\0" in path or not target.resolve().is_relative_to(folder.resolve()):
             raise DownloadFailed(f"s3://{bucket}/{key} would be stored outside of its folder")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuproof.emulator.execution.container_paths import PROCESSING_ROOT, is_below
 from gpuproof.emulator.job_kinds import PROCESSING_JOB
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
 from gpuproof.emulator.operations.create_checks import check_quota_and_capacity, reject_duplicates
@@ -11,7 +12,6 @@ from gpuproof.emulator.operations.jobs import MAX_RUNTIME_S, JobOperations
 from gpuproof.emulator.protocol import AwsError, now
 from gpuproof.emulator.store import PROCESSING, Resource, resource_arn
 
-_ROOT = "/opt/ml/processing"
 _DUPLICATE = "Job name must be unique within an AWS account and region, and a job with this name already exists ({arn})"
 _MISSING = "Could not find requested job with name: {name}"
 
@@ -48,13 +48,15 @@ def _check(request: dict[str, Any]) -> None:
                 f"The input {item['InputName']} has no S3Input; this emulator does not support DatasetDefinition.",
             )
     paths = [
-        *(item["S3Input"].get("LocalPath", _ROOT) for item in inputs),
+        *(item["S3Input"].get("LocalPath", PROCESSING_ROOT) for item in inputs),
         *(item["S3Output"]["LocalPath"] for item in outputs if item.get("S3Output")),
     ]
     reject_duplicates([path.rstrip("/") for path in paths], "LocalPaths must be unique")
     for path in paths:
-        if path != _ROOT and not path.startswith(f"{_ROOT}/"):
-            raise AwsError("ValidationException", f"LocalPath {path} must be below {_ROOT}.")
+        if not is_below(path, PROCESSING_ROOT):
+            raise AwsError(
+                "ValidationException", f"LocalPath {path} must be below {PROCESSING_ROOT}, without '..'."
+            )
 
 
 def _document(call: OperationCall) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import PurePosixPath
 from typing import Any
 
+from gpuproof.emulator.execution.jobs.training_layout import CHECKPOINTS
 from gpuproof.emulator.execution.jobs.warm_pools import describe_with_warm_pool
 from gpuproof.emulator.job_kinds import TRAINING_JOB
 from gpuproof.emulator.operations.call import OperationCall, add_resource, check_role, request_tags
@@ -63,6 +65,12 @@ def _check(call: OperationCall) -> None:
         raise AwsError("ValidationException", "ResourceConfig must name InstanceCount.")
     names = [channel["ChannelName"] for channel in request.get("InputDataConfig", ())]
     reject_duplicates(names, "Channel names must be unique in InputDataConfig")
+    for name in names:
+        if name in (".", ".."):
+            raise AwsError("ValidationException", f"ChannelName {name} is not a name.")
+    checkpoints = (request.get("CheckpointConfig") or {}).get("LocalPath") or CHECKPOINTS
+    if ".." in PurePosixPath(checkpoints).parts or not checkpoints.startswith("/"):
+        raise AwsError("ValidationException", f"LocalPath {checkpoints} must be absolute, without '..'.")
     _check_times(request)
 
 

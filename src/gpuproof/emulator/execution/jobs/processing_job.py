@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.emulator.context import Context
+from gpuproof.emulator.execution.container_paths import host_path
 from gpuproof.emulator.execution.host import cannot_start, start_failure
 from gpuproof.emulator.execution.jobs.instances import Instances, read_text, upload_changes, write_json
 from gpuproof.emulator.execution.jobs.job_control import SHUT_DOWN, EndReason, JobControl, JobFailed
@@ -14,8 +15,6 @@ from gpuproof.emulator.execution.jobs.startup_faults import apply_startup_faults
 from gpuproof.emulator.execution.s3_sync import DownloadFailed, FolderMirror, S3Location, download_source
 from gpuproof.emulator.protocol import now
 from gpuproof.emulator.store import Resource
-
-_ROOT = "/opt/ml/"
 
 
 class ProcessingJobRun:
@@ -95,7 +94,7 @@ class ProcessingJobRun:
                 target = output.get("S3Output")
                 if not target:
                     continue
-                folder = host.ml / target["LocalPath"].removeprefix(_ROOT)
+                folder = host_path(host.ml, target["LocalPath"])
                 folder.mkdir(parents=True, exist_ok=True)
                 location = S3Location.parse(target["S3Uri"])
                 mirror = FolderMirror(self._s3, folder, location, config.get("KmsKeyId") or None)
@@ -106,7 +105,7 @@ class ProcessingJobRun:
         for item in self._document.get("ProcessingInputs") or ():
             source = item["S3Input"]
             if "LocalPath" in source and not item.get("AppManaged"):
-                folder = ml / source["LocalPath"].removeprefix(_ROOT)
+                folder = host_path(ml, source["LocalPath"])
                 unzip = source.get("S3CompressionType") == "Gzip"
                 download_source(self._s3, source, folder, number, count, unzip=unzip)
 

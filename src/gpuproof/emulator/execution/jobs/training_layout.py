@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpuproof.emulator.execution.container_paths import ROOT, host_path, is_below
 from gpuproof.emulator.execution.jobs.instances import write_json
 from gpuproof.emulator.execution.s3_sync import download_source
 
 _GROUP = "homogeneousCluster"
-_CHECKPOINTS = "/opt/ml/checkpoints"
+CHECKPOINTS = "/opt/ml/checkpoints"
+"""Default of `CheckpointConfig.LocalPath`."""
 
 
 def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]) -> None:
@@ -24,7 +26,7 @@ def write_layout(ml: Path, document: dict[str, Any], host: str, hosts: list[str]
     write_json(config / "inputdataconfig.json", input_data_config(document))
     write_json(config / "resourceconfig.json", resource_config(document, host, hosts))
     if checkpoints := document.get("CheckpointConfig"):
-        write_json(config / "checkpointconfig.json", {"LocalPath": _CHECKPOINTS, **checkpoints})
+        write_json(config / "checkpointconfig.json", {"LocalPath": CHECKPOINTS, **checkpoints})
 
 
 def input_data_config(document: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -99,7 +101,5 @@ def download_channels(s3: Any, ml: Path, document: dict[str, Any], number: int, 
 
 def checkpoint_folder(ml: Path, config: dict[str, Any]) -> Path | None:
     """The folder of checkpoints on the instance's disk; None if the path is not below `/opt/ml`."""
-    path = config.get("LocalPath") or _CHECKPOINTS
-    if path != "/opt/ml" and not path.startswith("/opt/ml/"):
-        return None
-    return ml / path.removeprefix("/opt/ml").strip("/")
+    path = config.get("LocalPath") or CHECKPOINTS
+    return host_path(ml, path) if is_below(path, ROOT) else None
