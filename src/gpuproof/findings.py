@@ -67,6 +67,13 @@ class Finding:
     location: Location | None = None
     private: tuple[str, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The message with its location in front, unless the message itself names it."""
+        if self.location is None or str(self.location) in self.message:
+            return self.message
+        return f"{self.location}: {self.message}"
+
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON object, without absent values."""
         document = asdict(self)

@@ -16,6 +16,7 @@ from gpuproof.doctor.report import CheckResult, LayerReport, Report, State
 from gpuproof.doctor.runner import examine
 from gpuproof.errors import ExitCode
 from gpuproof.findings import Finding, Location, Severity
+from gpuproof.gpu.framework_probe import Packages
 
 CHECK = Check("cuInit", Layer.DRIVER, lambda _: None, lambda _: ())
 BAD = Finding(
@@ -54,6 +55,23 @@ def test_a_finding_has_its_place_evidence_and_remedy() -> None:
     start = lines.index("    D207 error: GPU 0 (NVIDIA A10G): CUDA does not start.")
     assert lines[start + 1] == "        | cuInit: 999"
     assert lines[start + 3] == "        -> sudo nvidia-modprobe -u -c=0"
+
+
+def test_a_message_that_names_its_gpu_does_not_repeat_it() -> None:
+    where = Location(device="GPU 0 (NVIDIA A10G)")
+    finding = Finding("D615", Severity.WARNING, "GPU 0 (NVIDIA A10G) is slowed down.", location=where)
+    result = CheckResult(CHECK, True, (finding,))
+    report = Report((LayerReport(Layer.ENVIRONMENT, State.FINDINGS, (result,)),))
+    printed = render_text(report, Severity.NOTE, colour=False, width=0)
+    assert "D615 warning: GPU 0 (NVIDIA A10G) is slowed down." in printed
+    for text in (printed, render_junit(report, Severity.NOTE, strict=True), render_markdown_of(report)):
+        assert text.count("NVIDIA A10G") == 1
+
+
+def render_markdown_of(report: Report) -> str:
+    machine = Machine(environment={})
+    vars(machine)["packages"] = Packages("3.11.7", "x86_64")
+    return render_markdown(report, machine, Private())
 
 
 def test_what_was_not_asked_says_why_and_what_is_not_there_says_so() -> None:

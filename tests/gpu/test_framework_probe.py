@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,19 @@ def test_packages_are_read_from_the_names_of_folders() -> None:
     assert packages.virtual is (sys.prefix != sys.base_prefix)
 
 
+def test_the_cuda_of_torchvision_is_read_from_its_code(tmp_path: Path) -> None:
+    metadata = tmp_path / "torchvision-0.26.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        "Name: torchvision\nRequires-Dist: numpy\nRequires-Dist: torch==2.11.0\nRequires-Dist: pillow\n\ntext"
+    )
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "version.py").write_text("__version__ = '0.26.0+cu130'\ngit_version = 'a'\n")
+    packages = read_packages(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert packages.built == {"torchvision": "0.26.0+cu130"}
+    assert packages.requires["torchvision"] == ("numpy", "torch==2.11.0")
+
+
 @needs_torch
 @pytest.mark.slow
 def test_a_cpu_build_of_torch_says_that_it_is_one() -> None:
@@ -37,6 +51,7 @@ def test_a_cpu_build_of_torch_says_that_it_is_one() -> None:
     reading = read_framework(TORCH, sys.executable, os.environ)
     assert reading.version == torch.__version__
     assert reading.problem is None
+    assert reading.numpy_error is None
     if torch.version.cuda is None:
         assert (reading.cuda, reading.devices, reading.architectures) == (None, (), ())
 

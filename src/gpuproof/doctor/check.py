@@ -66,6 +66,7 @@ class Check(Generic[Reading]):
         evaluate: pure; turns a reading into findings, none if everything is fine or nothing is certain. A finding of
             severity error in the layers up to COMPUTE fails the layer.
         quick: whether `gpuproof doctor --quick` runs it (takes less than some tens of milliseconds, imports no framework).
+        blocking: whether an error makes the layers above pointless; not for an error that concerns only some jobs.
         summarize: pure; returns a few words about a healthy layer, such as `driver 580.95.05`, or `None`.
     """
 
@@ -75,3 +76,4 @@ class Check(Generic[Reading]):
     evaluate: Callable[[Reading], Iterable[Finding]]
     quick: bool = True
     summarize: Callable[[Reading], str | None] = _no_summary
+    blocking: bool = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
+from gpuproof.doctor.checks.frameworks.wheel_choice import reinstall_arguments
 from gpuproof.doctor.machine import Machine
 from gpuproof.doctor.report import Report
 from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
@@ -92,7 +93,7 @@ def _fixes(
 ) -> Iterator[Fix]:
     wheel = stack.suggested_packages(build)
     if "D303" in codes and wheel is None:
-        wheel = ["--force-reinstall", f"torch=={build.base_version}"]
+        wheel = reinstall_arguments(TORCH, build.version)
     if wheel is None or ("D403" in codes and stack.packages.arch == "aarch64"):
         return
     if "tensorflow-cpu" in stack.packages.versions and build.framework == TENSORFLOW:

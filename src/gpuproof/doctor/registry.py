@@ -14,10 +14,13 @@ from gpuproof.doctor.checks.compute import cuda_kernel, framework_ops
 from gpuproof.doctor.checks.driver import cuda_init, kernel_module, nvml, unsupported_gpus
 from gpuproof.doctor.checks.frameworks import (
     build_vs_driver,
+    companions,
     cudnn_conflict,
     gpu_architectures,
     import_test,
     installed,
+    numpy_abi,
+    pinned_packages,
 )
 from gpuproof.doctor.checks.gpu_state import (
     compute_mode,
@@ -56,6 +59,9 @@ STACK: tuple[Check[Any], ...] = (
     gpu_architectures.CHECK,
     import_test.CHECK,
     cudnn_conflict.CHECK,
+    companions.CHECK,
+    pinned_packages.CHECK,
+    numpy_abi.CHECK,
     cuda_kernel.CHECK,
     framework_ops.TORCH_CHECK,
     framework_ops.TENSORFLOW_CHECK,

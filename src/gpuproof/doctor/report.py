@@ -19,7 +19,7 @@ class State(StrEnum):
     FINDINGS = "found"
     """Warnings or notes; the layers above were checked."""
     FAILED = "broken"
-    """Errors; the layers above were not checked."""
+    """Errors; the layers above were checked only if none of the errors concerns them."""
     SKIPPED = "not-asked"
     """Not checked; the reason is in the report."""
     NOT_APPLICABLE = "nothing"
@@ -55,6 +55,16 @@ class LayerReport:
     state: State
     results: tuple[CheckResult, ...] = ()
     reason: str | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether an error makes the layers above pointless."""
+        return any(
+            finding.severity is Severity.ERROR
+            for result in self.results
+            if result.check.blocking
+            for finding in result.findings
+        )
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _run_stack(
         ):
             report = LayerReport(layer, State.SKIPPED, reason="not run with --quick")
         reports.append(report)
-        failed = report if report.state is State.FAILED else None
+        failed = report if report.blocks else None
     return reports
 
 

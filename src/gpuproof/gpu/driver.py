@@ -14,6 +14,8 @@ NVIDIA = "0x10de"
 
 _GPU_CLASS = "0x03"
 """PCI base class of display controllers: 0300 VGA, 0302 3D. NVSwitch, audio and USB functions have others."""
+_DISPLAY_DRIVERS = ("nouveau", "nova_core", "NovaCore", "nova")
+"""Linux's own drivers for NVIDIA GPUs, which have no CUDA; Nova is nouveau's successor."""
 _BUILT_AT = ("updates/dkms", "updates", "extra", "weak-updates", "kernel/drivers/video", "kernel/nvidia")
 
 
@@ -72,6 +74,11 @@ class DriverFiles:
     def present(self) -> bool:
         """Whether there is any sign of a GPU."""
         return bool(self.pci or self.device_files or self.wsl)
+
+    @property
+    def display_driver(self) -> str | None:
+        """The display driver that holds a GPU, such as `nouveau`; NVIDIA's driver cannot use it then."""
+        return next((gpu.driver for gpu in self.pci or () if gpu.driver in _DISPLAY_DRIVERS), None)
 
 
 def read_driver_files(root: Path = Path("/")) -> DriverFiles:

@@ -28,7 +28,8 @@ class Packages:
         writable: whether this user may write there.
         folders: its `sys.path`.
         versions: by normalised distribution name: `torch`, `tensorflow-cpu`, `nvidia-cudnn-cu12`.
-        requires: NVIDIA's packages that a framework's wheel requires, as in its metadata.
+        requires: requirements in the metadata of a framework, torchvision or torchaudio, as far as they matter here.
+        built: version in the code of torchvision and torchaudio, with the CUDA that it was built for: `0.26.0+cu130`.
         installers: who installed a framework: `pip`, `uv`, `conda`.
         problem: why the interpreter could not be read.
     """
@@ -42,6 +43,7 @@ class Packages:
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     installers: Mapping[str, str] = field(default_factory=dict[str, str])
+    built: Mapping[str, str] = field(default_factory=dict[str, str])
     problem: str | None = None
 
     @property
@@ -81,6 +83,7 @@ class FrameworkReading:
         architectures: that it was compiled for: `sm_80`, `compute_90`.
         rocm: whether it is built for AMD's GPUs.
         devices: the GPUs that it reports.
+        numpy_error: why it cannot exchange data with the installed NumPy.
         said: its exception or warning about finding no GPU.
         log: the lines of its log about GPUs.
         broken: why it cannot be imported.
@@ -94,6 +97,7 @@ class FrameworkReading:
     cudnn_error: str | None = None
     architectures: tuple[str, ...] = ()
     rocm: bool = False
+    numpy_error: str | None = None
     devices: tuple[FrameworkDevice, ...] = ()
     said: str | None = None
     log: tuple[str, ...] = ()
@@ -117,6 +121,7 @@ def read_packages(python: str, environment: Mapping[str, str], seconds: float = 
         versions=record["versions"],
         requires={name: tuple(lines) for name, lines in record["requires"].items()},
         installers=record.get("installers") or {},
+        built=record.get("built") or {},
     )
 
 
@@ -130,7 +135,7 @@ def read_framework(
     """
     # TensorFlow names missing libraries in its log.
     answer = ask(python, name, environment={**environment, "TF_CPP_MIN_LOG_LEVEL": "0"}, seconds=seconds)
-    build, devices, cudnn = (answer.one(kind) or {} for kind in ("build", "devices", "cudnn"))
+    build, devices, cudnn, numpy = (answer.one(kind) or {} for kind in ("build", "devices", "cudnn", "numpy"))
     broken = answer.one("broken")
     capabilities = build.get("architectures") or ()
     return FrameworkReading(
@@ -141,6 +146,7 @@ def read_framework(
         cudnn_error=cudnn.get("error"),
         architectures=tuple(capabilities),
         rocm=bool(build.get("hip") or build.get("rocm_build")),
+        numpy_error=numpy.get("error"),
         devices=tuple(
             FrameworkDevice(one["index"], one["name"], _pair(one.get("capability")))
             for one in devices.get("devices") or ()

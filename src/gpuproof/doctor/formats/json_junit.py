@@ -98,8 +98,7 @@ def _skipped(layer: LayerReport, name: str, reason: str) -> Element:
 
 
 def _finding_text(finding: Finding) -> str:
-    location = f"{finding.location}: " if finding.location else ""
-    head = f"{finding.code} {finding.severity}: {location}{finding.message}"
+    head = f"{finding.code} {finding.severity}: {finding.text}"
     return "\n".join([head, *finding.evidence, *([f"-> {finding.remedy}"] if finding.remedy else [])])
 
 

@@ -165,7 +165,8 @@ def _row(layer: LayerReport) -> str:
 
 
 def _finding(finding: Finding) -> list[str]:
-    location = f" ({finding.location})" if finding.location else ""
+    named = finding.location is None or str(finding.location) in finding.message
+    location = "" if named else f" ({finding.location})"
     lines = [f"**{finding.code} {finding.severity}**{location}: {_without_private(finding.message, finding)}"]
     if finding.evidence:
         evidence = (_without_private(line, finding).replace("```", "'''") for line in finding.evidence)

@@ -60,8 +60,7 @@ def _layer_summary(layer: LayerReport) -> str:
 
 def _finding(finding: Finding, style: Style) -> Iterator[str]:
     head = f"{_INDENT}{finding.code} {finding.severity}: "
-    place = f"{finding.location}: " if finding.location else ""
-    first, *rest = style.wrap(place + finding.message, head, _INDENT * 2)
+    first, *rest = style.wrap(finding.text, head, _INDENT * 2)
     label = head.strip()
     yield first.replace(label, style.paint(label, _COLOURS[finding.severity]), 1)
     yield from rest

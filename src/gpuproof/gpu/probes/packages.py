@@ -10,7 +10,10 @@ import sys
 from gpuproof.gpu.probe_record import emit
 
 FRAMEWORKS = ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib")
-OTHERS = ("pip", "triton", "torchvision", "torchaudio", "tf-keras", "cupy", "tensorrt")
+COMPANIONS = ("torchvision", "torchaudio")
+"""Packages whose compiled code must match the installed PyTorch."""
+OTHERS = ("pip", "numpy", "triton", *COMPANIONS, "tf-keras", "cupy", "tensorrt")
+_REQUIRED = re.compile(r"(?:nvidia-|cuda-|torch\b|triton\b|numpy\b|keras\b)[\w.-]*")
 
 
 def main() -> None:
@@ -29,7 +32,8 @@ def main() -> None:
         folders=folders,
         versions={name: version for name, (version, _) in sorted(found.items())},
         installers={name: first_line(found[name][1], "INSTALLER") for name in FRAMEWORKS if name in found},
-        requires={name: requires(found[name][1]) for name in FRAMEWORKS if name in found},
+        requires={name: requires(found[name][1]) for name in (*FRAMEWORKS, *COMPANIONS) if name in found},
+        built={name: built(found[name][1], name) for name in COMPANIONS if name in found},
     )
 
 
@@ -64,14 +68,24 @@ def first_line(folder: str, name: str) -> str:
 
 
 def requires(folder: str) -> list[str]:
-    """NVIDIA packages that a framework's wheel requires: `nvidia-cudnn-cu12==9.1.0.70; ...`."""
+    """Relevant packages that a wheel requires: `nvidia-cudnn-cu12==9.1.0.70; ...`."""
     try:
         with open(os.path.join(folder, "METADATA"), encoding="utf-8", errors="replace") as metadata:  # noqa: PTH118, PTH123
             lines = metadata.read().split("\n\n", 1)[0].splitlines()
     except OSError:
         return []
     required = (line[len("Requires-Dist: ") :] for line in lines if line.startswith("Requires-Dist: "))
-    return [line for line in required if line.startswith(("nvidia-", "cuda-"))]
+    return [line for line in required if _REQUIRED.match(line)]
+
+
+def built(folder: str, name: str) -> str:
+    """The version in a package's own `version.py`, which names its CUDA even in wheels from PyPI: `0.26.0+cu130`."""
+    try:
+        with open(os.path.join(os.path.dirname(folder), name, "version.py"), encoding="utf-8") as file:  # noqa: PTH118, PTH120, PTH123
+            found = re.search(r"__version__ = ['\"]([^'\"]+)", file.read(4096))
+    except (OSError, ValueError):
+        return ""
+    return found[1] if found else ""
 
 
 if __name__ == "__main__":

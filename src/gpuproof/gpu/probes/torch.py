@@ -24,6 +24,7 @@ def main() -> None:
         "architectures": flags.split() if flags else [],
     }
     emit("build", **build)
+    emit("numpy", error=numpy_error(torch))
     if build["cuda"] is None:
         emit("devices", available=False, said=None, devices=[])
         return
@@ -47,6 +48,15 @@ def main() -> None:
         emit("cudnn", version=torch.backends.cudnn.version())
     except Exception as error:  # noqa: BLE001 - raised for a cuDNN older than the build's
         emit("cudnn", version=None, error=f"{type(error).__name__}: {error}")
+
+
+def numpy_error(torch: Any) -> str | None:
+    """Why tensors cannot be converted to NumPy arrays: PyTorch was built for another major version of NumPy."""
+    try:
+        torch.zeros(1).numpy()
+    except Exception as error:  # noqa: BLE001 - the error is the result
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def describe(torch: Any, index: int) -> dict[str, Any]:

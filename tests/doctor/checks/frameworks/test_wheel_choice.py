@@ -7,6 +7,7 @@ from gpuproof.doctor.checks.frameworks.wheel_choice import (
     find_suitable_build,
     pip_arguments,
     pip_command,
+    reinstall_arguments,
 )
 from support.framework_builds import CATALOGUE
 
@@ -84,3 +85,25 @@ def test_tensorflow_is_told_with_its_libraries() -> None:
 def test_a_wheel_that_does_not_install_on_this_python_is_none(python: str, build: str) -> None:
     target = WheelTarget("x86_64", (10, 2), (CATALOGUE.tables.gpus["K80"],), python)
     assert str(find_suitable_build(CATALOGUE, "torch", "2.11.0", target)) == build
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "command"),
+    [
+        (
+            "torch",
+            "2.11.0+cu126",
+            "pip install --force-reinstall torch==2.11.0+cu126 --index-url https://download.pytorch.org/whl/cu126",
+        ),
+        (
+            "torch",
+            "2.11.0+cpu",
+            "pip install --force-reinstall torch==2.11.0+cpu --index-url https://download.pytorch.org/whl/cpu",
+        ),
+        ("torch", "2.11.0", "pip install --force-reinstall torch==2.11.0"),
+        ("torch", "2.6.0a0+ecf3bae", "pip install --force-reinstall torch==2.6.0a0"),
+        ("tensorflow", "2.21.0", "pip install --force-reinstall tensorflow==2.21.0"),
+    ],
+)
+def test_a_reinstallation_keeps_the_cuda_of_the_build(framework: str, version: str, command: str) -> None:
+    assert pip_command(reinstall_arguments(framework, version)) == command

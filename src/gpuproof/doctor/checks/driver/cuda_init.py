@@ -71,7 +71,8 @@ def summarize(reading: Reading) -> str | None:
 def _is_explained(reading: Reading) -> bool:
     """Whether another check of this layer reports why CUDA cannot work."""
     cuda, nvml, files = reading.cuda, reading.nvml, reading.files
-    if (files.loaded is False and not nvml.gpus) or nvml.code == MISMATCH or nvml.hung:
+    without_module = files.loaded is False or files.display_driver
+    if (without_module and not nvml.gpus) or nvml.code == MISMATCH or nvml.hung:
         return True
     ignored = nvml.problem is None and not nvml.gpus and bool(files.pci) and not files.container
     return ignored and cuda.init == NO_DEVICE

@@ -33,13 +33,13 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
     files = reading.files
     if reading.nvml_works or files.wsl:
         return
-    if files.nouveau and any(gpu.driver == "nouveau" for gpu in files.pci or ()):
+    if files.display_driver:
         yield Finding(
             "D202",
             Severity.ERROR,
-            "The open-source display driver nouveau drives the GPU, so NVIDIA's driver cannot, and CUDA needs it.",
+            f"The open-source display driver {files.display_driver} drives the GPU, so NVIDIA's driver cannot, and CUDA needs it.",
             tuple(f"{gpu.address}: driver {gpu.driver}" for gpu in files.pci or ()),
-            "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/no-nouveau.conf; rebuild the initramfs "
+            f"echo 'blacklist {files.display_driver}' | sudo tee /etc/modprobe.d/no-nouveau.conf; rebuild the initramfs "
             "(sudo dracut --force, or sudo update-initramfs -u), install NVIDIA's driver, reboot.",
         )
     elif files.loaded is False:

@@ -53,7 +53,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
             "Reboot; if it comes back, stop and start the instance, which moves it to other hardware.",
             gpu_location(index, None),
         )
-    if nvml.problem is None or files.loaded is False:
+    if nvml.problem is None or files.loaded is False or files.display_driver:
         return  # without the module everything fails, and the kernel module check reports it
     if nvml.code is None:
         what = "hangs" if nvml.hung else "crashes"
@@ -72,7 +72,7 @@ def evaluate(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             "D206",
             Severity.ERROR,
-            f"NVML does not initialize although the kernel module is loaded: {nvml.problem}.",
+            f"NVML does not initialize{' although the kernel module is loaded' if files.loaded else ''}: {nvml.problem}.",
             (f"nvmlInit: code {nvml.code}",),
             "Reboot; if that does not help, reinstall the driver.",
         )
@@ -120,12 +120,20 @@ def _missing(reading: Reading) -> Finding:
     return Finding(
         "D204",
         Severity.ERROR,
-        "The kernel module is loaded, but the driver's libraries are missing: libnvidia-ml.so.1 cannot be loaded"
+        ("The kernel module is loaded, but the" if reading.files.loaded else "The")
+        + " driver's libraries are missing: libnvidia-ml.so.1 cannot be loaded"
         + (", so this container was started without the NVIDIA runtime." if container else "."),
-        (f"loaded module: {reading.files.version or 'unknown'}", "libnvidia-ml.so.1 cannot be loaded"),
+        (
+            f"loaded module: {reading.files.version or 'unknown'}"
+            if reading.files.loaded
+            else "kernel module: unknown, since /proc/modules cannot be read",
+            "libnvidia-ml.so.1 cannot be loaded",
+        ),
         "Start the container with --gpus all, which adds the driver's libraries."
         if container
-        else f"Install the libraries of driver {reading.files.version or ''}".rstrip() + ".",
+        else f"Install the libraries of driver {reading.files.version}."
+        if reading.files.version
+        else "Use an AMI with the driver (gpuproof gpus show TYPE lists some), or install the driver.",
     )
 
 

@@ -10,7 +10,7 @@ from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES
 from gpuproof.doctor.checks.frameworks.wheel_requirements import Requirement, parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
-from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH
+from gpuproof.gpu.framework_probe import TENSORFLOW, TORCH, Packages
 from gpuproof.util.versions import version_key
 
 
@@ -27,9 +27,18 @@ class Reading:
     versions: dict[str, str]
 
 
+def conflicting_cudnn(packages: Packages) -> str | None:
+    """Name of the cuDNN wheel of which no version satisfies both frameworks; `None` if there is none."""
+    reading = _read(packages)
+    return reading.required[TORCH].name if reading and any(evaluate(reading)) else None
+
+
 def read(machine: Machine) -> Reading | None:
     """Read both frameworks' metadata; `None` unless both are installed and require the same cuDNN wheel."""
-    packages = machine.packages
+    return _read(machine.packages)
+
+
+def _read(packages: Packages) -> Reading | None:
     if not packages.torch or "tensorflow" not in packages.versions:
         return None
     required: dict[str, Requirement] = {}

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.build_vs_driver import is_driver_too_old
 from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, InstalledBuild
+from gpuproof.doctor.checks.frameworks.numpy_abi import NUMPY_1, needs_numpy_1
 from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack, severity_of
+from gpuproof.doctor.checks.frameworks.wheel_choice import pip_command, reinstall_arguments
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
 from gpuproof.gpu.framework_probe import TORCH, FrameworkReading
 from gpuproof.util.humanize import pluralize
+from gpuproof.util.versions import version_key
 
 _MAX_LINES = 6
 
@@ -48,7 +51,7 @@ def _evaluate_build(
             severity_of(build),
             f"{build} is installed but cannot be imported: {reported.broken.splitlines()[0]}",
             (*reported.broken.splitlines()[:_MAX_LINES], *reported.log[-_MAX_LINES:]),
-            f"pip install --force-reinstall '{build.framework}=={build.base_version}' in a new environment.",
+            _import_remedy(build, reported.broken, stack),
         )
     elif reported.problem is not None:
         yield Finding(
@@ -76,6 +79,22 @@ def _evaluate_build(
             tuple(reported.cudnn_error.splitlines()[:_MAX_LINES]),
             "unset LD_LIBRARY_PATH if it contains another cuDNN; otherwise reinstall the framework with its libraries.",
         )
+
+
+def _import_remedy(build: InstalledBuild, error: str, stack: FrameworkStack) -> str:
+    numpy = stack.packages.versions.get("numpy")
+    if numpy and (
+        needs_numpy_1(build, numpy) or "compiled using NumPy 1.x" in error or "_ARRAY_API" in error
+    ):
+        return f"{NUMPY_1}: this build needs NumPy 1."
+    arguments = reinstall_arguments(build.framework, build.version)
+    if numpy and version_key(numpy)[0] < 2:
+        arguments = [
+            *arguments[:2],
+            "numpy<2",
+            *arguments[2:],
+        ]  # the newest NumPy may not suit the other packages
+    return f"{pip_command(arguments)} in a new environment."
 
 
 def _no_devices(build: InstalledBuild, reported: FrameworkReading) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -67,6 +68,33 @@ def pip_arguments(build: Build, installed: str, companions: Sequence[tuple[str, 
     wanted = [f"torch=={short}+{tag}" if same else f"torch=={build.version}.*"]
     wanted += [f"{name}=={version.partition('+')[0]}+{tag}" if same else name for name, version in companions]
     return [*wanted, "--index-url", INDEX + tag]
+
+
+def reinstall_arguments(framework: str, version: str) -> list[str]:
+    """Arguments for `pip install` that install the same build again, with its CUDA.
+
+    Args:
+        version: with its local part, such as `2.11.0+cu126`.
+    """
+    base, _, local = version.partition("+")
+    if framework != TORCH:
+        return ["--force-reinstall", f"{framework}=={base}"]
+    if re.fullmatch(r"cu\d+|cpu|rocm[\d.]+", local):
+        return ["--force-reinstall", f"torch=={version}", "--index-url", INDEX + local]
+    return ["--force-reinstall", f"torch=={base}"]
+
+
+def reinstall_pair_arguments(torch: str, companion: str, cuda: str | None = None) -> list[str]:
+    """Arguments for `pip install` that install a companion for the installed PyTorch, from the same index.
+
+    Args:
+        torch: the installed version, which is kept.
+        cuda: version that it was built with, for wheels without a local part.
+    """
+    local = torch.partition("+")[2]
+    tag = local if re.fullmatch(r"cu\d+|cpu", local) else f"cu{cuda.replace('.', '')}" if cuda else ""
+    index = ["--index-url", INDEX + tag] if tag else []
+    return ["--force-reinstall", f"torch=={torch}", companion, *index]
 
 
 def pip_command(arguments: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuproof.catalogue import Catalogue
 from gpuproof.doctor.check import Check, Layer
 from gpuproof.doctor.checks.frameworks.builds import FRAMEWORK_NAMES, find_catalogue_build, is_cpu_build
+from gpuproof.doctor.checks.frameworks.wheel_choice import pip_command, reinstall_arguments
 from gpuproof.doctor.checks.frameworks.wheel_requirements import parse_requirements
 from gpuproof.doctor.machine import Machine
 from gpuproof.findings import Finding, Severity
@@ -178,7 +179,7 @@ def _torch_packages_missing(
         f"PyTorch {need.version} needs {join_words(need.packages)}, but neither they nor {missing[0].name} are installed: "
         "`import torch` or the first use of a GPU fails.",
         tuple(f"{name}: not installed" for name in need.packages),
-        f"pip install --force-reinstall 'torch=={need.version.partition('+')[0]}'",
+        pip_command(reinstall_arguments(TORCH, need.version)),
     )
 
 

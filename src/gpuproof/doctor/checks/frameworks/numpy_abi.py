@@ -1,0 +1,49 @@
+"""NumPy 2 with a framework that was built against NumPy 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuproof.doctor.check import Check, Layer
+from gpuproof.doctor.checks.frameworks.builds import InstalledBuild
+from gpuproof.doctor.checks.frameworks.reading import FrameworkStack, read_stack
+from gpuproof.doctor.tables import table
+from gpuproof.findings import Finding, Severity
+from gpuproof.util.versions import version_key
+
+NUMPY_1 = "pip install 'numpy<2'"
+
+
+def evaluate(stack: FrameworkStack) -> Iterator[Finding]:
+    """D423: NumPy 2 with a framework built against NumPy 1."""
+    numpy = stack.packages.versions.get("numpy")
+    for build in stack.builds:
+        if numpy is None or not needs_numpy_1(build, numpy):
+            continue
+        error = build.reported.numpy_error if build.reported else None
+        yield Finding(
+            "D423",
+            Severity.ERROR,
+            f"NumPy {numpy} is installed, but {build} was built against NumPy 1: "
+            + (
+                "tensor.numpy(), torch.from_numpy() and DataLoader fail with `Numpy is not available`."
+                if build.framework == "torch"
+                else "it cannot be imported."
+            ),
+            (f"installed: numpy=={numpy}", *((error,) if error else ())),
+            f"{NUMPY_1} (also in requirements.txt), or a newer version of the framework.",
+        )
+
+
+def needs_numpy_1(build: InstalledBuild, numpy: str) -> bool:
+    """Whether a build cannot work with the installed NumPy, as it reports itself or by its version."""
+    if version_key(numpy)[0] < 2:
+        return False
+    reported = build.reported
+    if reported is not None and reported.version is not None and build.framework == "torch":
+        return reported.numpy_error is not None
+    first = next(row["first_version"] for row in table("stack/numpy2") if row["framework"] == build.framework)
+    return version_key(build.base_version)[:2] < version_key(first)
+
+
+CHECK = Check("NumPy", Layer.FRAMEWORK, read_stack, evaluate, blocking=False)
