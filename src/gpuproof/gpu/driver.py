@@ -165,7 +165,7 @@ def _module(root: Path) -> tuple[str | None, str | None]:
 
 
 def _built_for(root: Path) -> tuple[str, ...]:
-    """Kernels for which somebody built the module; only where packages put it, for the whole tree is large."""
+    """Kernels for which the module was built; searches only where packages put it, because the whole tree is large."""
     try:
         kernels = sorted(folder for folder in (root / "lib/modules").iterdir() if folder.is_dir())
     except OSError:

@@ -11,7 +11,7 @@ from gpuproof.gpu.diagnosis import diagnose
 from gpuproof.runtime.contract import gpu_is_optional
 from gpuproof.runtime.imported_frameworks import FRAMEWORK_NAMES, TENSORFLOW, load_module, resolve_framework
 from gpuproof.runtime.stack_probe import read_stack
-from gpuproof.util.log import say_once
+from gpuproof.util.log import log_once
 
 
 class GpuRequired(RuntimeError):
@@ -72,7 +72,7 @@ def fall_back_to_cpu(framework: str, allow_cpu: bool, problem: str | None = None
             diagnosis.remedy,
             diagnosis.code,
         )
-    say_once(f"{FRAMEWORK_NAMES[framework]} runs on the CPU: {diagnosis.reason}")
+    log_once(f"{FRAMEWORK_NAMES[framework]} runs on the CPU: {diagnosis.reason}")
 
 
 def torch_gpu_index(torch: Any) -> int:

@@ -14,7 +14,7 @@ from gpuproof.runtime.contract import host_index, hosts
 from gpuproof.runtime.device import device
 from gpuproof.runtime.hosts import TORCH_PORT, network_interface
 from gpuproof.runtime.imported_frameworks import TORCH, load_module
-from gpuproof.util.log import say_once
+from gpuproof.util.log import log_once
 
 _active: list[Distributed] = []
 
@@ -147,7 +147,7 @@ def _set_interface(backend: str) -> None:
 def _warn_idle_gpus(gpus: int, world_size: int) -> None:
     if gpus > 1 and "LOCAL_RANK" not in os.environ:
         processes = "this process is the only one on its host" if world_size > 1 else "there is one process"
-        say_once(
+        log_once(
             f"{gpus} GPUs are visible, but {processes}: {gpus - 1} will be idle. "
             f"Start one process per GPU: torchrun --nproc-per-node {gpus} SCRIPT"
         )

@@ -25,7 +25,7 @@ from gpuproof.runtime.imported_frameworks import (
     load_module,
 )
 from gpuproof.runtime.stack_probe import read_gpus
-from gpuproof.util.log import say_once
+from gpuproof.util.log import log_once
 
 # Prefixes of variables that a framework reads only when it is imported or first used.
 _OWNERS = {"TF_": TENSORFLOW, "KERAS_": TENSORFLOW, "PYTORCH_": TORCH, "TORCH_": TORCH}
@@ -131,7 +131,7 @@ def setup(
         precision,
     )
     for setting in report.not_applied:
-        say_once(f"setup() could not apply {setting}")
+        log_once(f"setup() could not apply {setting}")
     return report
 
 

@@ -1,19 +1,19 @@
-"""What the library says to the person who reads the log: a line on standard error, each only once."""
+"""Messages of the runtime library, as lines on standard error that begin with `gpuproof:`."""
 
 from __future__ import annotations
 
 import sys
 
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
-def say(text: str) -> None:
-    """One line, at once."""
+def log(text: str) -> None:
+    """Print a line now."""
     print(f"gpuproof: {text}", file=sys.stderr, flush=True)
 
 
-def say_once(text: str) -> None:
-    """One line, the first time only."""
-    if text not in _said:
-        _said.add(text)
-        say(text)
+def log_once(text: str) -> None:
+    """Print a line unless this process has printed it before."""
+    if text not in _logged:
+        _logged.add(text)
+        log(text)

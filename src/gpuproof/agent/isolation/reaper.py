@@ -162,7 +162,7 @@ class _ReaperProcess(Guard):
         return True
 
     def _launch(self, launch: Launch) -> None:
-        # The script must not run before its process id is known here: its exit must be told from those of others.
+        # The script must not run before its process id is known here: its exit must not be taken for another process's.
         self._wrapped = launch.wrapped
         failed, failing = os.pipe()
         self._script = os.fork()

@@ -15,7 +15,7 @@ from gpuproof.runtime.checkpoint.sigterm import EXIT_CODE, handle_sigterm, shoul
 from gpuproof.runtime.checkpoint.state import read_state, state_kind, write_state
 from gpuproof.runtime.checkpoint.storage import Progress, SavedCheckpoint
 from gpuproof.runtime.contract import is_first_rank, paths
-from gpuproof.util.log import say
+from gpuproof.util.log import log
 
 Batch = TypeVar("Batch")
 
@@ -131,7 +131,7 @@ class Checkpoint:
             ) from error
         self.progress = self._saved_progress = newest.progress
         if is_first_rank():
-            say(f"resumed {newest.progress}, from {newest.folder.name}")
+            log(f"resumed {newest.progress}, from {newest.folder.name}")
         return True
 
     def _is_due(self) -> bool:
@@ -147,7 +147,7 @@ class Checkpoint:
             return
         wait_for_all_processes()
         if is_first_rank():
-            say(f"stopped {self.progress} after SIGTERM; the next attempt resumes from there")
+            log(f"stopped {self.progress} after SIGTERM; the next attempt resumes from there")
         raise SystemExit(EXIT_CODE)
 
     def _write_states(self, folder: Path) -> None:

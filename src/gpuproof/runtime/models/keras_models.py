@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuproof.runtime.imported_frameworks import load_module
-from gpuproof.util.log import say
+from gpuproof.util.log import log
 
 KERAS_FILE = "model.keras"
 SAVED_MODEL = "1"
@@ -19,7 +19,7 @@ def save_keras(model: Any, folder: Path) -> None:
     try:
         _export(model, str(folder / SAVED_MODEL))
     except Exception as error:  # noqa: BLE001 - a failed export must not lose hours of training
-        say(
+        log(
             f"the model was saved as {KERAS_FILE}, but not as a SavedModel for TensorFlow Serving: "
             f"{type(error).__name__}: {error}"
         )

@@ -14,7 +14,7 @@ from typing import Any
 from gpuproof.runtime.contract import paths
 from gpuproof.runtime.imported_frameworks import TORCH, load_module
 from gpuproof.runtime.models import torch_inference
-from gpuproof.util.log import say
+from gpuproof.util.log import log
 
 MANIFEST = "model.json"
 WEIGHTS = "model.pth"
@@ -38,7 +38,7 @@ def save(model: Any, folder: Path, arguments: Mapping[str, Any], example: Any) -
     if problem is None:
         manifest.update({"class": f"{module}:{type(model).__qualname__}", "arguments": dict(arguments)})
     elif not exported:
-        say(f"the weights were saved, but the model cannot be built from its class: {problem}")
+        log(f"the weights were saved, but the model cannot be built from its class: {problem}")
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     _write_code(folder / CODE)
 
@@ -80,7 +80,7 @@ def _export(torch: Any, model: Any, path: Path, example: Any) -> bool:
         shapes = tuple({0: batch} if isinstance(value, torch.Tensor) else None for value in inputs)
         torch.export.save(torch.export.export(still, inputs, dynamic_shapes=shapes), path)
     except Exception as error:  # noqa: BLE001 - the weights are saved anyway
-        say(f"the model cannot be exported with this example ({EXPORTED}): {type(error).__name__}: {error}")
+        log(f"the model cannot be exported with this example ({EXPORTED}): {type(error).__name__}: {error}")
         return False
     return True
 
