@@ -84,7 +84,7 @@ def _imports_by_name(node: ast.AST) -> bool:
     return name in ("import_module", "__import__")
 
 
-def test_there_is_something_on_board() -> None:
+def test_the_modules_of_all_rooms_are_found() -> None:
     assert {path.parent.name for path in MODULES} >= set(ROOMS)
 
 

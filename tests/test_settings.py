@@ -38,7 +38,7 @@ def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     settings._made.cache_clear()
 
 
-def test_without_a_word_they_lie_where_the_standard_says(tmp_path: Path) -> None:
+def test_by_default_they_are_where_the_xdg_standard_puts_them(tmp_path: Path) -> None:
     assert state_dir() == tmp_path / "home" / ".local" / "state" / "gpuproof"
     assert cache_dir() == tmp_path / "home" / ".cache" / "gpuproof"
     assert state_dir().is_dir()
@@ -86,7 +86,7 @@ class TestHomeThatCannotBeWritten:
     def shared(self, tmp_path: Path) -> Path:
         return tmp_path / "tmp" / f"gpuproof-{os.getuid()}"
 
-    def test_the_temporary_folder_serves_and_it_is_said_once(
+    def test_the_temporary_folder_is_used_with_one_warning(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert state_dir() == self.shared(tmp_path) / "state"
@@ -100,7 +100,7 @@ class TestHomeThatCannotBeWritten:
         with pytest.raises(GPUproofError, match="other users can write to it"):
             state_dir()
 
-    def test_a_link_that_somebody_laid_is_not_followed(self, tmp_path: Path) -> None:
+    def test_a_link_of_another_user_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         self.shared(tmp_path).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(GPUproofError, match="belongs to another user") as caught:
@@ -109,7 +109,7 @@ class TestHomeThatCannotBeWritten:
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that is somebody else's")
-    def test_a_folder_of_somebody_elses_is_not_used(self, tmp_path: Path) -> None:
+    def test_a_folder_of_another_user_is_not_used(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir(mode=0o700)
         os.chown(self.shared(tmp_path), 12345, 12345)
         with pytest.raises(GPUproofError, match="belongs to another user"):
@@ -123,7 +123,7 @@ def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_where_things_would_lie_is_told_without_making_them(
+def test_paths_are_returned_without_creating_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "mine"))

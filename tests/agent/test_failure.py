@@ -50,7 +50,7 @@ def test_a_kill_is_named_with_its_usual_cause() -> None:
     assert describe_exit(-63) == "was killed by signal 63" or "SIG" in describe_exit(-63)
 
 
-def test_signals_become_the_codes_that_a_shell_gives() -> None:
+def test_signals_become_the_exit_codes_of_a_shell() -> None:
     assert exit_code(-9) == 137
     assert exit_code(3) == 3
 

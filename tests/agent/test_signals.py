@@ -40,7 +40,7 @@ def test_a_signal_becomes_a_request_that_can_be_waited_for(
     assert signals.take() is None
 
 
-def test_a_closed_terminal_asks_nothing(signals: StopSignals) -> None:
+def test_a_closed_terminal_gets_no_prompt(signals: StopSignals) -> None:
     os.kill(os.getpid(), signal.SIGHUP)
     assert signals.take() is None
 

@@ -58,7 +58,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\udce9"])
-def test_a_broken_file_is_no_state(tmp_path: Path, content: str) -> None:
+def test_a_broken_file_counts_as_no_state(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     assert read_state(tmp_path / "run.json") is None
 

@@ -132,7 +132,7 @@ def interrupted_at(moment: int, destination: Path, source: Path) -> bool:
     return False
 
 
-def test_it_holds_the_on_board_half_and_nothing_of_the_ground(agent: Path) -> None:
+def test_it_contains_the_packages_of_the_agent_and_no_others(agent: Path) -> None:
     tops = {"/".join(name.split("/")[:2]).removesuffix("c") for name in names(agent)}
     assert tops == {
         "__main__.py",

@@ -20,7 +20,7 @@ def expected(catalogue: Catalogue, **keys: Any) -> ExpectedGpus:
     return expected_gpus(TrainingJob(entry_point="train.py", **keys), catalogue)
 
 
-def test_a_job_that_says_nothing_expects_nothing(catalogue: Catalogue) -> None:
+def test_a_job_without_resources_expects_nothing(catalogue: Catalogue) -> None:
     assert expected(catalogue) == ExpectedGpus(None)
 
 
@@ -34,7 +34,7 @@ def test_an_ec2_type_expects_its_gpus_too(catalogue: Catalogue) -> None:
     assert expected(catalogue, instance_type="g5.xlarge").count == 1
 
 
-def test_an_instance_type_without_gpu_expects_none_and_says_so(catalogue: Catalogue) -> None:
+def test_an_instance_type_without_gpu_expects_none_with_a_note(catalogue: Catalogue) -> None:
     assert expected(catalogue, instance_type="ml.m5.large") == ExpectedGpus(
         0, None, "instance_type: ml.m5.large has no GPU"
     )
@@ -44,7 +44,7 @@ def test_a_part_of_a_gpu_is_one_gpu(catalogue: Catalogue) -> None:
     assert expected(catalogue, instance_type="g6f.large").count == 1
 
 
-def test_an_unknown_type_says_so_and_expects_nothing(catalogue: Catalogue) -> None:
+def test_an_unknown_type_expects_nothing_with_a_note(catalogue: Catalogue) -> None:
     found = expected(catalogue, instance_type="ml.q9.huge")
     assert (found.count, found.unknown) == (None, "ml.q9.huge")
     assert "does not know" in found.because

@@ -60,7 +60,7 @@ def test_a_tool_without_an_active_environment_uses_its_own(tool: Path, variables
     assert find_interpreter(None, variables, OWN, str(tool)) == OWN
 
 
-def test_what_is_asked_for_comes_first(tool: Path, tmp_path: Path) -> None:
+def test_the_requested_interpreter_comes_first(tool: Path, tmp_path: Path) -> None:
     environment_at(tmp_path / "active")
     asked = environment_at(tmp_path / "asked")
     found = find_interpreter(str(asked), {"VIRTUAL_ENV": str(tmp_path / "active")}, OWN, str(tool))
@@ -72,7 +72,7 @@ def test_an_environments_folder_means_its_python(tmp_path: Path) -> None:
     assert find_interpreter(str(tmp_path / "my venv")) == str(python)
 
 
-def test_a_link_is_not_resolved_for_it_tells_the_environment(tmp_path: Path) -> None:
+def test_a_link_is_not_resolved_since_it_identifies_the_environment(tmp_path: Path) -> None:
     python = environment_at(tmp_path / "venv")
     assert find_interpreter(str(python)) == str(python)
     assert python.resolve() != python
@@ -107,7 +107,7 @@ def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert find_interpreter("~/venv") == str(python)
 
 
-def test_what_is_no_interpreter_is_refused_by_name(tmp_path: Path) -> None:
+def test_what_is_not_an_interpreter_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("")
     for asked in ("/nowhere/python", str(tmp_path / "empty"), str(tmp_path / "text"), "no-such-python", ""):

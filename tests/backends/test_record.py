@@ -61,7 +61,7 @@ def test_only_the_last_states_are_an_end(status: str, ended: bool) -> None:
         ({"status": "Failed", "stopped_for_unused_gpu": True}, ExitCode.GPU_UNUSED),
     ],
 )
-def test_the_exit_code_says_how_it_ended(found: dict[str, Any], code: ExitCode) -> None:
+def test_the_exit_code_reflects_how_it_ended(found: dict[str, Any], code: ExitCode) -> None:
     assert record(**found).outcome == code
 
 

@@ -68,16 +68,16 @@ class TestFinding:
             ("both", "local", None, "local"),
         ],
     )
-    def test_local_runs_go_before_sagemaker_unless_a_flag_says_otherwise(
+    def test_local_runs_take_precedence_over_sagemaker_without_a_flag(
         self, stores: dict[str, Runs], name: str, backend: str | None, region: str | None, found: str
     ) -> None:
         assert find_run(name, backend, region) == (found, name)
 
-    def test_aws_is_not_asked_for_a_run_that_is_here(self, stores: dict[str, Runs]) -> None:
+    def test_a_local_run_takes_no_request_to_aws(self, stores: dict[str, Runs]) -> None:
         find_run("here")
         assert stores["sagemaker"].asked == []
 
-    def test_a_name_that_is_nowhere_says_where_it_was_looked_for(self, stores: dict[str, Runs]) -> None:
+    def test_an_unknown_name_lists_where_it_was_searched(self, stores: dict[str, Runs]) -> None:
         with pytest.raises(RunNotFound) as caught:
             find_run("nowhere")
         assert caught.value.message == "No run local matches nowhere. No run sagemaker matches nowhere."
@@ -88,7 +88,7 @@ class TestFinding:
             find_run("x")
         assert stores["sagemaker"].asked == []
 
-    def test_aws_in_trouble_is_said_beside(self, stores: dict[str, Runs]) -> None:
+    def test_an_aws_failure_is_added_to_the_message(self, stores: dict[str, Runs]) -> None:
         from gpuproof.backends.aws import NoCredentials
 
         stores["sagemaker"].error = NoCredentials("Unable to locate credentials.", remedy="aws sso login")
@@ -99,7 +99,7 @@ class TestFinding:
         assert caught.value.remedy == "aws sso login"
         assert caught.value.exit_code == ExitCode.UNDECIDED
 
-    def test_without_aws_nobody_is_asked(
+    def test_without_aws_set_up_no_request_is_made(
         self, stores: dict[str, Runs], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(SageMakerBackend, "is_configured", classmethod(lambda _cls: False))

@@ -170,14 +170,14 @@ def test_the_networks_are_of_the_published_sizes() -> None:
     assert sizes == {"resnet50": 25_557_032, "bert": 109_482_240}
 
 
-def test_without_a_gpu_it_says_so_and_all_is_well() -> None:
+def test_without_a_gpu_it_is_stated_and_the_code_is_0() -> None:
     before = kept()
     done = bench(CUDA_VISIBLE_DEVICES="")
     assert (done.returncode, kept()) == (0, before), done.stderr
     assert "Nothing was measured: there is no CUDA GPU to use here (" in done.stdout
 
 
-def test_without_the_gpu_that_was_asked_for_it_fails() -> None:
+def test_without_the_requested_gpu_it_fails() -> None:
     done = bench("--device", "cuda", CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 1
     assert "there is no CUDA GPU to use here (" in done.stdout
@@ -217,7 +217,7 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
         ("GPU-00000001-0000-0000-0000-000000000000", 1, "nvidia-a10g", "bf16"),
     ],
 )
-def test_the_first_visible_gpu_alone_is_measured_in_the_half_precision_that_it_has(
+def test_the_first_visible_gpu_alone_is_measured_in_its_half_precision(
     two_gpus: Scenario, monkeypatch: pytest.MonkeyPatch, visible: str | None, index: int, slug: str, half: str
 ) -> None:
     if visible:

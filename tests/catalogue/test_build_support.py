@@ -25,7 +25,7 @@ def test_torch_2_15_runs_natively_on_a_t4() -> None:
     assert CATALOGUE.runs_on("torch==2.15.0", "T4").kind == "native"
 
 
-def test_tensorflow_2_11_runs_on_an_h100_by_ptx_and_says_that_it_starts_slowly() -> None:
+def test_tensorflow_2_11_runs_on_an_h100_by_ptx_with_a_note_on_slow_starts() -> None:
     found = CATALOGUE.runs_on("tensorflow==2.11", "H100")
     assert found.kind == "ptx"
     assert "minutes" in found.reason
@@ -73,7 +73,7 @@ def test_an_amd_gpu_runs_none_of_them() -> None:
         ("torch==2.15", None),
     ],
 )
-def test_what_nobody_knows_is_unknown_and_never_an_error(build: str | None, gpu: str | None) -> None:
+def test_unknown_builds_and_gpus_are_unknown_and_never_an_error(build: str | None, gpu: str | None) -> None:
     assert CATALOGUE.runs_on(build, gpu).kind == "unknown"
 
 

@@ -16,7 +16,7 @@ CATALOGUE = Catalogue(Tables())
 # Prices
 
 
-def test_a_price_says_whether_it_was_observed_and_when() -> None:
+def test_a_price_states_whether_it_was_observed_and_when() -> None:
     price = CATALOGUE.price("g5.xlarge")
     assert price is not None
     assert (price.usd_per_hour, price.kind, price.as_of) == (1.006, "observed", "2026-07-20")
@@ -28,7 +28,7 @@ def test_a_price_of_another_use_is_marked_derived() -> None:
     assert (price.use, price.kind) == ("processing", "derived")
 
 
-def test_a_price_that_nobody_knows_is_none() -> None:
+def test_an_unknown_price_is_none() -> None:
     assert CATALOGUE.price("p5e.48xlarge") is None
     assert CATALOGUE.price("g5.xlarge", "mars-north-1") is None
     assert CATALOGUE.price("g99.xlarge") is None
@@ -215,14 +215,14 @@ def test_a_build_is_found_by_what_people_write(text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["torch==9.9", "torch>=2", "numpy==1.0", "torch==2.11+cu999", "", "=="])
-def test_a_build_that_nobody_knows_is_none(text: str) -> None:
+def test_an_unknown_build_is_none(text: str) -> None:
     assert CATALOGUE.build(text) is None
 
 
 # What the APIs accept
 
 
-def test_the_installed_botocore_tells_what_each_api_accepts() -> None:
+def test_the_installed_botocore_determines_what_each_api_accepts() -> None:
     accepted = accepted_types()
     assert set(accepted) == {
         "training",
@@ -236,7 +236,7 @@ def test_the_installed_botocore_tells_what_each_api_accepts() -> None:
     assert "ml.g5.xlarge" in accepted["training"]
 
 
-def test_the_file_says_what_boto3_itself_says() -> None:
+def test_the_service_model_file_matches_boto3() -> None:
     import boto3
 
     model = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
@@ -259,7 +259,7 @@ def test_where_no_model_is_found_nothing_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "ml.", "ml", ".", "x" * 1000, "ml.g5", "g5.", "G5.XLARGE", "g5.xlarge ", "ñ\x00\n"]
 )
-def test_no_question_raises_for_a_name_that_nobody_knows(name: str) -> None:
+def test_no_query_raises_for_an_unknown_name(name: str) -> None:
     assert CATALOGUE.instance(name) is None
     assert CATALOGUE.gpu(name) is None
     assert CATALOGUE.price(name) is None

@@ -68,14 +68,14 @@ def test_every_row_names_a_known_source_and_a_date_not_after_it_was_read(path: P
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_no_cell_has_blanks_around_it_or_a_path_of_somebodys_machine(path: Path) -> None:
+def test_no_cell_has_surrounding_blanks_or_a_local_path(path: Path) -> None:
     for row in rows(path):
         for cell in row.values():
             assert cell == cell.strip(), row
             assert not re.search(r"/(work|root|home|mnt)/", cell), row
 
 
-def test_every_source_is_used_and_says_what_was_read() -> None:
+def test_every_source_is_used_and_states_what_was_read() -> None:
     used = {row["source"] for path in FILES if path.stem != "sources" for row in rows(path)} | {"aws-api"}
     assert set(TABLES.sources) == used
     for source in TABLES.sources.values():
@@ -144,7 +144,7 @@ def test_a_fraction_is_seen_as_one_gpu_and_only_on_g6f_and_gr6f() -> None:
     assert all(one.gpu_count == 1 for one in TABLES.gpu_instances.values() if one.fraction < 1)
 
 
-def test_a_retired_type_says_when_and_is_offered_nowhere() -> None:
+def test_a_retired_type_has_a_date_and_no_offerings() -> None:
     for one in TABLES.gpu_instances.values():
         retired = one.status == "retired"
         assert bool(one.last_seen and one.gone_by) == retired, one

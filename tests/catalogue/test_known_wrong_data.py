@@ -101,7 +101,7 @@ def test_g5g_is_arm64() -> None:
     assert all(one.family != "g5g" for one in CATALOGUE.search(InstanceQuery(arch="x86_64")))
 
 
-def test_ml_t3_2xlarge_trains_has_no_gpu_and_is_no_endpoint() -> None:
+def test_ml_t3_2xlarge_trains_has_no_gpu_and_cannot_be_an_endpoint() -> None:
     assert known("ml.t3.2xlarge").gpu_count == 0
     accepted = CATALOGUE.accepted_for("ml.t3.2xlarge")
     assert {"training", "processing", "notebook"} <= set(accepted)
@@ -109,7 +109,7 @@ def test_ml_t3_2xlarge_trains_has_no_gpu_and_is_no_endpoint() -> None:
 
 
 @pytest.mark.parametrize("name", ["ml.p2.xlarge", "ml.p3.2xlarge", "ml.p3.16xlarge"])
-def test_p2_and_p3_are_accepted_by_the_api_and_not_to_be_had(name: str) -> None:
+def test_p2_and_p3_are_accepted_by_the_api_and_unavailable(name: str) -> None:
     assert "training" in CATALOGUE.accepted_for(name)
     assert known(name).status == "retired"
     assert CATALOGUE.offerings(name) == ()
@@ -139,10 +139,10 @@ def test_the_mark_up_of_sagemaker_differs_by_size(ec2_type: str, mark_up: float)
     assert sagemaker.usd_per_hour / ec2.usd_per_hour == pytest.approx(mark_up, abs=0.005)
 
 
-def test_gaudi_is_no_gpu_although_ec2_lists_it_among_them() -> None:
+def test_gaudi_is_not_a_gpu_although_ec2_lists_it_among_them() -> None:
     assert (known("dl1.24xlarge").gpu_count, known("dl1.24xlarge").accelerator) == (0, "gaudi")
 
 
-def test_an_ec2_type_that_no_sagemaker_api_accepts_is_no_sagemaker_type() -> None:
+def test_an_ec2_type_that_no_sagemaker_api_accepts_is_not_a_sagemaker_type() -> None:
     assert CATALOGUE.instance("ml.g5g.xlarge") is None
     assert CATALOGUE.instance("ml.g6f.large") is None

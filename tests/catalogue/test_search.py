@@ -71,7 +71,7 @@ def test_a_region_offers_less_than_the_world() -> None:
     assert "g6.xlarge" not in names(region="eu-west-1")
 
 
-def test_a_region_that_nobody_read_leaves_everything_in() -> None:
+def test_a_region_without_data_filters_nothing() -> None:
     assert set(names(region="us-gov-west-1")) == set(names())
 
 
@@ -87,7 +87,7 @@ def test_a_use_takes_only_what_its_api_accepts() -> None:
     assert "ml.p4d.24xlarge" not in names(use="processing")
 
 
-def test_a_price_limit_leaves_out_what_costs_more_and_what_nobody_knows() -> None:
+def test_a_price_limit_excludes_higher_and_unknown_prices() -> None:
     found = CATALOGUE.search(InstanceQuery(max_price=1.0))
     assert found
     assert all(CATALOGUE.price(one.name).usd_per_hour <= 1.0 for one in found)  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_an_arm64_host_takes_an_arm64_build() -> None:
     assert {one.gpu_model for one in CATALOGUE.search(InstanceQuery(builds=(build,)))} == {"GB200"}
 
 
-def test_retired_types_come_only_when_asked_for() -> None:
+def test_retired_types_are_listed_only_on_request() -> None:
     assert "p3.2xlarge" not in names()
     assert "p3.2xlarge" in names(include_retired=True)
 

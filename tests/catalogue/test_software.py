@@ -128,7 +128,7 @@ def test_a_cuda_version_has_a_least_driver_and_one_of_its_own(
 
 
 @pytest.mark.parametrize("cuda", ["99.0", "", "twelve", "6.5"])
-def test_a_cuda_version_that_nobody_knows_is_none(cuda: str) -> None:
+def test_an_unknown_cuda_version_is_none(cuda: str) -> None:
     assert CATALOGUE.driver_floor(cuda) is None
 
 

@@ -21,7 +21,7 @@ from gpuproof.cli.billing import billing_text
         ),
     ],
 )
-def test_a_bill_says_what_it_is_for(billed: dict[str, float], text: str | None) -> None:
+def test_a_bill_names_what_it_is_for(billed: dict[str, float], text: str | None) -> None:
     run = {
         "id": "a",
         "job_name": "a",

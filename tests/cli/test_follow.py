@@ -163,13 +163,13 @@ class TestInterrupts:
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
-    def test_a_second_while_the_first_is_carried_out_still_asks_for_the_stop(self, console: Console) -> None:
+    def test_a_second_interrupt_during_the_first_still_requests_the_stop(self, console: Console) -> None:
         run = Told([KeyboardInterrupt()])
         run.stop_error = KeyboardInterrupt()
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
-    def test_who_only_looks_on_stops_nothing(self, console: Console) -> None:
+    def test_interrupting_a_follower_stops_nothing(self, console: Console) -> None:
         run = Told([GOES_ON, KeyboardInterrupt()])
         assert follow_run(run, console, stop_on_interrupt=False) == ExitCode.INTERRUPTED
         assert run.stops == []
@@ -190,7 +190,7 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
     assert "console" not in document
 
 
-def test_the_last_values_of_metrics_are_told_at_the_end(console: Console, own: io.StringIO) -> None:
+def test_the_last_values_of_metrics_are_printed_at_the_end(console: Console, own: io.StringIO) -> None:
     run = Told([DONE])
     run.record = RunRecord.of({**DONE.document, "metrics": {"loss": 1 / 3, "val:accuracy": 0.91}})
     follow_run(run, console)
@@ -205,13 +205,13 @@ STATES: list[Event | BaseException] = [
 ]
 
 
-def test_where_nobody_sees_a_progress_line_each_state_is_a_line(console: Console, own: io.StringIO) -> None:
+def test_without_a_progress_line_each_state_is_a_line(console: Console, own: io.StringIO) -> None:
     follow_run(Told(STATES), console)
     lines = [line for line in own.getvalue().splitlines() if line.startswith("status")]
     assert lines == ["status     Starting: Preparing the instances", "status     Downloading"]
 
 
-def test_where_somebody_watches_the_progress_line_tells_it(console: Console, own: io.StringIO) -> None:
+def test_on_a_terminal_the_progress_line_shows_the_state(console: Console, own: io.StringIO) -> None:
     console.live = True
     follow_run(Told(STATES), console)
     assert "status" not in own.getvalue()

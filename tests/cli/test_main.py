@@ -193,7 +193,7 @@ def test_an_interrupt_has_its_code(gpuproof: Callable[..., Said], monkeypatch: p
     assert gpuproof("ps") == (ExitCode.INTERRUPTED, "", "")
 
 
-def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path: Path) -> None:
+def test_closing_the_pipe_early_causes_no_error(tmp_path: Path) -> None:
     for number in range(2000):
         run = tmp_path / "runs" / f"train-{number}"
         run.mkdir(parents=True)
@@ -209,7 +209,7 @@ def test_a_reader_that_has_seen_enough_hears_no_complaint(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_terminal_that_knows_ascii_alone_is_no_reason_to_fail(tmp_path: Path) -> None:
+def test_an_ascii_terminal_causes_no_failure(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "train-1"
     run.mkdir(parents=True)
     document = {"id": "train-1", "job_name": "train", "kind": "training", "place": "local"}

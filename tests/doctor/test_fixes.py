@@ -50,7 +50,7 @@ def test_tensorflow_cpu_goes_before_tensorflow_comes(plan) -> None:
     ]
 
 
-def test_a_build_that_is_too_new_for_the_driver_gives_way_to_an_older_one(plan) -> None:
+def test_a_build_that_is_too_new_for_the_driver_is_replaced_by_an_older_one(plan) -> None:
     found, _ = plan("default_torch_on_an_older_driver_quick")
     assert "torch==2.11.0+cu126" in found.fixes[0].command
 
@@ -61,7 +61,7 @@ def test_nothing_outside_a_virtual_environment_is_changed(plan) -> None:
     assert "not in a virtual environment" in (found.refused or "")
 
 
-def test_nothing_of_somebody_elses_is_changed(plan) -> None:
+def test_packages_that_are_not_writable_are_not_changed(plan) -> None:
     found, _ = plan("torch_cpu_quick", writable=False)
     assert found.fixes == ()
     assert "is not writable for this user" in (found.refused or "")
@@ -70,6 +70,6 @@ def test_nothing_of_somebody_elses_is_changed(plan) -> None:
 @pytest.mark.parametrize(
     "name", ["sound_torch_quick", "driver_updated_not_rebooted", "tensorflow_on_an_arm_host"]
 )
-def test_what_a_wheel_does_not_mend_is_left_alone(name: str, plan) -> None:
+def test_what_a_wheel_cannot_repair_gets_no_fix(name: str, plan) -> None:
     found, _ = plan(name)
     assert found == FixPlan()

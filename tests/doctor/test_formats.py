@@ -79,7 +79,7 @@ def test_what_was_not_asked_says_why_and_what_is_not_there_says_so() -> None:
     assert "-- cloud         nothing to check" in text()
 
 
-def test_the_sum_counts_and_says_what_is_not_shown() -> None:
+def test_the_summary_counts_what_is_not_shown() -> None:
     assert text().splitlines()[-1] == "1 error, 1 warning, 1 note."
     shown = text(Severity.ERROR)
     assert shown.splitlines()[-1] == "1 error, 1 warning, 1 note (2 not shown: --severity)."
@@ -170,7 +170,7 @@ def test_a_report_for_an_issue_has_nothing_of_whose_it_is(said: str, told: str) 
     assert redact(said, PRIVATE) == told
 
 
-def test_only_known_variables_are_told(scenario_machine: Callable[[str], Machine]) -> None:
+def test_only_known_variables_are_reported(scenario_machine: Callable[[str], Machine]) -> None:
     from dataclasses import replace
 
     machine = scenario_machine("torch_cpu_quick")

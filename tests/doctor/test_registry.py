@@ -9,5 +9,5 @@ UNKNOWN = gpus(gpu())
 
 
 @pytest.mark.parametrize("check", [ecc_errors, throttling, compute_mode, mig, pcie_link])
-def test_what_nvml_does_not_say_is_no_finding(check):
+def test_missing_nvml_readings_have_no_finding(check):
     assert codes(check.evaluate(UNKNOWN)) == []

@@ -56,7 +56,7 @@ def test_nothing_runs_above_a_failed_layer_except_the_environment(machine: Machi
 
 
 @pytest.mark.parametrize("severity", [Severity.WARNING, Severity.NOTE])
-def test_what_is_no_error_breaks_nothing(severity: Severity, machine: Machine) -> None:
+def test_warnings_and_notes_do_not_stop_later_layers(severity: Severity, machine: Machine) -> None:
     ran: list[str] = []
     examine(machine, [check(Layer.DRIVER, found(severity)), check(Layer.COMPUTE, ran=ran)])
     assert ran == ["COMPUTE"]
@@ -81,7 +81,7 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(machine: Machine) ->
     assert "KeyError" in report.findings[0].message
 
 
-def test_quick_leaves_out_what_takes_long_and_says_so(machine: Machine) -> None:
+def test_quick_skips_slow_checks_and_reports_it(machine: Machine) -> None:
     ran: list[str] = []
     slow = check(Layer.COMPUTE, ran=ran, quick=False)
     report = examine(replace(machine, quick=True), [slow])
@@ -172,6 +172,6 @@ def test_a_program_is_not_waited_for_longer_than_it_was_given(machine: Machine) 
     assert result.error == "sleep did not answer within 0.2 s"
 
 
-def test_a_program_that_is_not_there_is_said(machine: Machine) -> None:
+def test_a_missing_program_is_reported(machine: Machine) -> None:
     assert machine.run_command("no-such-program").error == "no-such-program is not installed"
     assert machine.run_command("sh", "-c", "echo out; echo err >&2; exit 4").output == "out\n"

@@ -26,7 +26,7 @@ def refused(call: Any, **request: Any) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"null", b'"text"', b"{bad"])
-def test_a_body_that_is_no_json_object_is_an_aws_error(body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_an_aws_error(body: bytes) -> None:
     request = AwsRequest.read({"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))})
     with pytest.raises(AwsError) as caught:
         request.document()
@@ -73,7 +73,7 @@ def test_an_operation_that_the_emulator_does_not_have_is_an_aws_error(aws: Accou
     assert "sagemaker:ListFeatureGroups" in message
 
 
-def test_a_service_that_nobody_offers_is_an_aws_error(aws: Account) -> None:
+def test_an_unknown_service_is_an_aws_error(aws: Account) -> None:
     code, _ = refused(aws.client("cost-optimization-hub").list_enrollment_statuses)
     assert code == "NotImplemented"
 
@@ -218,7 +218,7 @@ def test_tagged_resources_come_in_pages(aws: Account) -> None:
         aws.ended(name)
 
 
-def test_a_quota_that_was_set_is_told_and_kept(aws: Account) -> None:
+def test_a_quota_that_was_set_is_returned_and_kept(aws: Account) -> None:
     name = "ml.p5.48xlarge for training job usage"
     aws.emulator.quotas({name: 0})
     quotas = (
@@ -248,7 +248,7 @@ def test_groups_of_one_type_count_together(aws: Account) -> None:
     assert "a request delta of 2 Instances" in message
 
 
-def test_every_action_is_allowed_when_iam_is_asked(aws: Account) -> None:
+def test_the_iam_simulation_allows_every_action(aws: Account) -> None:
     found = aws.client("iam").simulate_principal_policy(
         PolicySourceArn=aws.emulator.role, ActionNames=["s3:GetObject", "sagemaker:CreateTrainingJob"]
     )

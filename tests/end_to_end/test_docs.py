@@ -93,7 +93,7 @@ def merged(done: subprocess.CompletedProcess[str]) -> str:
     return f"{head}\n{done.stdout}\n{tail}" if mark else done.stdout + done.stderr
 
 
-def test_the_tour_mentions_the_code_that_an_unused_gpu_gives(sandbox: CliSandbox) -> None:
+def test_the_tour_mentions_the_exit_code_of_an_unused_gpu(sandbox: CliSandbox) -> None:
     shutil.copytree(ROOT / "examples", sandbox.project / "examples")
     commands = [command for command, _ in sessions()]
     after = commands[commands.index("echo $?") - 1]

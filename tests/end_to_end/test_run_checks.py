@@ -51,7 +51,7 @@ torch.save(model.state_dict(), "/opt/ml/model/model.pt")
 """
 
 
-def test_a_script_for_many_gpus_that_uses_one_is_told_before_it_costs(sandbox: CliSandbox) -> None:
+def test_a_script_for_many_gpus_that_uses_one_is_reported_before_it_costs(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", TRAINING)
     done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.12xlarge")
     assert done.returncode == 1

@@ -34,7 +34,7 @@ def test_a_bare_script_runs_and_its_arguments_arrive(sandbox: CliSandbox) -> Non
     assert "no-gpu-expected" in done.stderr
 
 
-def test_the_script_stands_in_sagemakers_world(sandbox: CliSandbox) -> None:
+def test_the_script_finds_sagemakers_environment(sandbox: CliSandbox) -> None:
     sandbox.write("code/train.py", REPORT)
     sandbox.write("code/lib/__init__.py", "")
     sandbox.write("rows/a.csv", "1,2")
@@ -149,7 +149,7 @@ def test_a_shell_script_is_started_as_the_toolkit_starts_it(sandbox: CliSandbox)
     assert done.stdout == "/opt/ml/model --epochs 5\n", done.stderr
 
 
-def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_said(
+def test_without_namespaces_the_folders_come_through_the_environment_with_a_note(
     sandbox: CliSandbox,
 ) -> None:
     sandbox.write("data/rows.csv", "7")
@@ -167,7 +167,7 @@ def test_without_namespaces_the_folders_come_through_the_environment_and_it_is_s
 
 @looks_at_opt
 @pytest.mark.skipif(shutil.which("proot") is None, reason="proot is not installed (apt-get install proot)")
-def test_proot_makes_opt_ml_private_where_namespaces_are_not_to_be_had(sandbox: CliSandbox) -> None:
+def test_proot_makes_opt_ml_private_where_namespaces_are_unavailable(sandbox: CliSandbox) -> None:
     sandbox.write("data/rows.csv", "7")
     sandbox.write(
         "train.py",
@@ -205,7 +205,7 @@ def test_a_model_saved_in_the_wrong_place_is_named(sandbox: CliSandbox) -> None:
     assert "model.h5" in done.stderr
 
 
-def test_artifacts_also_go_where_the_job_says(sandbox: CliSandbox) -> None:
+def test_artifacts_are_also_copied_to_the_jobs_output(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", "open('/opt/ml/model/w', 'w').write('w')")
     sandbox.write("gpuproof.yaml", "entry_point: train.py\noutput: ./out\n")
     result = sandbox.run_json()

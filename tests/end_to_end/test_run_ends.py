@@ -42,7 +42,7 @@ def family(sandbox: CliSandbox, folder: Path) -> list[int]:
     return [agent, *descendants(agent)]
 
 
-def test_a_failing_script_leaves_code_1_and_says_why(sandbox: CliSandbox) -> None:
+def test_a_failing_script_exits_with_1_and_its_reason(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", "raise ValueError('no rows')")
     done = sandbox.gpuproof("run", "train.py")
     assert done.returncode == 1
@@ -60,7 +60,7 @@ def test_the_scripts_own_exit_code_is_kept(sandbox: CliSandbox) -> None:
     assert sandbox.run_json("train.py")["run"]["exit_code"] == 42
 
 
-def test_the_scripts_own_failure_message_goes_before_ours(sandbox: CliSandbox) -> None:
+def test_the_scripts_own_failure_message_takes_precedence(sandbox: CliSandbox) -> None:
     sandbox.write(
         "train.py", "open('/opt/ml/output/failure', 'w').write('disk of data is bad')\nraise SystemExit(1)"
     )
@@ -69,7 +69,7 @@ def test_the_scripts_own_failure_message_goes_before_ours(sandbox: CliSandbox) -
     assert (Path(result["folder"]) / "ml" / "output" / "failure").read_text() == "disk of data is bad"
 
 
-def test_a_script_killed_by_the_kernel_is_told_from_one_that_failed(sandbox: CliSandbox) -> None:
+def test_a_script_killed_by_the_kernel_is_distinguished_from_one_that_failed(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     result = sandbox.run_json("train.py")
     assert result["run"]["exit_code"] == 137
@@ -95,7 +95,7 @@ def test_when_the_agent_is_killed_the_whole_tree_dies_and_the_run_has_failed(san
     assert sandbox.gpuproof("wait").returncode == 1
 
 
-def test_whoever_follows_learns_at_once_that_the_agent_was_killed(sandbox: CliSandbox) -> None:
+def test_a_killed_agent_is_reported_at_once_to_followers(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", FOREVER)
     following = sandbox.start("run", "train.py")
     folder = until(
@@ -284,7 +284,7 @@ def test_a_full_disk_ends_in_words_and_not_in_silence(sandbox: CliSandbox) -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a folder read-only")
-def test_a_read_only_home_moves_the_runs_and_says_so(sandbox: CliSandbox) -> None:
+def test_a_read_only_home_moves_the_runs_with_a_warning(sandbox: CliSandbox) -> None:
     subprocess.run(["mount", "--bind", sandbox.home, sandbox.home], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", sandbox.home], check=True)

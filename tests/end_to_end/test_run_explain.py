@@ -43,7 +43,7 @@ def test_a_script_that_was_killed_is_explained_by_how_it_ended(sandbox: CliSandb
     assert "Host memory of this machine" in done.stderr
 
 
-def test_a_failure_that_nobody_knows_adds_nothing(sandbox: CliSandbox) -> None:
+def test_an_unknown_failure_adds_nothing(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", "raise ValueError('no rows')")
     result = sandbox.run_json("train.py")
     assert result["explanations"] == []

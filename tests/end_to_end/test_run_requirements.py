@@ -61,7 +61,7 @@ def require(sandbox: CliSandbox, *lines: str) -> None:
     )
 
 
-def test_what_is_asked_for_is_there_for_the_run_and_nowhere_else(sandbox: CliSandbox, python: Path) -> None:
+def test_a_requirement_is_installed_for_the_run_and_nowhere_else(sandbox: CliSandbox, python: Path) -> None:
     make_wheel(sandbox.project.parent / "wheels", "runwayhelper", "1.5")
     require(sandbox, "runwayhelper>=1")
     sandbox.write("train.py", "import runwayhelper, torch; print(runwayhelper.VERSION, torch.VERSION)")
@@ -84,7 +84,7 @@ def test_a_file_that_would_replace_torch_stops_the_run(sandbox: CliSandbox, pyth
     assert "2.99.0" in done.stderr
 
 
-def test_a_package_that_does_not_exist_says_so_and_the_script_is_not_started(
+def test_a_nonexistent_package_is_reported_and_the_script_is_not_started(
     sandbox: CliSandbox, python: Path
 ) -> None:
     (sandbox.project.parent / "wheels").mkdir()

@@ -50,7 +50,7 @@ def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path
 
 
 @pytest.mark.parametrize(("flag", "told"), [("--no-require-gpu", {"GPUPROOF_REQUIRE_GPU": "0"}), (None, {})])
-def test_it_knows_what_the_job_says_of_gpus(
+def test_it_knows_the_gpu_settings_of_the_job(
     sandbox: CliSandbox, bare: Path, flag: str | None, told: dict[str, str]
 ) -> None:
     sandbox.environment["GPUPROOF_REQUIRE_GPU"] = "1"  # a user's own is not the job's

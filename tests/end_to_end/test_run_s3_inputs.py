@@ -89,7 +89,7 @@ def test_inputs_from_s3_and_from_here_go_together(sandbox: CliSandbox, bucket: B
     assert "far/a 1 False\nnear/b 2 False\n" in done.stderr
 
 
-def test_a_dry_run_downloads_nothing_and_asks_nobody(sandbox: CliSandbox, bucket: Bucket) -> None:
+def test_a_dry_run_downloads_nothing_and_sends_no_request(sandbox: CliSandbox, bucket: Bucket) -> None:
     sandbox.write("train.py", SHOW)
     bucket.server.requests.clear()
     words = ("run", "train.py", "--input", f"training=s3://{bucket.name}/data", "--dry-run")

@@ -44,7 +44,7 @@ def test_a_gpu_that_worked_is_used_and_the_code_is_0(
     assert gpu["peak_memory"] == 9000 * 2**20
 
 
-def test_a_gpu_that_nobody_touched_is_code_4(sandbox: CliSandbox, machine: Scenario) -> None:
+def test_an_untouched_gpu_is_code_4(sandbox: CliSandbox, machine: Scenario) -> None:
     machine.gpu(0).write()
     busy(sandbox, [])
     done = sandbox.gpuproof("run", "train.py", "--instance-type", "ml.g5.xlarge")
@@ -61,7 +61,7 @@ def test_a_gpu_that_was_held_and_did_nothing_is_idle(
     assert (result["verdict"]["outcome"], result["exit_code"]) == ("idle", 4)
 
 
-def test_two_of_four_gpus_idle_is_said_and_is_code_4(
+def test_two_of_four_gpus_idle_are_reported_with_code_4(
     sandbox: CliSandbox, machine: Scenario, tmp_path: Path
 ) -> None:
     machine.gpus(4)
@@ -73,7 +73,7 @@ def test_two_of_four_gpus_idle_is_said_and_is_code_4(
     assert "2 of 4" in done.stderr
 
 
-def test_somebody_elses_work_is_not_ours(sandbox: CliSandbox, machine: Scenario) -> None:
+def test_work_of_another_process_is_not_the_jobs(sandbox: CliSandbox, machine: Scenario) -> None:
     # Process 1 is there on every machine, and is not the script's.
     machine.gpu(0).at(0, util=95, memory_mib=20_000, processes={1: 20_000}).write()
     busy(sandbox, [])
@@ -82,7 +82,7 @@ def test_somebody_elses_work_is_not_ours(sandbox: CliSandbox, machine: Scenario)
     assert result["exit_code"] == 4
 
 
-def test_without_a_gpu_asked_for_none_is_expected(sandbox: CliSandbox, machine: Scenario) -> None:
+def test_without_a_requested_gpu_none_is_expected(sandbox: CliSandbox, machine: Scenario) -> None:
     machine.gpu(0).write()
     busy(sandbox, [])
     result = sandbox.run_json("train.py")

@@ -44,7 +44,7 @@ def running(sandbox: CliSandbox) -> Path:
 
 
 class TestPs:
-    def test_without_runs_it_says_how_to_make_one(self, sandbox: CliSandbox) -> None:
+    def test_without_runs_it_shows_how_to_start_one(self, sandbox: CliSandbox) -> None:
         done = sandbox.gpuproof("ps")
         assert (done.returncode, "gpuproof run train.py" in done.stdout) == (0, True)
         assert json.loads(sandbox.gpuproof("ps", "--format", "json").stdout) == {"version": 1, "runs": []}
@@ -117,7 +117,7 @@ class TestLogs:
         assert (done.returncode, done.stdout) == (1, "no\n")
         assert "exited with code 3" in done.stderr
 
-    def test_a_run_that_printed_nothing_says_why(self, sandbox: CliSandbox) -> None:
+    def test_a_run_that_printed_nothing_gets_a_reason(self, sandbox: CliSandbox) -> None:
         sandbox.write("train.py", "")
         sandbox.write("requirements.txt", "no-such-package-anywhere @ file:///nowhere\n")
         sandbox.gpuproof("run", "train.py")
@@ -227,7 +227,7 @@ class TestRm:
         assert [path.name for path in sandbox.runs.iterdir()] == [running.name]
 
     @pytest.mark.parametrize("words", [(), ("--all", "train")])
-    def test_it_must_be_said_which(self, sandbox: CliSandbox, ended: Path, words: tuple[str, ...]) -> None:
+    def test_a_run_must_be_named(self, sandbox: CliSandbox, ended: Path, words: tuple[str, ...]) -> None:
         assert sandbox.gpuproof("rm", *words).returncode == 2
         assert ended.exists()
 
@@ -327,7 +327,7 @@ def test_run_as_json_has_the_result_on_standard_output_and_the_rest_beside(sandb
     assert "from the script\n" in done.stderr
 
 
-def test_detached_as_json_tells_where_the_run_is(sandbox: CliSandbox) -> None:
+def test_detached_as_json_contains_where_the_run_is(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", "")
     document = json.loads(sandbox.gpuproof("run", "train.py", "--detach", "--format", "json").stdout)
     assert (document["version"], Path(document["folder"]).name) == (1, document["id"])

@@ -77,7 +77,7 @@ class TestPs:
         (there,) = [line for line in lines if line.startswith(ended)]
         assert [there.split()[1], *there.split()[-3:-1]] == ["Completed", "sagemaker", "ml.g5.xlarge"]
 
-    def test_one_place_alone_can_be_asked_for(self, aws: CliSandbox, ended: str) -> None:
+    def test_one_backend_alone_can_be_listed(self, aws: CliSandbox, ended: str) -> None:
         aws.write("train.py", "")
         aws.gpuproof("run", "train.py")
         there = json.loads(aws.gpuproof("ps", "--on", "sagemaker", "--format", "json").stdout)["runs"]
@@ -134,7 +134,7 @@ class TestShow:
         assert document["verdict"]["outcome"] == "no-gpu-expected"
         assert document["console"].endswith(ended)
 
-    def test_a_name_that_is_nowhere_says_where_it_was_looked_for(self, aws: CliSandbox, ended: str) -> None:
+    def test_an_unknown_name_lists_where_it_was_searched(self, aws: CliSandbox, ended: str) -> None:
         done = aws.gpuproof("show", "nowhere")
         assert (done.returncode, done.stdout) == (2, "")
         assert "on this machine" in done.stderr

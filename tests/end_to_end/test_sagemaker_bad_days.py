@@ -94,7 +94,7 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
         ),
     ],
 )
-def test_what_aws_refuses_says_what_to_do_and_leaves_no_run(
+def test_a_refusal_by_aws_has_a_remedy_and_leaves_no_run(
     cloud: CliSandbox, emulator: RunningEmulator, fault: str, code: int, said: tuple[str, ...]
 ) -> None:
     before = left(emulator)
@@ -128,7 +128,7 @@ def test_an_image_that_cannot_be_pulled_is_awss_reason_and_explain_has_it_too(
     assert "amazonaws.com/no:1" in cloud.gpuproof("show").stdout
 
 
-def test_no_capacity_is_said_once_with_other_types_and_json_has_the_run(
+def test_no_capacity_is_reported_once_with_other_types_and_json_has_the_run(
     cloud: CliSandbox, emulator: RunningEmulator
 ) -> None:
     emulator.faults("capacity")
@@ -160,7 +160,7 @@ def test_a_connection_lost_after_the_creation_makes_one_job(
     assert len(left(emulator)["jobs"] - before) == 1
 
 
-def test_a_failure_is_told_in_a_line_and_explained(cloud: CliSandbox) -> None:
+def test_a_failure_is_reported_in_a_line_and_explained(cloud: CliSandbox) -> None:
     cloud.write("train.py", "print('begun')\nimport sklearn_extra_nowhere\n")
     done = on_sagemaker(cloud, *CPU, "--no-check")
     assert done.returncode == 1
@@ -175,13 +175,13 @@ def test_a_failure_is_told_in_a_line_and_explained(cloud: CliSandbox) -> None:
     assert json.loads(explained.stdout)["explanations"][0]["code"] == "module-not-found"
 
 
-def test_a_note_of_the_agents_is_told_once(cloud: CliSandbox) -> None:
+def test_a_note_of_the_agent_is_printed_once(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, *CPU)
     assert (done.stdout + done.stderr).count("this run saved no model") == 1
     assert cloud.gpuproof("logs").stdout == "it runs\n"
 
 
-def test_a_run_of_another_region_is_named_with_it_wherever_it_is_told_what_to_type(cloud: CliSandbox) -> None:
+def test_suggested_commands_name_the_region_of_a_run_elsewhere(cloud: CliSandbox) -> None:
     del cloud.environment["GPUPROOF_BUCKET"]
     done = on_sagemaker(cloud, *CPU, "--region", "eu-west-1", "--detach")
     assert done.returncode == 0, done.stderr

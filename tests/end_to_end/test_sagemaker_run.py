@@ -90,7 +90,7 @@ def test_the_same_job_prints_the_same_here_and_on_sagemaker(cloud: CliSandbox) -
     assert len(models) == 2
 
 
-def test_the_plan_is_told_before_anything_is_made(cloud: CliSandbox) -> None:
+def test_the_plan_is_printed_before_anything_is_created(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud)
     labels = [line.split()[0] for line in done.stderr.splitlines() if line[:1].strip()]
     assert labels[:10] == [
@@ -207,7 +207,7 @@ def test_no_capacity_leads_to_the_fallback(cloud: CliSandbox, emulator: RunningE
     assert job(emulator, run_id(done.stderr))["ResourceConfig"]["InstanceType"] == "ml.m5.xlarge"
 
 
-def test_no_quota_leaves_with_five_and_the_command_that_asks_for_more(
+def test_no_quota_exits_with_5_and_the_command_that_requests_more(
     cloud: CliSandbox, emulator: RunningEmulator
 ) -> None:
     emulator.faults("quota,instance=ml.g5.xlarge")
@@ -216,7 +216,7 @@ def test_no_quota_leaves_with_five_and_the_command_that_asks_for_more(
     assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in done.stderr
 
 
-def test_nobody_signed_in_leaves_with_three(cloud: CliSandbox) -> None:
+def test_missing_credentials_exit_with_code_3(cloud: CliSandbox) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         del cloud.environment[name]
     done = on_sagemaker(cloud)

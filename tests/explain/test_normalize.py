@@ -30,7 +30,7 @@ from gpuproof.explain.normalize import normalize_line
         "2026-11-20T09:14:02.118000+00:00 job/algo-1-1763630042 [1,2]<stderr>:ValueError: x",
     ],
 )
-def test_the_line_is_what_the_program_said(raw: str) -> None:
+def test_the_line_is_what_the_program_printed(raw: str) -> None:
     assert normalize_line(raw.encode()) == "ValueError: x"
 
 
@@ -46,6 +46,6 @@ def test_a_packed_traceback_becomes_its_lines() -> None:
     )
 
 
-def test_what_is_no_utf8_and_no_json_is_taken_as_it_is() -> None:
+def test_what_is_neither_utf8_nor_json_is_taken_as_it_is() -> None:
     assert normalize_line(b"\xff\xfe oops") == "\ufffd\ufffd oops"
     assert normalize_line(b'{"message": "cut off') == '{"message": "cut off'

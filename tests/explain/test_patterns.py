@@ -58,7 +58,7 @@ def test_a_symptom_and_a_wrapper_can_be_explained_away() -> None:
     assert [error.code for error in ERRORS if error.depth != "cause" and not error.caused_by] == []
 
 
-def test_every_source_is_used_and_says_what_was_read() -> None:
+def test_every_source_is_used_and_states_what_was_read() -> None:
     used = {error.source for error in ERRORS} | {known.source for known in known_xids().values()}
     assert citations().keys() <= used
     for row in citations().values():

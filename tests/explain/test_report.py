@@ -97,7 +97,7 @@ def test_tensorflow_without_a_driver_is_a_warning_where_a_gpu_was_expected(catal
     assert explain_lines(log, Context(catalogue=catalogue).on_instance("ml.m5.xlarge")) == []
 
 
-def test_where_nobody_knows_whether_a_gpu_was_expected_it_is_an_aside(context: Context) -> None:
+def test_where_it_is_unknown_whether_a_gpu_was_expected_it_is_an_aside(context: Context) -> None:
     log = (HERE / "quiet" / "tensorflow_on_a_cpu_box.log").read_text().splitlines()
     (aside,) = make_report([scan_lines(log)], context).asides
     assert "Line 2" in aside

@@ -14,7 +14,7 @@ def shape(found: list[Explanation]) -> list[tuple[str, list[str]]]:
     return [(one.code, [other.code for other in one.consequences]) for one in found]
 
 
-def test_torchrun_and_sagemaker_only_pass_on_what_a_rank_said(context: Context) -> None:
+def test_torchrun_and_sagemaker_only_forward_the_error_of_a_rank(context: Context) -> None:
     found = explain_lines([OOM, CHILD, SCRIPT, ALGORITHM], context)
     assert shape(found) == [
         (
@@ -83,5 +83,5 @@ def test_two_hundred_of_them_are_one_with_a_count(context: Context) -> None:
     assert (found.count, found.line, found.last_line) == (200, 1, 200)
 
 
-def test_nothing_is_said_of_an_unknown_log(context: Context) -> None:
+def test_nothing_is_reported_about_an_unknown_log(context: Context) -> None:
     assert explain_lines(["Traceback (most recent call last):", "mylib.Broken: no flux"], context) == []

@@ -70,7 +70,7 @@ def test_megabytes_without_a_line_end_are_looked_at_in_windows() -> None:
     assert scan.lines == 1
 
 
-def test_binary_junk_is_no_obstacle() -> None:
+def test_binary_junk_causes_no_failure() -> None:
     junk = random.Random(7).randbytes(500_000)
     scan = scan_chunks([junk, b"\n", OOM, b"\n", junk])
     assert scan.occurrences["torch-out-of-memory"].line == junk.count(b"\n") + 2
@@ -114,12 +114,12 @@ def test_a_traceback_behind_mpi_prefixes_ends_in_its_exception() -> None:
     assert scan.failure == (4, "mylib.Broken: no flux")
 
 
-def test_source_that_a_traceback_shows_is_not_what_was_said() -> None:
+def test_source_lines_of_a_traceback_are_not_matched() -> None:
     scan = scanned('    raise AssertionError("Torch not compiled with CUDA enabled")')
     assert scan.occurrences == {}
 
 
-def test_a_log_gives_away_its_machine() -> None:
+def test_a_log_identifies_its_machine() -> None:
     scan = scanned(
         "| NVIDIA-SMI 550.163.01             Driver Version: 550.163.01     CUDA Version: 12.4     |",
         "Created device /job:localhost/replica:0/task:0/device:GPU:0 with 13764 MB memory:  -> device: 0, name: Tesla T4,"

@@ -68,7 +68,7 @@ def test_the_lowest_broken_layer_goes_before_all_others() -> None:
     assert diagnose(replace(SOUND, **everything)).code == "no-driver"
 
 
-def test_plain_tensorflow_is_told_to_bring_its_libraries() -> None:
+def test_plain_tensorflow_gets_the_advice_to_install_its_libraries() -> None:
     reading = replace(
         SOUND, framework="tensorflow", version="2.21.0", cuda="12.5", missing_libraries=("libcudart.so.12",)
     )

@@ -38,14 +38,14 @@ def lay(root: Path, **files: str) -> Path:
         ("", None, None),
     ],
 )
-def test_the_banner_tells_version_and_flavour(
+def test_the_banner_contains_version_and_flavour(
     banner: str, version: str | None, flavour: str | None, tmp_path: Path
 ) -> None:
     files = read_driver_files(lay(tmp_path, proc__driver__nvidia__version=banner + "\nGCC version: 11.5.0\n"))
     assert (files.version, files.flavour) == (version, flavour)
 
 
-def test_without_a_banner_the_module_in_sys_tells(tmp_path: Path) -> None:
+def test_without_a_banner_the_version_comes_from_sys_module(tmp_path: Path) -> None:
     files = read_driver_files(lay(tmp_path, sys__module__nvidia__version="580.95.05\n"))
     assert (files.version, files.loaded) == ("580.95.05", True)
 
@@ -71,7 +71,7 @@ def test_a_bus_that_cannot_be_looked_at_is_not_an_empty_one(tmp_path: Path) -> N
     assert read_driver_files(tmp_path).pci == ()
 
 
-def test_nothing_known_of_modules_is_not_known(tmp_path: Path) -> None:
+def test_an_unknown_module_state_stays_unknown(tmp_path: Path) -> None:
     assert read_driver_files(tmp_path).loaded is None
     assert read_driver_files(lay(tmp_path, proc__modules="ena 1 0 - Live 0x0\n")).loaded is False
 

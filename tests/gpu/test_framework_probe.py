@@ -45,7 +45,7 @@ def test_the_cuda_of_torchvision_is_read_from_its_code(tmp_path: Path) -> None:
 
 @needs_torch
 @pytest.mark.slow
-def test_a_cpu_build_of_torch_says_that_it_is_one() -> None:
+def test_a_cpu_build_of_torch_is_recognized() -> None:
     import torch
 
     reading = read_framework(TORCH, sys.executable, os.environ)
@@ -58,7 +58,7 @@ def test_a_cpu_build_of_torch_says_that_it_is_one() -> None:
 
 @needs_tensorflow
 @pytest.mark.slow
-def test_a_cpu_build_of_tensorflow_says_that_it_is_one() -> None:
+def test_a_cpu_build_of_tensorflow_is_recognized() -> None:
     reading = read_framework(TENSORFLOW, sys.executable, os.environ)
     assert reading.version
     assert (reading.problem, reading.broken) == (None, None)

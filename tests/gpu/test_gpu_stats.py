@@ -63,7 +63,7 @@ def test_the_ninetieth_percentile_is_over_time_not_over_samples():
     assert stats.work().p90_utilization == 10
 
 
-def test_work_of_nobody_knows_whom_is_kept_apart():
+def test_work_of_an_unknown_process_is_counted_separately():
     work = _stats(None, None, 50).work()
     assert (work.unclear_s, work.busy_s) == (2, 0.5)
 

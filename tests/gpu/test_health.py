@@ -75,6 +75,6 @@ def test_the_fabric_s_state_and_outcome_are_read(scenario: Scenario):
     assert (health.fabric, health.fabric_status) == ("completed", 999)
 
 
-def test_a_lost_gpu_tells_nothing(scenario: Scenario):
+def test_a_lost_gpu_has_no_health_readings(scenario: Scenario):
     scenario.gpu(0).health(ecc=1).at(0, error=GPU_IS_LOST).write()
     assert read() == GpuHealth(0)

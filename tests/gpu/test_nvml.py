@@ -130,7 +130,7 @@ def test_a_driver_that_goes_away_midway_is_an_error_and_closes_in_peace(scenario
         assert open_nvml.driver_version() is None
 
 
-def test_a_driver_that_is_not_loaded_says_so(scenario: Scenario):
+def test_an_unloaded_driver_is_reported(scenario: Scenario):
     scenario.gpu(0).fail("nvmlInit", DRIVER_NOT_LOADED).write()
     with pytest.raises(NvmlUnavailable, match="installed but not loaded") as caught:
         Nvml.open()
@@ -155,7 +155,7 @@ def test_no_work_by_any_process_is_not_the_same_as_not_known(scenario: Scenario)
         assert open_nvml.with_process_utilization(reading, 0).process_utilization is None
 
 
-def test_gpus_are_counted_whatever_cuda_visible_devices_says(
+def test_gpus_are_counted_whatever_cuda_visible_devices_contains(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ):
     scenario.gpus(4).write()

@@ -41,7 +41,7 @@ def test_records_are_found_among_whatever_else_is_printed() -> None:
     assert [record["kind"] for record in parse_records(lines)] == ["a", "b"]
 
 
-def test_a_probe_that_dies_has_still_told_what_it_was_at(python) -> None:
+def test_a_probe_that_dies_has_still_reported_its_step(python) -> None:
     answer = asked(
         python('printf \'\\036gpuproof {"kind": "step", "name": "import torch"}\\n\'; kill -SEGV $$')
     )
@@ -61,7 +61,7 @@ def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path
     assert gone(int(child.read_text()))
 
 
-def test_garbage_is_no_answer(python) -> None:
+def test_garbage_is_not_a_valid_record(python) -> None:
     assert asked(python('echo \'{"kind": "packages"}\'')).problem == "printed no valid record"
 
 
@@ -70,7 +70,7 @@ def test_an_exit_code_comes_with_the_last_words(python) -> None:
     assert answer.problem == "exited with code 3: two"
 
 
-def test_an_interpreter_that_is_none_is_said(tmp_path: Path) -> None:
+def test_an_invalid_interpreter_is_reported(tmp_path: Path) -> None:
     (tmp_path / "python").write_text("not a program")
     assert "could not be started" in (asked(str(tmp_path / "python")).problem or "")
 
@@ -87,7 +87,7 @@ def test_a_module_in_the_current_folder_does_not_shadow_what_a_probe_imports(
 @pytest.mark.parametrize(
     ("statement", "hung", "seconds"), [("hang cuInit", True, 5), ("crash cuDeviceGetName", False, 120)]
 )
-def test_a_driver_that_hangs_or_crashes_takes_nobody_along(
+def test_a_driver_that_hangs_or_crashes_affects_no_other_process(
     statement: str, hung: bool, seconds: float, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = build_cuda(tmp_path_factory.mktemp("stub"))

@@ -152,7 +152,7 @@ def test_a_process_id_that_is_used_again_in_the_tree_is_found(proc: FakeProc):
     assert 20 in reading.pids
 
 
-def test_who_is_outside_is_not_read_again(proc: FakeProc):
+def test_processes_outside_the_tree_are_not_read_again(proc: FakeProc):
     proc.process(10, 1)
     proc.process(20, 1)
     tree = proc.tree(10)
@@ -163,7 +163,7 @@ def test_who_is_outside_is_not_read_again(proc: FakeProc):
     assert reading.pids == {10}
 
 
-def test_a_root_that_is_gone_or_a_machine_without_proc_gives_none(proc: FakeProc, tmp_path: Path):
+def test_an_ended_root_or_a_machine_without_proc_has_no_tree(proc: FakeProc, tmp_path: Path):
     assert read_tree(10, str(proc.root)) is None
     assert read_tree(10, str(tmp_path / "none")) is None
 
@@ -207,7 +207,7 @@ def test_a_tree_that_lost_processes_has_used_nothing_rather_than_less_than_nothi
     assert use.cores == 0
 
 
-def test_no_time_in_between_says_nothing():
+def test_cpu_usage_over_no_time_is_none():
     assert cpu_between(_tree(1), _tree(1), 0) is None
 
 

@@ -61,7 +61,7 @@ def cuda_torch() -> None:
         pytest.skip(f"torch cannot use the GPU here: {asked.stderr.strip().splitlines()[-1]}")
 
 
-def test_a_real_gpu_gives_every_number():
+def test_a_real_gpu_provides_every_reading():
     with Nvml.open() as nvml:
         info = nvml.gpus()[0]
         reading = nvml.read(0)
@@ -98,6 +98,6 @@ def test_memory_that_is_only_held_is_idle():
 
 
 @pytest.mark.usefixtures("cuda_torch")
-def test_a_script_that_never_asks_for_the_gpu_is_cpu_only():
+def test_a_script_that_never_requests_the_gpu_is_cpu_only():
     verdict = verdict_of(NOTHING)
     assert verdict.outcome == CPU_ONLY, verdict.to_json()

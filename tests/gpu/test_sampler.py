@@ -74,12 +74,12 @@ def test_a_gpu_that_the_tree_works_on_is_used(scenario: Scenario):
     assert telemetry.driver_version == "550.54.15"
 
 
-def test_a_gpu_of_somebody_else_is_not_the_trees(scenario: Scenario):
+def test_a_gpu_of_another_process_is_not_the_trees(scenario: Scenario):
     scenario.gpu(0).at(5, util=90, memory_mib=8000, processes={INIT: 7900})
     assert judge(ONE, watch(scenario, 20)).outcome == CPU_ONLY
 
 
-def test_a_shared_gpu_is_told_apart_by_what_each_process_took(scenario: Scenario):
+def test_a_shared_gpu_is_attributed_by_what_each_process_used(scenario: Scenario):
     scenario.gpu(0).at(5, util=90, memory_mib=8000, processes={INIT: (4000, 90), ME: (4000, 0)})
     assert judge(ONE, watch(scenario, 20)).outcome == IDLE
 
@@ -155,7 +155,7 @@ def test_each_sample_is_handed_on(scenario: Scenario):
     assert all(len(sample.gpus) == 1 for sample in seen)
 
 
-def test_what_the_handing_on_raises_does_not_end_the_watch(scenario: Scenario):
+def test_an_exception_in_the_callback_does_not_end_the_watch(scenario: Scenario):
     def fail(sample: Sample) -> None:
         raise OSError("disk full")
 
@@ -174,7 +174,7 @@ def test_evidence_so_far_can_be_had_from_the_sampler_s_own_thread(scenario: Scen
     assert seen[:3] == [1, 2, 3]
 
 
-def test_stopping_before_the_start_and_twice_is_no_mistake(monkeypatch: pytest.MonkeyPatch):
+def test_stopping_before_the_start_and_twice_is_allowed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sampler, "library_present", lambda: False)
     assert Sampler(ME).stop().nvml == NvmlState.NOT_QUERIED
     watching = Sampler(ME)
@@ -198,6 +198,6 @@ def test_looks_come_on_a_fixed_grid_and_four_times_as_often_at_first():
     assert times == [*(quarter / 4 for quarter in range(12)), 3, 4, 5, 6]
 
 
-def test_a_look_that_took_too_long_skips_what_it_missed():
+def test_a_sample_that_took_too_long_skips_the_missed_ones():
     assert next_sample_time(17.4, 1.0) == 18
     assert next_sample_time(17.9999, 1.0) == 19

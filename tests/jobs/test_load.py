@@ -189,7 +189,7 @@ def test_a_missing_description_suggests_the_nearest_file(folder: Path) -> None:
         load(folder / "gpuprof.yaml")
 
 
-def test_a_folder_without_a_description_says_what_to_type(folder: Path) -> None:
+def test_a_folder_without_a_description_gets_the_command_to_type(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no gpuproof\.yaml in") as caught:
         load(folder)
     assert caught.value.remedy == "run a script instead: gpuproof run train.py"
@@ -226,7 +226,7 @@ def test_sagemakers_limits_are_named_as_sagemakers(folder: Path) -> None:
     ]
 
 
-def test_the_pure_python_yaml_reader_says_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pure_python_yaml_reader_returns_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import yaml
 
     monkeypatch.setattr("gpuproof.jobs.yaml_file.reader._LOADER", yaml.SafeLoader)

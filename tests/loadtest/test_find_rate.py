@@ -56,13 +56,13 @@ def test_a_rate_that_holds_for_a_short_while_only_is_not_the_answer() -> None:
     assert 500 < found.best.rate <= 700
 
 
-def test_a_server_that_never_meets_it_gives_no_rate_in_bounded_time() -> None:
+def test_a_server_that_never_meets_the_target_has_no_rate_in_bounded_time() -> None:
     found = find_rate(_server(0), GOAL, 1000, 9.0)
     assert found.best is None
     assert len(found.trials) <= MAX_TRIALS
 
 
-def test_it_never_asks_for_more_than_can_be_sent() -> None:
+def test_it_never_requests_more_than_can_be_sent() -> None:
     found = find_rate(_server(1e9), GOAL, 1000, 9.0)
     assert found.best
     assert found.best.rate == MAX_RATE

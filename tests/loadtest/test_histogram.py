@@ -28,7 +28,7 @@ def test_a_percentile_never_exceeds_the_highest_value() -> None:
     assert _of([1.2345678]).percentile(99) == 1.2345678
 
 
-def test_nothing_recorded_gives_zeros() -> None:
+def test_an_empty_histogram_returns_zeros() -> None:
     assert (Histogram().percentile(99), Histogram().mean, Histogram().share_above(1)) == (0, 0, 0)
 
 

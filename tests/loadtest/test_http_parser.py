@@ -55,7 +55,7 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"HTTP/1.1 200", WITH_LENGTH[:-1], CHUNKED[:-1], b""])
-def test_a_connection_closed_in_the_middle_is_no_answer(piece: bytes) -> None:
+def test_a_connection_closed_in_the_middle_is_not_a_response(piece: bytes) -> None:
     reader = ResponseReader()
     if piece:
         assert not reader.feed(piece)
@@ -76,6 +76,6 @@ def test_an_answer_without_a_body_needs_no_length() -> None:
         b"x" * 70_000,
     ],
 )
-def test_what_is_no_answer_is_malformed(data: bytes) -> None:
+def test_an_invalid_response_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedResponse):
         ResponseReader().feed(data)

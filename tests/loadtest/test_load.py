@@ -165,7 +165,7 @@ def test_a_closed_loop_of_refused_connections_ends_too() -> None:
     assert result.outcomes == {"refused": 20}
 
 
-def test_a_closed_loop_counts_as_many_as_it_was_told(server: Any) -> None:
+def test_a_closed_loop_sends_the_requested_number(server: Any) -> None:
     # A client whose connection is accepted late would else find that the others have sent everything.
     all_ask = threading.Barrier(3)
 
@@ -188,7 +188,7 @@ def test_a_closed_loop_ends_in_time(server: Any) -> None:
     assert not result.interrupted
 
 
-def test_ctrl_c_gives_what_was_measured_so_far(server: Any) -> None:
+def test_ctrl_c_returns_what_was_measured_so_far(server: Any) -> None:
     def behave(connection: socket.socket, number: int) -> bool:
         connection.sendall(OK)
         if number == 20:
@@ -203,7 +203,7 @@ def test_ctrl_c_gives_what_was_measured_so_far(server: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_burst_beyond_what_one_core_can_send_is_said_to_be_the_generators_limit(
+def test_a_burst_beyond_one_core_is_reported_as_the_generators_limit(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = ConnectionPool.submit
@@ -230,14 +230,14 @@ def test_a_probe_brings_status_and_body(server: Any) -> None:
     assert (answer.status, answer.body) == (415, b"never")
 
 
-def test_a_probe_of_nothing_says_that_nobody_listens() -> None:
+def test_a_probe_of_an_unused_port_reports_that_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(GPUproofError, match="No server listens"):
         probe(Target("127.0.0.1", port))
 
 
-def test_a_probe_of_half_an_answer_says_so(server: Any) -> None:
+def test_a_probe_with_a_truncated_response_reports_it(server: Any) -> None:
     def behave(connection: socket.socket, _number: int) -> bool:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nne")
         return False
@@ -259,7 +259,7 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_https_is_spoken_where_the_url_says_so(server: Any, certificate: Path) -> None:
+def test_https_is_used_for_https_urls(server: Any, certificate: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     with server(_answering, context) as there:
@@ -269,7 +269,7 @@ def test_https_is_spoken_where_the_url_says_so(server: Any, certificate: Path) -
     assert result.outcomes == {"200": 20}
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(
+def test_an_untrusted_certificate_is_refused(
     server: Any, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -18,7 +18,7 @@ def test_a_path_and_a_query_are_kept() -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://", "ftp://a", "http://a:99999", "http://u:p@a"])
-def test_what_is_no_server_is_wrong_usage(url: str) -> None:
+def test_an_address_that_is_not_a_server_is_wrong_usage(url: str) -> None:
     with pytest.raises(UsageError):
         Target.parse(url)
 
@@ -44,7 +44,7 @@ def test_only_addresses_of_this_machine_are_loopback(host: str, here: bool) -> N
     assert Target.parse(f"http://{host}:1").loopback is here
 
 
-def test_a_request_says_the_length_of_its_body() -> None:
+def test_a_request_states_the_length_of_its_body() -> None:
     head, _, body = Target("h", 1, "/p", b"abc", "text/csv", {"X-A": "b"}).request().partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
         b"POST /p HTTP/1.1",

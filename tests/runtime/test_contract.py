@@ -44,7 +44,7 @@ def test_without_a_job_they_lie_in_the_current_folder() -> None:
     assert (rt.paths.model, rt.paths.output) == (here / "model", here / "output")
 
 
-def test_a_channel_is_where_its_variable_says(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_channel_is_where_its_variable_points(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SM_CHANNELS", '["train","eval-set"]')
     monkeypatch.setenv("SM_CHANNEL_TRAIN", "/somewhere/train")
     assert rt.paths.channel("train") == Path("/somewhere/train")
@@ -107,7 +107,7 @@ def test_one_process_is_the_first_rank(
     assert rt.is_first_rank() is first
 
 
-def test_a_job_that_says_nothing_does_not_make_the_gpu_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_the_setting_does_not_make_the_gpu_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not contract.gpu_is_optional()
     monkeypatch.setenv("GPUPROOF_REQUIRE_GPU", "0")
     assert contract.gpu_is_optional()

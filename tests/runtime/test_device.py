@@ -24,7 +24,7 @@ ASK_TENSORFLOW = ASK_TORCH.replace("import torch", "import tensorflow")
 pytestmark = pytest.mark.slow
 
 
-def test_torch_on_a_laptop_raises_and_says_what_is_missing(script: Script) -> None:
+def test_torch_on_a_laptop_raises_and_names_what_is_missing(script: Script) -> None:
     said = script(ASK_TORCH)
     assert said.startswith("no-driver | PyTorch cannot use a GPU: this machine has no NVIDIA driver")
     assert "allow_cpu=True, or 'require_gpu: false'" in said
@@ -59,7 +59,7 @@ def test_a_driver_that_is_not_loaded_is_found(script: Script, gpu_machine: Machi
 
 
 @pytest.mark.parametrize(("argument", "variable"), [("allow_cpu=True", "1"), ("", "0")])
-def test_the_cpu_is_given_where_it_is_allowed_and_said_once(
+def test_the_cpu_is_returned_where_it_is_allowed_with_one_warning(
     script: Script, argument: str, variable: str
 ) -> None:
     code = f"import torch, gpuproof.runtime as rt\nprint(rt.device({argument}), rt.device({argument}))"
@@ -90,7 +90,7 @@ torch._C._cuda_getArchFlags = lambda: "sm_75 sm_86"
     assert "built with CUDA 13.0, and driver 550.54.15 supports CUDA 12.4 at most" in said
 
 
-def test_a_gpu_on_which_no_operation_runs_is_no_device(script: Script, gpu_machine: Machine) -> None:
+def test_a_gpu_on_which_no_operation_runs_is_not_used(script: Script, gpu_machine: Machine) -> None:
     gpu_machine("Tesla V100-SXM2-16GB", (7, 0))
     fakes = """
 torch.version.cuda = "12.4"
@@ -106,14 +106,14 @@ torch.ones = no_kernel
     assert "no kernels for Tesla V100-SXM2-16GB (compute capability 7.0)" in said
 
 
-def test_more_processes_than_gpus_is_said_with_the_number_to_start(script: Script) -> None:
+def test_more_processes_than_gpus_are_reported_with_the_number_to_start(script: Script) -> None:
     fakes = "torch.cuda.is_available = lambda: True\ntorch.cuda.device_count = lambda: 2"
     said = script(FAKE_CUDA.format(fakes=fakes), LOCAL_RANK="3")
     assert said.startswith("too-many-processes | process 4 of this host has no GPU: the host has 2")
     assert "torchrun --nproc-per-node 2" in said
 
 
-def test_with_nothing_imported_it_asks_which_framework_is_meant(script: Script) -> None:
+def test_without_an_imported_framework_the_framework_must_be_named(script: Script) -> None:
     done = script.done("import gpuproof.runtime as rt\nrt.device()")
     assert "import it first, or set framework='torch'" in done.stderr
     assert done.returncode == 1

@@ -38,7 +38,7 @@ print(json.dumps([{name: os.environ.get(name) for name in names}, "torch" in sys
     ]
 
 
-def test_a_users_own_variable_stands_and_is_told_of(script: Script) -> None:
+def test_a_users_own_variable_is_kept_and_reported(script: Script) -> None:
     done = script.done(
         "import os, gpuproof.runtime as rt; rt.setup(); print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])",
         TF_FORCE_GPU_ALLOW_GROWTH="false",
@@ -202,6 +202,6 @@ print("torch" in sys.modules, "tensorflow" in sys.modules, report.not_applied)
     assert said == "True False ()\n"
 
 
-def test_a_seed_before_any_import_says_to_call_it_again(script: Script) -> None:
+def test_a_seed_before_any_import_gets_the_advice_to_call_setup_again(script: Script) -> None:
     done = script.done("import gpuproof.runtime as rt\nrt.setup(seed=1)")
     assert "call setup() again after the import" in done.stderr

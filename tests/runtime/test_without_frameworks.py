@@ -47,7 +47,7 @@ print(rt.checkpoint(state={}, folder="kept").epoch)
     assert said.splitlines() == ["float32", "model {} True", "2"]
 
 
-def test_what_needs_one_says_so(bare: Script) -> None:
+def test_calls_that_need_a_framework_raise(bare: Script) -> None:
     said = bare("""
 import gpuproof.runtime as rt
 for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):

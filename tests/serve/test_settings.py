@@ -12,7 +12,7 @@ from gpuproof.serve.errors import LoadError
 from gpuproof.serve.settings import MIB, Settings, read_settings
 
 
-def test_an_empty_environment_gives_the_defaults() -> None:
+def test_an_empty_environment_means_the_defaults() -> None:
     assert read_settings({}) == Settings()
 
 
@@ -98,7 +98,7 @@ def test_an_impossible_value_is_refused_by_its_variables_name(name: str, value: 
         read_settings({name: value})
 
 
-def test_every_field_says_which_variable_sets_it() -> None:
+def test_every_field_names_the_variable_that_sets_it() -> None:
     source = inspect.getsource(Settings)
     for field in dataclasses.fields(Settings):
         said = source.partition(f"    {field.name}: ")[2].split('"""')[1]

@@ -92,7 +92,7 @@ def test_after_output_the_progress_line_is_drawn_again(console: Console, termina
     assert terminal.seen() == f"working{CLEAR}epoch 1\nworking"
 
 
-def test_a_line_without_an_end_is_left_alone(console: Console, terminal: Terminal) -> None:
+def test_a_line_without_an_end_is_unchanged(console: Console, terminal: Terminal) -> None:
     console.progress("working")
     console.write(b"epoch 1: ")
     terminal.seen()
@@ -130,7 +130,7 @@ def test_no_color_is_obeyed(terminal: Terminal, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("variable", "value"), [("CI", "true"), ("TERM", "dumb")])
-def test_where_nobody_watches_there_is_no_progress_line(
+def test_without_a_terminal_there_is_no_progress_line(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)

@@ -35,7 +35,7 @@ def test_a_used_gpu_has_a_headline_and_a_row():
         (60, "NVIDIA RT…  "),
     ],
 )
-def test_a_long_name_gives_way_to_the_sparkline(width: int, name: str):
+def test_a_long_name_is_shortened_for_the_sparkline(width: int, name: str):
     document = judge(Expectation(1), watched(60, gpu(90, **BUSY))).to_json()
     document["gpus"][0]["name"] = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
     (row,) = [line for line in render(document, width).splitlines() if "NVIDIA" in line]
@@ -53,7 +53,7 @@ def test_columns_line_up_whatever_stands_in_them():
     assert rows[3].endswith("never")
 
 
-def test_a_gpu_of_somebody_else_says_so():
+def test_a_gpu_of_another_process_is_marked():
     page = text(Expectation(1), watched(60, gpu(90, mib=9000, pids={STRANGER: 8900})))
     assert "never, used by others" in page
 
@@ -82,7 +82,7 @@ def test_a_machine_without_a_gpu_gets_a_sentence_and_no_table():
     assert "mean" not in page
 
 
-def test_gpus_that_nobody_wanted_and_nobody_used_get_no_table():
+def test_gpus_that_were_neither_expected_nor_used_get_no_table():
     assert "NVIDIA A10G" not in text(Expectation(), watched(60, gpu()))
 
 
@@ -116,7 +116,7 @@ def test_a_sparkline_of_nothing_is_nothing():
     assert sparkline([], 10) == ""
 
 
-def test_a_run_that_was_over_before_it_was_looked_at_gets_no_numbers_that_nobody_saw():
+def test_a_run_that_ended_before_the_first_sample_gets_no_numbers():
     document = judge(Expectation(), watched(60, nvml=NvmlState.MISSING, cpu=cpu(1.0))).to_json()
     usual = render(document)
     assert "cores on average, at most" in usual

@@ -64,7 +64,7 @@ def test_things_are_counted(number: int, text: str) -> None:
     ("amount", "text"),
     [(None, "-"), (0.0, "$0.00"), (0.00421, "$0.0042"), (0.1, "$0.10"), (1234.5, "$1,234.50")],
 )
-def test_money_is_told_as_exactly_as_it_matters(amount: float | None, text: str) -> None:
+def test_money_is_rounded_to_relevant_digits(amount: float | None, text: str) -> None:
     assert format_usd(amount) == text
 
 

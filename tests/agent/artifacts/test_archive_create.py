@@ -62,7 +62,7 @@ def test_the_result_counts_files_and_bytes_and_knows_the_digest(model: Path, arc
     assert result.notes == ()
 
 
-def test_the_same_content_gives_the_same_bytes_whatever_its_times_and_permissions(
+def test_the_same_content_makes_the_same_bytes_whatever_its_times_and_permissions(
     model: Path, archive: Path, tmp_path: Path
 ) -> None:
     first = pack(model, archive)
@@ -203,7 +203,7 @@ def test_a_second_hard_link_takes_no_room(model: Path, archive: Path, tmp_path: 
     assert archive.stat().st_size < 500_000
 
 
-def test_an_empty_folder_gives_an_empty_archive(tmp_path: Path, archive: Path) -> None:
+def test_an_empty_folder_becomes_an_empty_archive(tmp_path: Path, archive: Path) -> None:
     (tmp_path / "model").mkdir()
     assert pack(tmp_path / "model", archive).files == 0
     assert names(archive) == []
@@ -253,7 +253,7 @@ def test_a_full_disk_leaves_no_half_archive_and_keeps_the_old_one(model: Path, a
     assert [path.name for path in archive.parent.iterdir()] == ["model.tar.gz"]
 
 
-def test_a_really_full_disk_says_to_make_room(model: Path) -> None:
+def test_a_full_disk_gets_the_advice_to_free_space(model: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     (model / "big").write_bytes(os.urandom(2 << 20))

@@ -166,7 +166,7 @@ def test_a_damaged_archive_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>AccessDenied</html>"], ids=["empty", "a web page"])
-def test_what_is_no_archive_is_an_error(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_an_error(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(content)
     with pytest.raises(ArtifactError, match="no whole tar archive"):
         unpack(tmp_path / "a.tar.gz", tmp_path / "out")

@@ -35,7 +35,7 @@ def test_the_bytes_depend_neither_on_threads_nor_on_the_pieces_written() -> None
     )
 
 
-def test_what_ends_in_an_error_is_no_whole_gzip() -> None:
+def test_an_archive_that_ends_in_an_error_is_not_a_complete_gzip() -> None:
     sink = io.BytesIO()
     with pytest.raises(KeyboardInterrupt), ParallelGzip(sink, 1, 2) as zipped:
         zipped.write(os.urandom(3 * MIB))
@@ -44,7 +44,7 @@ def test_what_ends_in_an_error_is_no_whole_gzip() -> None:
         gzip.decompress(sink.getvalue())
 
 
-def test_a_sink_that_fails_is_heard_of() -> None:
+def test_a_failing_sink_is_reported() -> None:
     class Full(io.BytesIO):
         def write(self, data: object) -> int:
             if self.tell() > 100:

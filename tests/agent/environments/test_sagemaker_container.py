@@ -30,7 +30,7 @@ def seen_by(box: Box, **options: Any) -> dict[str, Any]:
     return json.loads(done.lines[0])
 
 
-def test_the_script_stands_in_the_world_that_it_knows_from_local_runs(box: Box) -> None:
+def test_the_script_finds_the_same_environment_as_in_local_runs(box: Box) -> None:
     box.sagemaker(channels=["training"])
     box.environment = {"WHO": "me", "TRAINING_JOB_ARN": "arn", "SM_OWN": "kept"}
     box.send(
@@ -105,7 +105,7 @@ def test_several_hosts_know_each_other_and_report_apart(box: Box) -> None:
     assert not box.results("algo-1").exists()
 
 
-def test_how_a_channel_comes_is_told_as_sagemaker_tells_it(box: Box) -> None:
+def test_the_input_data_config_reaches_the_script_unchanged(box: Box) -> None:
     box.sagemaker(channels=["training"])
     config = box.ml / "input/config/inputdataconfig.json"
     config.write_text(config.read_text().replace('"File"', '"FastFile"'))
@@ -273,7 +273,7 @@ def test_a_broken_configuration_is_named(box: Box) -> None:
     assert box.failure == "/opt/ml/input/config/resourceconfig.json does not contain a JSON object"
 
 
-def test_without_sagemakers_files_the_job_itself_says_what_it_is(box: Box) -> None:
+def test_without_sagemakers_files_the_job_document_is_used(box: Box) -> None:
     box.send({"train.py": REPORT.replace('os.path.isdir("/opt/ml/input")', "False")}, channels=["training"])
     env = seen_by(box)["env"]
     assert (env["SM_HOSTS"], env["SM_CHANNELS"]) == ('["algo-1"]', '["training"]')

@@ -74,7 +74,7 @@ def test_a_stop_reaches_the_script_and_its_code_is_the_containers(
     assert done.verdict["outcome"] == "no-gpu-expected"
 
 
-def test_a_script_that_saves_and_says_0_when_stopped_has_not_failed(box: Box) -> None:
+def test_a_script_that_saves_and_exits_with_0_when_stopped_has_not_failed(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": OBEDIENT.format(code=0)})
     process = box.start()
@@ -245,7 +245,7 @@ def test_a_line_is_passed_on_when_it_is_printed(box: Box) -> None:
     assert box.end(process).code == 0
 
 
-def test_a_standard_output_that_nobody_reads_does_not_end_the_script(box: Box) -> None:
+def test_a_closed_standard_output_pipe_does_not_end_the_script(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "print('x' * 500_000)\nopen('/opt/ml/model/w', 'w').write('w')"})
     readable, writable = os.pipe()
@@ -258,7 +258,7 @@ def test_a_standard_output_that_nobody_reads_does_not_end_the_script(box: Box) -
     assert "500,001 bytes of the script's output were lost: Broken pipe" in done.stderr
 
 
-def test_a_standard_output_that_is_not_there_gets_in_nobodys_way(box: Box) -> None:
+def test_a_missing_standard_output_does_not_fail_the_job(box: Box) -> None:
     box.sagemaker()
     box.send({"train.py": "print('x')\nopen('/opt/ml/model/w', 'w').write('w')"})
     done = box.carry_out(closed=True)
@@ -346,7 +346,7 @@ def test_a_gpu_that_worked_is_in_the_verdict(box: Box, machine: Scenario, tmp_pa
     assert box.run["gpu_requirement_met"] is True
 
 
-def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
+def test_an_untouched_gpu_is_reported_and_the_scripts_exit_code_is_kept(
     box: Box, machine: Scenario, tmp_path: Path
 ) -> None:
     machine.gpu(0).write()
@@ -360,7 +360,7 @@ def test_a_gpu_that_nobody_touched_is_told_and_the_code_stays_the_scripts(
 
 @pytest.mark.parametrize(("action", "status"), [("stop", "Stopped"), ("fail", "Failed")])
 @pytest.mark.parametrize("code", [0, 5])
-def test_an_unused_gpu_ends_the_job_and_says_so(
+def test_an_unused_gpu_ends_the_job_with_a_message(
     box: Box, machine: Scenario, action: str, status: str, code: int
 ) -> None:
     machine.gpu(0).write()

@@ -241,7 +241,7 @@ def test_a_plain_user_gets_a_private_opt_ml_too_and_stays_who_they_are(users_fol
 
 
 @needs_namespaces
-def test_a_mount_that_is_refused_says_which(start: Callable[..., Reaper], tmp_path: Path) -> None:
+def test_a_refused_mount_is_named(start: Callable[..., Reaper], tmp_path: Path) -> None:
     (tmp_path / "ml").mkdir()
     reaper = start(tmp_path / "ml", (Mount("/no/such/folder", "input/data/training"),))
     answer = reaper.message()
@@ -274,7 +274,7 @@ os.wait()
 
 
 @needs_namespaces
-def test_whoever_removes_the_hosts_empty_opt_ml_takes_nothing_from_a_run(tmp_path: Path) -> None:
+def test_removing_the_hosts_empty_opt_ml_does_not_affect_a_run(tmp_path: Path) -> None:
     (tmp_path / "ml" / "model").mkdir(parents=True)
     unshare = ["unshare", "--user", "--map-root-user", "--mount"]
     done = subprocess.run(

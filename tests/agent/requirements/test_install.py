@@ -197,14 +197,14 @@ def test_a_package_that_is_nowhere_fails_with_pips_last_words(
     assert b"No matching distribution found for no-such-package" in log.getvalue()
 
 
-def test_a_line_that_is_no_requirement_fails_with_pips_words(
+def test_an_invalid_requirement_line_fails_with_pips_message(
     python: str, packages: Path, write: Write
 ) -> None:
     with pytest.raises(RequirementsFailed, match="Invalid requirement"):
         install_requirements(python, write("import torch"), packages, io.BytesIO())
 
 
-def test_the_log_tells_what_was_installed(python: str, packages: Path, write: Write) -> None:
+def test_the_log_shows_what_was_installed(python: str, packages: Path, write: Write) -> None:
     log = io.BytesIO()
     install_requirements(python, write("helper"), packages, log)
     assert b"Successfully installed base-3.1 helper-1.0" in log.getvalue()
@@ -258,7 +258,7 @@ def test_settings_of_pip_that_mean_another_place_do_no_harm(
     assert packages_of(python) == before
 
 
-def test_where_pip_finds_packages_can_be_said_by_environment_alone(
+def test_pips_package_source_can_be_set_by_environment_alone(
     python: str, packages: Path, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -278,7 +278,7 @@ def test_an_interpreter_without_pip_borrows_the_one_that_ensurepip_carries(
     assert subprocess.run([python, "-c", "import pip"], capture_output=True).returncode != 0
 
 
-def test_an_interpreter_without_any_pip_says_how_to_get_one(
+def test_an_interpreter_without_pip_gets_the_advice_to_install_it(
     packages: Path, write: Write, tmp_path: Path
 ) -> None:
     python = tmp_path / "python"
@@ -323,7 +323,7 @@ def test_a_run_that_is_stopped_takes_pip_with_it(packages: Path, write: Write, t
         os.kill(pid, 0)
 
 
-def test_a_conflict_of_two_other_packages_is_no_matter_of_the_framework() -> None:
+def test_a_conflict_of_two_other_packages_is_not_attributed_to_the_framework() -> None:
     lines = [
         "The conflict is caused by:",
         "    The user requested a==1",

@@ -55,7 +55,7 @@ def test_much_reading_counts_as_waiting_for_the_disk():
     assert kinds(watched(60, STARVED, cpu=cpu(0.2), read_rate=120e6)) == ["disk"]
 
 
-def test_waiting_that_nothing_explains_says_so():
+def test_waiting_without_a_known_cause_is_unexplained():
     (found,) = held_back(watched(60, STARVED, cpu=cpu(3.0)))
     assert found.kind == "unexplained"
     assert "the job kept 3.0 of 8 cores busy" in found.sentence
@@ -65,7 +65,7 @@ def test_a_run_that_only_just_began_is_not_explained():
     assert kinds(watched(3, STARVED, cpu=cpu(1.0))) == []
 
 
-def test_a_gpu_of_somebody_else_is_not_waited_for():
+def test_a_gpu_of_another_process_is_not_explained():
     assert kinds(watched(60, gpu(5, mib=9000, pids={STRANGER: 8900}), cpu=cpu(1.0))) == []
 
 

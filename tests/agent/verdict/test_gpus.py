@@ -12,7 +12,7 @@ CONTAINER = {"pids_comparable": False}
 OUR_MEMORY = {"mib": 8000, "pids": {JOB: 7900}}
 
 
-def test_a_gpu_used_by_somebody_else_is_not_the_jobs():
+def test_a_gpu_used_by_another_process_is_not_the_jobs():
     verdict = judge(ONE, watched(60, gpu(95, mib=20000, pids={STRANGER: 19900})))
     assert verdict.outcome == CPU_ONLY
     assert "GPU 0 was used by a process of another job" in verdict.reason
@@ -21,7 +21,7 @@ def test_a_gpu_used_by_somebody_else_is_not_the_jobs():
     assert verdict.gpus[0].mean_utilization is None
 
 
-def test_a_gpu_used_by_somebody_else_beside_the_jobs_own_is_not_counted():
+def test_a_gpu_used_by_another_process_beside_the_jobs_own_is_not_counted():
     verdict = judge(
         Expectation(2, required=True),
         watched(60, gpu(80, **OUR_MEMORY), gpu(95, mib=20000, pids={STRANGER: 19900})),
@@ -46,14 +46,14 @@ def test_on_a_shared_gpu_the_others_work_is_not_the_jobs():
     assert verdict.outcome == IDLE
 
 
-def test_on_a_shared_gpu_whose_parts_nobody_knows_it_cannot_be_told():
+def test_on_a_shared_gpu_without_per_process_readings_the_outcome_is_unknown():
     verdict = judge(ONE, watched(60, gpu(90, mib=20000, pids={JOB: 8000, STRANGER: 11000})))
     assert verdict.outcome == UNKNOWN
     assert "does not report each process's share" in verdict.reason
     assert verdict.gpu_requirement_met is None
 
 
-def test_a_shared_gpu_that_nobody_worked_on_is_idle():
+def test_a_shared_gpu_without_any_work_is_idle():
     assert judge(ONE, watched(60, gpu(0, mib=20000, pids={JOB: 8000, STRANGER: 11000}))).outcome == IDLE
 
 
@@ -101,7 +101,7 @@ def test_in_a_container_a_first_look_that_comes_too_late_is_made_good_by_the_las
     assert held.outcome == IDLE
 
 
-def test_in_a_container_memory_that_is_there_at_the_late_first_look_and_stays_is_somebody_elses():
+def test_in_a_container_memory_present_at_a_late_first_sample_belongs_to_another_process():
     others = gpu(85, mib=8000, since=2)
     assert judge(ONE, watched(60, others, begin=4, **CONTAINER)).outcome == UNKNOWN
 
@@ -123,7 +123,7 @@ def test_where_processes_cannot_be_listed_the_counters_judge():
     assert verdict.gpus[0].judged_by == "device counters"
 
 
-def test_what_the_driver_keeps_for_itself_is_not_somebody_elses():
+def test_memory_reserved_by_the_driver_is_not_another_process():
     # Without memory_reserved NVML counts the driver's own 500 MiB as used.
     def old_driver(index: int, t: float):
         return replace(gpu(85, mib=8000, idle_mib=500, since=5)(index, t), memory_reserved=None)

@@ -56,7 +56,7 @@ def test_a_job_that_never_opened_a_gpu_is_cpu_only():
     assert verdict.gpu_requirement_met is False
 
 
-def test_no_gpu_expected_and_none_used_says_so():
+def test_no_gpu_expected_and_none_used_is_its_own_outcome():
     assert judge(NONE, watched(60, UNTOUCHED)).outcome == NO_GPU_EXPECTED
 
 
@@ -67,13 +67,13 @@ def test_a_gpu_that_cannot_be_read_leaves_it_unknown():
     assert verdict.gpu_requirement_met is None
 
 
-def test_a_gpu_that_nobody_expected_and_that_worked_is_used():
+def test_an_unexpected_gpu_that_worked_is_used():
     verdict = judge(NONE, watched(60, WORKING))
     assert verdict.outcome == USED
     assert verdict.reason.startswith("No GPU was expected, and 1 GPU worked")
 
 
-def test_a_gpu_that_nobody_expected_and_that_was_only_held_is_not_complained_about():
+def test_an_unexpected_gpu_that_was_only_held_is_not_reported():
     verdict = judge(NONE, watched(60, HELD))
     assert verdict.outcome == NO_GPU_EXPECTED
     assert verdict.gpu_requirement_met is True
@@ -211,7 +211,7 @@ def test_used_so_far_is_false_until_there_was_work():
     assert used_so_far(watched(60, nvml=NvmlState.MISSING)) is False
 
 
-def test_used_so_far_is_not_false_where_it_cannot_be_told():
+def test_used_so_far_is_not_false_where_it_is_unknown():
     assert used_so_far(Telemetry()) is None
     assert used_so_far(watched(60, gpu(lost_at=0))) is None
     assert used_so_far(watched(60, nvml=NvmlState.FAILED)) is None
@@ -238,6 +238,6 @@ def test_keys_of_a_later_writer_are_passed_over():
 
 
 @pytest.mark.parametrize("document", [{"version": 2}, {}, {"version": 1, "outcome": "used"}])
-def test_what_is_no_verdict_is_refused(document: dict[str, object]):
+def test_an_invalid_verdict_is_refused(document: dict[str, object]):
     with pytest.raises(ValueError, match=r"verdict\.json"):
         Verdict.from_json(document)

@@ -105,7 +105,7 @@ def test_a_role_that_may_not_be_passed_names_the_permission(emulator: RunningEmu
     assert "gpuproof iam policy --user" in str(error.remedy)
 
 
-def test_an_expired_sign_in_says_so_in_every_service(emulator: RunningEmulator, aws: Aws) -> None:
+def test_an_expired_sign_in_is_reported_in_every_service(emulator: RunningEmulator, aws: Aws) -> None:
     emulator.faults("expired-token")
     asked = [
         lambda: aws.call("sagemaker", "list_training_jobs"),
@@ -120,12 +120,12 @@ def test_an_expired_sign_in_says_so_in_every_service(emulator: RunningEmulator, 
         assert "aws sso login" in str(caught.value.remedy)
 
 
-def test_a_wrong_clock_says_so(emulator: RunningEmulator, aws: Aws) -> None:
+def test_a_wrong_clock_is_reported(emulator: RunningEmulator, aws: Aws) -> None:
     emulator.faults("clock-skew,operation=CreateProcessingJob")
     assert "clock" in str(refused(emulator, aws).remedy)
 
 
-def test_a_quota_of_nothing_is_asked_for_by_its_command(emulator: RunningEmulator, aws: Aws) -> None:
+def test_a_quota_of_zero_gets_the_command_that_requests_it(emulator: RunningEmulator, aws: Aws) -> None:
     emulator.faults("quota,instance=ml.g5.*")
     error = refused(emulator, aws, "ml.g5.xlarge")
     assert error.is_quota
@@ -133,7 +133,7 @@ def test_a_quota_of_nothing_is_asked_for_by_its_command(emulator: RunningEmulato
     assert "aws service-quotas request-service-quota-increase" in str(error.remedy)
 
 
-def test_no_capacity_says_that_another_type_may_do(emulator: RunningEmulator, aws: Aws) -> None:
+def test_no_capacity_suggests_another_type(emulator: RunningEmulator, aws: Aws) -> None:
     emulator.faults("capacity,at=creation")
     error = refused(emulator, aws, "ml.g5.xlarge")
     assert error.is_capacity

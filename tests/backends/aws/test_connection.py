@@ -63,7 +63,7 @@ def test_a_single_sign_on_that_has_ended_is_begun_again_by_profile(
     assert "aws sso login --profile work" in str(caught.value.remedy)
 
 
-def test_a_broken_configuration_file_is_no_traceback(one_attempt: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broken_configuration_file_causes_no_traceback(one_attempt: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("this is no configuration\n")
     one_attempt.setenv("AWS_CONFIG_FILE", str(config))
@@ -72,7 +72,7 @@ def test_a_broken_configuration_file_is_no_traceback(one_attempt: pytest.MonkeyP
     assert "AWS_CONFIG_FILE" in str(caught.value.remedy)
 
 
-def test_boto3_is_not_imported_before_aws_is_asked() -> None:
+def test_boto3_is_not_imported_before_the_first_request() -> None:
     code = (
         "import sys; import gpuproof.backends.aws as aws; assert 'gpuproof.backends.aws.client' not in sys.modules\n"
         "aws.Aws(region='us-east-1'); assert not {'boto3', 'botocore'} & set(sys.modules)\n"

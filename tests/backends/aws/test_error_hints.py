@@ -229,7 +229,7 @@ def said(
 @pytest.mark.parametrize(
     "case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-{case[2].split()[0]}-{case[4]}"
 )
-def test_a_known_error_says_what_to_do(case: tuple[str, str, str, str, str]) -> None:
+def test_a_known_error_has_a_remedy(case: tuple[str, str, str, str, str]) -> None:
     text = said(case)
     assert case[4] in text
     assert not re.search(r"\[\[|\]\]|[{}]|  |: ;|\(\)", text)
@@ -247,12 +247,12 @@ def test_every_row_has_a_source_and_every_pattern_can_be_read() -> None:
         re.compile(row.message)
 
 
-def test_every_remedy_reads_well_where_aws_tells_nothing_beside_its_code() -> None:
+def test_every_remedy_reads_well_where_aws_returns_only_a_code() -> None:
     broken = re.compile(r"  |[a-z] [:;,.)]|\(\)|\[\[|\]\]|[{}]")
     assert [row.remedy for row in read_hints() if broken.search(row.format({}))] == []
 
 
-def test_an_error_that_nobody_knows_has_an_answer_too() -> None:
+def test_an_unknown_error_has_a_hint_too() -> None:
     assert find_hint("new-service", "NewOperation", ("NewCode",), "").remedy
 
 
@@ -261,7 +261,7 @@ def quota(name: str, used: int = 0, delta: int = 1) -> tuple[str, str, str, str,
     return ("sagemaker", "CreateTrainingJob", "ResourceLimitExceeded", message, "")
 
 
-def test_a_quota_is_asked_for_by_what_is_used_and_what_was_wanted() -> None:
+def test_a_quota_request_covers_current_and_wanted_use() -> None:
     text = said(quota("ml.g5.xlarge for training job usage", used=2, delta=3), region="eu-west-1")
     assert "'ml.g5.xlarge for training job usage' (L-B6D80D9C)" in text
     assert "request-service-quota-increase --service-code sagemaker" in text
@@ -277,7 +277,7 @@ def test_a_quota_without_a_known_code_is_looked_up_first() -> None:
     )
 
 
-def test_the_clock_is_told_by_how_much_it_is_wrong() -> None:
+def test_a_wrong_clock_is_reported_with_its_offset() -> None:
     case = ("s3", "PutObject", "RequestTimeTooSkewed", "The difference", "")
     date = "Sat, 21 Nov 2026 12:00:00 GMT"
     noon = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
@@ -306,7 +306,7 @@ def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_do
     assert "or not in this region, us-east-1: `gpuproof gpus show ml.g55.xlarge`" in text
 
 
-def test_of_a_long_list_of_what_would_have_done_the_first_are_told() -> None:
+def test_of_a_long_list_of_valid_values_the_first_are_shown() -> None:
     response = {"Error": {"Code": "ValidationException", "Message": REFUSED_TYPE}}
     error = ClientError(response, "CreateTrainingJob")  # type: ignore[arg-type]
     told = translate_error(

@@ -84,7 +84,7 @@ def test_an_object_that_was_replaced_meanwhile_is_not_mixed_up(bucket: Bucket) -
         ("SomethingNew", 400, "error code"),
     ],
 )
-def test_a_refusal_keeps_its_code_and_says_what_to_do(
+def test_a_refusal_keeps_its_code_and_has_a_remedy(
     answering: Answering, code: str, status: int, word: str
 ) -> None:
     answering(lambda *_: refusal(code, status))
@@ -159,7 +159,7 @@ def test_the_region_of_the_environment_goes_before_the_profiles(aws_environment:
     assert boto3_session().region_name == "us-east-1"
 
 
-def test_an_endpoint_that_nobody_answers_is_named(aws_environment: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_does_not_answer_is_named(aws_environment: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     aws_environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")

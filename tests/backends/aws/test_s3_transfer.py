@@ -66,7 +66,7 @@ def test_an_interrupt_does_not_wait_for_a_connection_that_hangs() -> None:
         tally.add(1)
 
 
-def test_what_is_on_its_way_has_arrived_when_an_error_is_told() -> None:
+def test_transfers_in_progress_finish_before_an_error_is_raised() -> None:
     failed = threading.Event()
     under_way: set[int] = set()
 
@@ -83,7 +83,7 @@ def test_what_is_on_its_way_has_arrived_when_an_error_is_told() -> None:
     assert under_way == set()
 
 
-def test_progress_is_told_as_a_running_sum_and_taken_back() -> None:
+def test_progress_is_reported_as_a_running_total_and_can_decrease() -> None:
     told: list[tuple[int, int]] = []
     tally = ByteCounter(10, lambda done, total: told.append((done, total)))
     for count in (4, -4, 0, 10):

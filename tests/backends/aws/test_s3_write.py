@@ -102,7 +102,7 @@ def test_a_part_whose_connection_is_lost_goes_again(
     assert uploads(bucket) == []
 
 
-def test_an_upload_that_cannot_be_finished_leaves_nothing_and_says_so(
+def test_an_unfinished_upload_is_removed_and_reported(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, big: Path
 ) -> None:
     faulty.fault("PUT", hang_up(), times=None)

@@ -68,7 +68,7 @@ def test_jobs_are_listed_page_by_page_the_newest_first(faulty: FaultyAws, aws: A
     assert (first["NameContains"], second["NextToken"]) == ("job", "more")
 
 
-def test_no_page_is_asked_for_that_nobody_wants(faulty: FaultyAws, aws: Aws) -> None:
+def test_no_page_is_requested_before_it_is_needed(faulty: FaultyAws, aws: Aws) -> None:
     faulty.fault("ListTrainingJobs", summaries(3, 2, token="more"))
     assert len(list(islice(aws.list_jobs("training"), 2))) == 2
     assert faulty.count("ListTrainingJobs") == 1
@@ -78,7 +78,7 @@ def test_no_page_is_asked_for_that_nobody_wants(faulty: FaultyAws, aws: Aws) -> 
 
 
 @pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped", "Stopping"])
-def test_stopping_a_job_that_has_ended_is_no_error(faulty: FaultyAws, aws: Aws, status: str) -> None:
+def test_stopping_an_ended_job_is_not_an_error(faulty: FaultyAws, aws: Aws, status: str) -> None:
     refused = json_error(
         "ValidationException", f"The request was rejected because the job is in status {status}."
     )
@@ -135,7 +135,7 @@ def test_resources_are_found_by_twenty_values_of_a_tag_at_a_time(faulty: FaultyA
     assert "sagemaker:training-job" in faulty.requests[0].json()["ResourceTypeFilters"]
 
 
-def test_a_tag_with_any_value_is_asked_once(faulty: FaultyAws, aws: Aws) -> None:
+def test_a_tag_with_any_value_takes_one_request(faulty: FaultyAws, aws: Aws) -> None:
     faulty.fault("GetResources", json_answer({"ResourceTagMappingList": []}))
     assert list(aws.tagged("gpuproof:run")) == []
     assert faulty.requests[0].json()["TagFilters"] == [{"Key": "gpuproof:run", "Values": []}]

@@ -25,7 +25,7 @@ MADE = json_answer({"ProcessingJobArn": "arn:aws:sagemaker:us-east-1:12345678901
 NONE = json_answer({"TrainingJobSummaries": []})
 
 
-def test_a_throttled_creation_is_waited_out_and_told(faulty: FaultyAws) -> None:
+def test_a_throttled_creation_is_retried_and_reported(faulty: FaultyAws) -> None:
     waited: list[float] = []
     told: list[str] = []
     faulty.fault("CreateProcessingJob", json_error("ThrottlingException", "Rate exceeded"), times=3)
@@ -49,7 +49,7 @@ def test_waits_are_spread_so_that_callers_do_not_come_back_together(faulty: Faul
     assert len(set(waits)) == 3
 
 
-def test_a_creation_whose_connection_is_lost_is_asked_once_and_may_have_been_made(
+def test_a_creation_whose_connection_is_lost_is_sent_once_and_may_have_succeeded(
     faulty: FaultyAws, aws: Aws, waited: list[float]
 ) -> None:
     faulty.fault("CreateProcessingJob", hang_up(), times=None)
@@ -61,7 +61,7 @@ def test_a_creation_whose_connection_is_lost_is_asked_once_and_may_have_been_mad
     assert waited == []
 
 
-def test_not_even_botocore_asks_for_a_creation_again(
+def test_botocore_does_not_retry_a_creation_either(
     faulty: FaultyAws, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
@@ -106,7 +106,7 @@ def test_a_look_whose_connection_is_lost_is_taken_again(
     assert len(waited) == 3
 
 
-def test_who_never_answered_is_not_waited_for(faulty: FaultyAws, aws: Aws, waited: list[float]) -> None:
+def test_a_worker_that_never_answered_is_not_waited_for(faulty: FaultyAws, aws: Aws, waited: list[float]) -> None:
     faulty.fault("ListTrainingJobs", hang_up(), times=None)
     with pytest.raises(AwsUnreachable) as caught:
         list(aws.list_jobs("training"))
@@ -125,7 +125,7 @@ def test_a_connection_that_stays_lost_is_given_up_after_half_a_minute(
     assert 30 <= sum(waited) < 50
 
 
-def test_a_fault_of_awss_while_looking_passes_or_is_told(
+def test_a_server_error_while_reading_is_retried_or_reported(
     faulty: FaultyAws, aws: Aws, waited: list[float]
 ) -> None:
     faulty.fault("ListTrainingJobs", json_error("ServiceUnavailable", status=503))
@@ -138,7 +138,7 @@ def test_a_fault_of_awss_while_looking_passes_or_is_told(
     assert sum(waited) < 20
 
 
-def test_a_web_page_in_place_of_an_answer_is_told_by_its_title(faulty: FaultyAws, aws: Aws) -> None:
+def test_a_web_page_instead_of_a_response_is_reported_by_its_title(faulty: FaultyAws, aws: Aws) -> None:
     page = xml_error("x")
     page.body = b"<html><title>502 Bad Gateway</title><body>long</body></html>"
     page.status = 502

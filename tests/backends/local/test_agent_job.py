@@ -173,7 +173,7 @@ def test_a_distribution_that_is_off_is_none() -> None:
     ],
     ids=["output", "checkpoints", "processing output", "framework"],
 )
-def test_what_is_different_here_is_said(job: Job, word: str) -> None:
+def test_local_differences_are_noted(job: Job, word: str) -> None:
     (note,) = plan_warnings(job, ExpectedGpus(None))
     assert word in note
 
@@ -189,6 +189,6 @@ def test_what_is_the_same_here_is_not_worth_a_word(job: Job) -> None:
     assert plan_warnings(job, ExpectedGpus(None)) == []
 
 
-def test_an_unknown_instance_type_is_said() -> None:
+def test_an_unknown_instance_type_is_noted() -> None:
     (note,) = plan_warnings(training(), ExpectedGpus(None, unknown="ml.q9.huge"))
     assert "ml.q9.huge is not in the catalogue" in note

@@ -55,7 +55,7 @@ def test_one_that_left_none_is_passed_over() -> None:
     assert before(attempt("c"), attempt("b"), attempt("a"), without="cb") == "a"
 
 
-def test_one_that_was_told_to_begin_afresh_is_a_beginning() -> None:
+def test_a_run_with_fresh_starts_a_new_series() -> None:
     fresh = RunRecord.of({**attempt("b").document, "fresh": True})
     assert before(fresh, attempt("a"), without="b") is None
     assert before(fresh, attempt("a")) == "b"

@@ -61,7 +61,7 @@ def kinds(events: Iterator[Event] | list[Event]) -> list[object]:
     return short
 
 
-def test_a_run_that_has_ended_says_all_and_ends(store: RunFolders, agent: Agent) -> None:
+def test_an_ended_run_is_printed_completely_and_following_ends(store: RunFolders, agent: Agent) -> None:
     agent.says(b"one\ntwo\n")
     agent.becomes("Completed")
     assert kinds(follow(store, "train-1")) == [b"one\ntwo\n", "Completed"]
@@ -93,7 +93,7 @@ def test_the_last_words_come_before_the_end(store: RunFolders, agent: Agent) -> 
     thread.join()
 
 
-def test_each_change_of_state_is_told_once(store: RunFolders, agent: Agent) -> None:
+def test_each_state_change_is_reported_once(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     assert isinstance(next(events), RunRecord)
     agent.becomes("InProgress", secondary_status="Training")
@@ -113,7 +113,7 @@ def test_what_was_seen_before_is_left_out(store: RunFolders, agent: Agent) -> No
     assert kinds(follow(store, "train-1", offset=99)) == ["Completed"]
 
 
-def test_samples_are_told_only_to_who_wants_them(store: RunFolders, agent: Agent) -> None:
+def test_samples_are_reported_only_on_request(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1", live=True)
     next(events)
     agent.samples({"seconds": 1})
@@ -125,7 +125,7 @@ def test_samples_are_told_only_to_who_wants_them(store: RunFolders, agent: Agent
     assert kinds(follow(store, "train-1")) == ["Completed"]
 
 
-def test_the_same_sample_is_not_told_twice(store: RunFolders, agent: Agent) -> None:
+def test_the_same_sample_is_not_reported_twice(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1", live=True)
     next(events)
     agent.samples({"seconds": 1})
@@ -136,7 +136,7 @@ def test_the_same_sample_is_not_told_twice(store: RunFolders, agent: Agent) -> N
     assert kinds(events) == ["Completed"]
 
 
-def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunFolders, agent: Agent, runs) -> None:
+def test_an_agent_that_dies_silently_ends_it_at_once(store: RunFolders, agent: Agent, runs) -> None:
     agent.becomes("InProgress", agent_pid=1)
     events = follow(store, "train-1")
     next(events)
@@ -147,7 +147,7 @@ def test_an_agent_that_dies_without_a_word_ends_it_at_once(store: RunFolders, ag
     assert (last.status, last.failure_reason) == ("Failed", "the agent was killed, and the script with it")
 
 
-def test_a_run_that_is_removed_meanwhile_is_said(store: RunFolders, agent: Agent) -> None:
+def test_a_run_removed_meanwhile_is_reported(store: RunFolders, agent: Agent) -> None:
     events = follow(store, "train-1")
     next(events)
     thread = meanwhile(lambda: agent.paths.root.rename(store.root / ".train-1.removed"))
@@ -156,7 +156,7 @@ def test_a_run_that_is_removed_meanwhile_is_said(store: RunFolders, agent: Agent
     thread.join()
 
 
-def test_a_run_that_was_never_there_is_said(store: RunFolders) -> None:
+def test_a_run_that_never_existed_is_reported(store: RunFolders) -> None:
     with pytest.raises(RunNotFound):
         list(follow(store, "nothing"))
 

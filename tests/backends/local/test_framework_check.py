@@ -19,7 +19,7 @@ HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
         ("xgboost", "1.7"),
     ],
 )
-def test_nothing_is_said_where_the_framework_is_the_jobs(framework: str | None, version: str | None) -> None:
+def test_nothing_is_reported_where_the_framework_matches_the_jobs(framework: str | None, version: str | None) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
     assert framework_warning(job, HERE) is None
 
@@ -33,6 +33,6 @@ def test_nothing_is_said_where_the_framework_is_the_jobs(framework: str | None, 
         ("jax", None, "has no jax"),
     ],
 )
-def test_another_version_or_none_is_said(framework: str, version: str | None, said: str) -> None:
+def test_another_version_or_none_is_reported(framework: str, version: str | None, said: str) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
     assert said in (framework_warning(job, HERE) or "")

@@ -48,7 +48,7 @@ class TestPlanning:
         assert "--no-require-gpu" in str(caught.value.remedy)
 
     @pytest.mark.usefixtures("no_gpu")
-    def test_a_gpu_that_is_only_asked_for_need_not_be_here(self, script: Script) -> None:
+    def test_a_gpu_that_is_only_requested_need_not_be_present(self, script: Script) -> None:
         planned = plan_run(job(script(""), instance_type="ml.g5.xlarge"))
         assert (planned.expected.count, planned.gpus_here) == (1, 0)
 

@@ -70,7 +70,7 @@ class TestStopping:
             assert run.wait().status == "Stopped"
         assert time.monotonic() - began < 110, "one was killed, two minutes after SIGTERM"
 
-    def test_at_once_waits_for_nobody(self, backend: LocalBackend, script: Script) -> None:
+    def test_at_once_skips_the_grace_period(self, backend: LocalBackend, script: Script) -> None:
         run = started(
             backend, job(script("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER))
         )
@@ -85,7 +85,7 @@ class TestStopping:
         run.stop()
         assert run.record.status == "Completed"
 
-    def test_waiting_gives_the_last_record(self, backend: LocalBackend, script: Script) -> None:
+    def test_waiting_returns_the_last_record(self, backend: LocalBackend, script: Script) -> None:
         record = started(backend, job(script("raise SystemExit(7)"))).wait()
         assert (record.status, record.exit_code) == ("Failed", 7)
 
@@ -110,7 +110,7 @@ class TestPulling:
         assert (tmp_path / "out" / "deep" / "model.tar.gz").read_bytes() == ended.model_archive.read_bytes()
         assert (tmp_path / "out" / "deep" / "algo-1.log").read_bytes() == b"said\n"
 
-    def test_archives_are_unpacked_where_asked(
+    def test_archives_are_unpacked_on_request(
         self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         archive(ended.model_archive, **{"deep/w": b"1"})
@@ -170,7 +170,7 @@ class TestPulling:
         assert (tmp_path / "out" / "kept" / "rows.csv").read_text() == "kept"
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-    def test_a_full_disk_is_said_and_no_half_file_counts(
+    def test_a_full_disk_is_reported_and_no_partial_file_counts(
         self, store: RunFolders, ended: RunPaths, tmp_path: Path
     ) -> None:
         import subprocess

@@ -104,19 +104,19 @@ class TestFinding:
     def test_by_whatever_a_person_types(self, store: RunFolders, name: str | None, found: str) -> None:
         assert store.find(name).id == found
 
-    def test_what_may_mean_two_is_asked_back(self, store: RunFolders) -> None:
+    def test_an_ambiguous_prefix_lists_its_matches(self, store: RunFolders) -> None:
         with pytest.raises(RunNotFound, match=r"matches 2 runs: train-20260102-bbbb, train-20260101-aaaa"):
             store.find("train-2026")
 
     @pytest.mark.parametrize("name", ["nothing", "../runs/train-20260101-aaaa", ".", "..", "a/b", "tr*", ""])
-    def test_what_means_none_is_said(self, store: RunFolders, name: str) -> None:
+    def test_a_name_without_a_match_is_reported(self, store: RunFolders, name: str) -> None:
         with pytest.raises(RunNotFound) as caught:
             store.find(name)
         assert caught.value.exit_code == ExitCode.USAGE
         assert caught.value.remedy
 
 
-def test_without_any_runs_it_is_said_how_to_make_one(store: RunFolders) -> None:
+def test_without_any_runs_the_command_to_start_one_is_shown(store: RunFolders) -> None:
     with pytest.raises(RunNotFound, match="no runs") as caught:
         store.find(None)
     assert "gpuproof run" in str(caught.value.remedy)
@@ -152,7 +152,7 @@ class TestSettling:
         runs.let_go("train-1")
         assert store.record("train-1").ended == 5e9
 
-    def test_an_agent_that_never_started_says_why(self, store: RunFolders, runs) -> None:
+    def test_an_agent_that_never_started_reports_why(self, store: RunFolders, runs) -> None:
         paths = runs.make_alive("train-1")
         paths.agent_log.write_text("Traceback\nImportError: no module\n\n")
         runs.let_go("train-1")
@@ -160,7 +160,7 @@ class TestSettling:
         assert reason == f"the agent did not start: ImportError: no module (see {paths.agent_log})"
 
     @pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped"])
-    def test_an_end_stands(self, store: RunFolders, runs, status: str) -> None:
+    def test_a_final_state_does_not_change(self, store: RunFolders, runs, status: str) -> None:
         runs.make("train-1", status=status)
         assert store.record("train-1").status == status
 
@@ -171,7 +171,7 @@ class TestSettling:
         (paths.root / f".run.json.{os.getpid()}").mkdir()
         assert store.record("train-1").status == "Failed"
 
-    def test_whoever_looks_does_not_keep_another_from_looking(self, runs) -> None:
+    def test_concurrent_liveness_checks_do_not_block_each_other(self, runs) -> None:
         paths = runs.make("train-1")
         paths.lock.touch()
         answers: list[bool] = []
@@ -210,7 +210,7 @@ class TestRemoving:
         assert (tmp_path / "data" / "rows").read_text() == "1"
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o750
 
-    def test_what_an_interrupted_removal_left_is_no_run_and_goes_with_the_next(
+    def test_remains_of_an_interrupted_removal_are_not_a_run_and_are_removed_next(
         self, store: RunFolders, runs
     ) -> None:
         runs.make("train-1").root.rename(store.root / ".train-1.removed")
@@ -236,7 +236,7 @@ class TestRemoving:
         assert list(store.root.iterdir()) == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can leave files that are somebody else's")
-    def test_what_belongs_to_somebody_else_is_said_and_the_run_is_out_of_sight(
+    def test_files_of_another_user_are_reported_and_the_run_is_no_longer_listed(
         self, store: RunFolders, runs
     ) -> None:
         theirs = runs.make("train-1").root / "theirs"

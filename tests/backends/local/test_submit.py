@@ -100,7 +100,7 @@ class TestStarting:
         assert (tmp_path / "mine" / "ckpt" / "step").exists()
         assert not run.paths.checkpoints.exists()
 
-    def test_an_agent_that_fails_at_once_is_told_from_a_killed_one(
+    def test_an_agent_that_fails_at_once_is_distinguished_from_a_killed_one(
         self, script: Script, store: RunFolders, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         python = tmp_path / "python"

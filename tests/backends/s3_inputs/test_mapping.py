@@ -37,7 +37,7 @@ def test_an_address_is_written_as_it_was_read() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["data/train", "data/train/"])
-def test_what_lies_below_the_prefix_lies_at_the_top(prefix: str) -> None:
+def test_objects_below_the_prefix_are_at_the_top(prefix: str) -> None:
     assert places(prefix, "data/train/a.csv", "data/train/deep/b.csv") == {
         "a.csv": "data/train/a.csv",
         "deep/b.csv": "data/train/deep/b.csv",
@@ -58,7 +58,7 @@ def test_a_prefix_that_ends_within_names_keeps_whole_names() -> None:
     assert layout.notes == ()
 
 
-def test_a_folder_that_only_begins_alike_comes_along_and_it_is_said() -> None:
+def test_a_folder_with_the_same_prefix_is_included_with_a_note() -> None:
     layout = laid_out("data/train", "data/train/a.csv", "data/train2/b.csv", "data/train3/c.csv")
     assert list(layout.files) == ["a.csv", "train2/b.csv", "train3/c.csv"]
     (note,) = layout.notes
@@ -66,7 +66,7 @@ def test_a_folder_that_only_begins_alike_comes_along_and_it_is_said() -> None:
     assert "s3://rows/data/train/ matches only the folder" in note
 
 
-def test_a_file_that_only_begins_alike_comes_along_and_it_is_said() -> None:
+def test_a_file_with_the_same_prefix_is_included_with_a_note() -> None:
     (note,) = laid_out("train.csv", "train.csv", "train.csv.bak").notes
     assert note == "s3://rows/train.csv also matches s3://rows/train.csv.bak, as on SageMaker"
 

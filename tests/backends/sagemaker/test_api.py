@@ -64,7 +64,7 @@ def test_no_capacity_leads_to_the_next_type(sandbox: SageMakerSandbox) -> None:
     assert (run.record.status, run.record.instance_type) == ("Completed", "ml.m5.xlarge")
 
 
-def test_what_is_made_and_what_it_may_cost_is_said_before(
+def test_resources_and_cost_are_shown_before_they_are_created(
     sandbox: SageMakerSandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = sandbox.training(instance_type="ml.g5.xlarge", max_duration=None, require_gpu=False)

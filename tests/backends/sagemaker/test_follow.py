@@ -192,7 +192,7 @@ def test_the_progress_line_has_elapsed_time_and_cost(world: World) -> None:
 
 
 class TestTrouble:
-    def test_a_lost_connection_is_said_once_and_nothing_is_lost_or_repeated(self, world: World) -> None:
+    def test_a_lost_connection_is_reported_once_and_nothing_is_lost_or_repeated(self, world: World) -> None:
         world.states.append((200, "Completed", "Completed"))
         for second in range(5, 200, 5):
             world.at(second, "algo-1", f"line {second}")
@@ -228,7 +228,7 @@ class TestTrouble:
             AwsRefused("expired", code="ExpiredToken", status=403),
         ],
     )
-    def test_an_expired_token_says_to_sign_in_again_and_how_to_go_on(
+    def test_an_expired_token_gets_the_advice_to_sign_in_and_resume(
         self, world: World, error: GPUproofError
     ) -> None:
         world.faults = {3: error}
@@ -243,7 +243,7 @@ class TestTrouble:
         with pytest.raises(AwsRefused, match="is still running on AWS"):
             list(world.follow())
 
-    def test_a_job_that_somebody_deleted_ends_it(self, world: World) -> None:
+    def test_a_deleted_job_ends_it(self, world: World) -> None:
         world.faults = {2: RunNotFound("job is not there any more")}
         with pytest.raises(RunNotFound):
             list(world.follow())

@@ -77,7 +77,7 @@ def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str
 
 
 @pytest.mark.slow
-def test_the_table_names_exactly_the_operations_that_the_code_asks() -> None:
+def test_the_table_names_exactly_the_operations_that_the_code_calls() -> None:
     listed = {row.operation for row in read_actions() if row.who == "user"}
     assert listed == asked_in_code()
 
@@ -213,7 +213,7 @@ def test_every_action_has_a_source() -> None:
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["as_of"])
 
 
-def test_quotas_are_told_from_the_catalogue_and_need_no_leave() -> None:
+def test_quotas_come_from_the_catalogue_and_need_no_permission() -> None:
     actions = {action for one in statements(user_policy(SCOPE)) for action in one["Action"]}
     assert "iam:ListRoles" in actions
     assert not any(action.startswith("servicequotas:") for action in actions)

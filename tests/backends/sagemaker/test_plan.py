@@ -62,7 +62,7 @@ def test_printed_calls_hide_the_environment(sandbox: SageMakerSandbox) -> None:
     assert "'DEBUG': '***'" in printed
 
 
-def test_calls_of_one_kind_are_told_together(sandbox: SageMakerSandbox) -> None:
+def test_calls_of_one_kind_are_shown_together(sandbox: SageMakerSandbox) -> None:
     told = format_calls(sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls())
     assert "s3 upload_file (2 times): upload the input training, unless it exists" in [
         title for title, _ in told
@@ -120,27 +120,27 @@ def test_a_bucket_of_another_region_is_refused_with_both_names(
         assert "--region eu-west-1" in (problem.remedy or "")
 
 
-def test_results_that_go_to_s3_go_where_the_job_says(sandbox: SageMakerSandbox) -> None:
+def test_results_on_s3_go_to_the_jobs_output(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(output=f"s3://{sandbox.bucket}/mine"))
     assert plan.addresses.output == f"s3://{sandbox.bucket}/mine"
     plan = sandbox.backend().plan(sandbox.training(output="here"))
     assert plan.addresses.output == f"s3://{sandbox.bucket}/gpuproof/runs/{plan.run_id}/output/"
 
 
-def test_what_the_script_left_here_before_is_no_source(sandbox: SageMakerSandbox) -> None:
+def test_earlier_outputs_of_the_script_are_not_source(sandbox: SageMakerSandbox) -> None:
     (sandbox.folder / "src" / "out").mkdir()
     (sandbox.folder / "src" / "out" / "model.tar.gz").write_text("old")
     plan = sandbox.backend().plan(sandbox.training(output="src/out"))
     assert [file.relative for file in plan.tree.files] == ["train.py"]
 
 
-def test_a_day_is_the_limit_that_is_said_with_its_cost(sandbox: SageMakerSandbox) -> None:
+def test_the_default_limit_of_a_day_is_shown_with_its_cost(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(max_duration=None, instance_type="ml.g5.xlarge"))
     assert plan.max_cost_usd(plan.target) == pytest.approx(24 * 1.408)
     assert any("may cost $33.79" in note for note in plan.warnings)
 
 
-def test_a_wait_that_is_raised_to_the_time_limit_is_said(sandbox: SageMakerSandbox) -> None:
+def test_a_wait_raised_to_the_time_limit_is_noted(sandbox: SageMakerSandbox) -> None:
     def notes(max_wait: str) -> str:
         job = sandbox.training(resources={"spot": True}, max_duration="1h", sagemaker={"max_wait": max_wait})
         return " ".join(sandbox.backend().plan(job).warnings)
@@ -149,7 +149,7 @@ def test_a_wait_that_is_raised_to_the_time_limit_is_said(sandbox: SageMakerSandb
     assert "max_wait" not in notes("1h")
 
 
-def test_the_default_rule_against_idle_gpus_is_said(sandbox: SageMakerSandbox) -> None:
+def test_the_default_rule_against_idle_gpus_is_noted(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.training(instance_type="ml.g5.xlarge"))
     assert plan.agent_job_document(plan.target)["if_gpu_unused"] == {"action": "stop", "grace": 900.0}
     assert any("15 minutes" in note for note in plan.warnings)
@@ -174,7 +174,7 @@ def test_a_mount_over_gpuproofs_own_files_is_refused(sandbox: SageMakerSandbox) 
     assert "GPUproof's own files" in refused(sandbox, job).message
 
 
-def test_a_processing_job_on_spot_runs_on_demand_and_says_so(sandbox: SageMakerSandbox) -> None:
+def test_a_processing_job_on_spot_runs_on_demand_with_a_note(sandbox: SageMakerSandbox) -> None:
     plan = sandbox.backend().plan(sandbox.processing(resources={"spot": True}))
     assert any("no spot capacity for processing" in note for note in plan.warnings)
 
@@ -206,7 +206,7 @@ def test_a_run_that_completed_ends_the_series(sandbox: SageMakerSandbox) -> None
     assert backend.plan(job).checkpoints != first.checkpoints
 
 
-def test_a_run_that_was_told_to_begin_afresh_keeps_older_checkpoints_away(sandbox: SageMakerSandbox) -> None:
+def test_a_fresh_run_does_not_load_older_checkpoints(sandbox: SageMakerSandbox) -> None:
     (sandbox.folder / "src" / "train.py").write_text(
         "import pathlib\npathlib.Path('/opt/ml/checkpoints/1').write_text('1')\nraise SystemExit(3)\n"
     )
@@ -231,7 +231,7 @@ def test_the_next_attempt_has_another_name_and_the_types_that_are_left(sandbox: 
     assert replace(plan, targets=plan.targets[:1]).next_plan("ml.m5.xlarge") is None
 
 
-def test_nobody_signed_in_is_said_so(sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     backend = SageMakerBackend(
@@ -241,7 +241,7 @@ def test_nobody_signed_in_is_said_so(sandbox: SageMakerSandbox, monkeypatch: pyt
         backend.plan(sandbox.training())
 
 
-def test_an_expired_token_is_said_with_its_code(sandbox: SageMakerSandbox, emulator: RunningEmulator) -> None:
+def test_an_expired_token_is_reported_with_its_code(sandbox: SageMakerSandbox, emulator: RunningEmulator) -> None:
     emulator.faults("expired-token")
     with pytest.raises(AwsRefused) as raised:
         sandbox.backend().plan(sandbox.training())
@@ -249,7 +249,7 @@ def test_an_expired_token_is_said_with_its_code(sandbox: SageMakerSandbox, emula
     assert raised.value.remedy
 
 
-def test_no_region_is_said_with_what_to_type(
+def test_a_missing_region_is_reported_with_what_to_type(
     sandbox: SageMakerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)

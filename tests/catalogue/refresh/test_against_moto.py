@@ -54,7 +54,7 @@ def test_regions_are_those_of_the_account(refreshing) -> None:
 
 
 @pytest.mark.usefixtures("moto")
-def test_progress_is_told_for_each_part_and_region(refreshing) -> None:
+def test_progress_is_reported_for_each_part_and_region(refreshing) -> None:
     one = refreshing()
     one.refresh.fetch(REGIONS, ["instances", "offerings"])
     assert len(one.told) == 4

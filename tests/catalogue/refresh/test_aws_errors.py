@@ -67,7 +67,7 @@ def test_a_dropped_connection_is_a_fault_of_the_network(refreshing) -> None:
     assert "AWS_ENDPOINT_URL" in outcome.error.remedy
 
 
-def test_a_bug_is_no_fault(answering, refreshing) -> None:
+def test_a_parsing_bug_is_not_an_aws_error(answering, refreshing) -> None:
     broken = "<DescribeInstanceTypesResponse><instanceTypeSet><item><gpuInfo><gpus><item>"
     broken += "<manufacturer>NVIDIA</manufacturer></item></gpus></gpuInfo></item></instanceTypeSet>"
     answering(lambda *_: (200, broken + "</DescribeInstanceTypesResponse>"))
@@ -75,7 +75,7 @@ def test_a_bug_is_no_fault(answering, refreshing) -> None:
         refreshing().refresh.fetch(["us-east-1"], ["instances"])
 
 
-def test_without_credentials_the_user_is_told_and_the_exit_code_is_3(
+def test_missing_credentials_are_reported_with_exit_code_3(
     aws_environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     aws_environment.delenv("AWS_ACCESS_KEY_ID")
@@ -96,6 +96,6 @@ def test_when_not_even_the_regions_can_be_read_aws_refused(
     assert "README" in said
 
 
-def test_the_regions_are_asked_of_the_account(answering, refreshing) -> None:
+def test_the_regions_are_those_of_the_account(answering, refreshing) -> None:
     answering(lambda *_: (200, REGIONS))
     assert refreshing().refresh.regions() == ["us-east-1"]

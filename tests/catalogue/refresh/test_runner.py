@@ -41,7 +41,7 @@ def filters(**fields: str) -> list[dict[str, str]]:
     return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
 
 
-def test_ec2_prices_are_asked_for_linux_on_shared_hardware_and_read_page_by_page(stubbed) -> None:
+def test_ec2_prices_are_requested_for_linux_on_shared_hardware_and_read_page_by_page(stubbed) -> None:
     asked = {
         "ServiceCode": "AmazonEC2",
         "Filters": filters(
@@ -78,7 +78,7 @@ def test_ec2_prices_are_asked_for_linux_on_shared_hardware_and_read_page_by_page
     ]
 
 
-def test_sagemaker_prices_are_told_apart_by_use(stubbed) -> None:
+def test_sagemaker_prices_are_distinguished_by_use(stubbed) -> None:
     products = [
         product("1.515", usagetype="USE1-Train:ml.g5.2xlarge", instanceName="ml.g5.2xlarge"),
         product("1.516", usagetype="USE1-Host:ml.g5.2xlarge"),
@@ -130,7 +130,7 @@ def test_quotas_are_kept_for_gpus_only(stubbed) -> None:
     ]
 
 
-def test_ami_ids_are_asked_ten_at_a_time_and_missing_ones_left_out(stubbed) -> None:
+def test_ami_ids_are_requested_ten_at_a_time_and_missing_ones_omitted(stubbed) -> None:
     names = [f"/aws/service/deeplearning/ami/{number}/latest/ami-id" for number in range(12)]
     found = [{"Name": names[0], "Value": "ami-1"}]
     client = stubbed(
@@ -166,7 +166,7 @@ def test_spot_prices_are_the_newest_of_each_zone(stubbed) -> None:
 ANY_REQUEST = {"StartTime": ANY, "ProductDescriptions": ["Linux/UNIX"]}
 
 
-def test_check_tells_a_changed_price_with_the_date_of_the_old_one() -> None:
+def test_check_reports_a_changed_price_with_the_date_of_the_old_one() -> None:
     row = {
         "service": "ec2",
         "use": "compute",
@@ -185,7 +185,7 @@ def test_check_tells_a_changed_price_with_the_date_of_the_old_one() -> None:
     assert found.text == "g5.xlarge: $1.006 (2026-07-20) is now $0.9"
 
 
-def test_check_tells_new_and_vanished_offerings() -> None:
+def test_check_reports_new_and_removed_offerings() -> None:
     row = {
         "instance_type": "p9.large",
         "region": "us-east-1",

@@ -36,7 +36,7 @@ def spot(name: str, region: str, usd: str) -> Row:
     }
 
 
-def test_a_region_read_again_loses_what_it_no_longer_offers(tmp_path: Path) -> None:
+def test_a_refreshed_region_loses_what_it_no_longer_offers(tmp_path: Path) -> None:
     scope = Scope("offerings", "us-east-1")
     Store(tmp_path).save(
         {scope: [offering("g5.xlarge", "us-east-1"), offering("g6.xlarge", "us-east-1")]}, "2026-11-20"
@@ -94,7 +94,7 @@ def test_an_illegible_state_counts_as_none(tmp_path: Path, state: str) -> None:
     assert Store(tmp_path).as_of() == {}
 
 
-def test_the_state_says_how_old_each_part_is(tmp_path: Path) -> None:
+def test_the_state_contains_the_age_of_each_part(tmp_path: Path) -> None:
     Store(tmp_path).save({Scope("amis", "us-east-1"): []}, "2026-11-21")
     state = json.loads((tmp_path / "state.json").read_text())
     assert state == {"version": 2, "as_of": {"amis": {"us-east-1": "2026-11-21"}}}

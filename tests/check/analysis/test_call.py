@@ -30,7 +30,7 @@ def test_a_call_is_found_whatever_the_import(text: str) -> None:
         "class A:\n    def load(self, f): ...\nA().load('f')",
     ],
 )
-def test_a_name_that_the_file_binds_itself_is_nobody_elses(text: str) -> None:
+def test_a_name_bound_in_the_file_is_not_the_librarys(text: str) -> None:
     assert calls_to(module_of(text), "torch.load") == []
 
 
@@ -46,7 +46,7 @@ def test_a_positional_and_a_keyword_argument_are_the_same() -> None:
     assert [value.certainty for value in values] == ["known", "known", "unknown", "unknown"]
 
 
-def test_a_known_splat_gives_its_keywords_and_ends_doubt() -> None:
+def test_a_known_splat_provides_its_keywords_and_closes_the_call() -> None:
     module = module_of("d = {'a': 1}\nf(**d)")
     call = calls_named(module, "f")[0]
     assert call.argument("a").value == 1

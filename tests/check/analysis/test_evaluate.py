@@ -60,7 +60,7 @@ def test_what_is_written_is_known(text: str, expected: object) -> None:
         ),
     ],
 )
-def test_what_somebody_may_override_is_a_default(text: str, expected: object) -> None:
+def test_a_value_that_can_be_overridden_is_a_default(text: str, expected: object) -> None:
     value = value_of(text)
     assert (value.certainty, value.value) == ("default", expected)
 
@@ -114,7 +114,7 @@ def test_a_parameter_without_a_default_is_unknown_and_one_with_it_is_a_default()
     assert evaluate(module, use.node.args[1]).certainty == "default"
 
 
-def test_argparse_gives_its_default() -> None:
+def test_argparse_provides_its_default() -> None:
     module = module_of(
         """
         import argparse
@@ -147,7 +147,7 @@ def test_values_within_a_mapping_know_where_they_are_written() -> None:
     assert value.at("b").span.line == 3
 
 
-def test_an_open_mapping_says_unknown_and_a_closed_one_absent() -> None:
+def test_a_key_of_an_open_mapping_is_unknown_and_of_a_closed_one_absent() -> None:
     assert value_of("x = {'a': 1}").at("b").is_absent
     assert value_of("x = {'a': 1, **more()}").at("b").is_unknown
 

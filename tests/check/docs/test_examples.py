@@ -28,7 +28,7 @@ def check_example(rule: Rule, example: Example, folder: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("rule", "example"), CASES)
-def test_the_example_is_judged_as_it_says(
+def test_the_example_is_judged_as_documented(
     rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = check_example(rule, example, tmp_path, monkeypatch)
@@ -49,7 +49,7 @@ FIXES = [
 
 
 @pytest.mark.parametrize(("rule", "bad", "fixed"), FIXES)
-def test_fixing_the_bad_example_gives_what_it_says(
+def test_fixing_the_bad_example_produces_the_documented_result(
     rule: Rule, bad: Example, fixed: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = check_example(rule, bad, tmp_path, monkeypatch)

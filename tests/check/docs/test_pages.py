@@ -34,7 +34,7 @@ def test_a_page_has_the_reason_and_every_example(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
-def test_a_rule_is_named_and_filed_as_its_code_says(rule: Rule) -> None:
+def test_a_rule_is_named_and_filed_by_its_code(rule: Rule) -> None:
     assert re.fullmatch(r"[A-Z]{1,3}\d{3}", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
     name = f"{rule.code.lower()}_{rule.name.replace('-', '_')}.py"

@@ -106,14 +106,14 @@ def test_a_broken_fix_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert len(change.fixed) == 1
 
 
-def test_unsafe_fixes_are_made_only_when_asked_for(tmp_path: Path) -> None:
+def test_unsafe_fixes_are_made_only_on_request(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("a = 1\n")
     assert fixed(path, rename("a", "b"), safe=False) is None
     assert fixed(path, rename("a", "b"), safe=False, unsafe=True) is not None
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("a = 1\n")
     hits = hits_of(path, rename("a", "b"))
@@ -160,7 +160,7 @@ def test_a_notebook_keeps_its_layout(tmp_path: Path, layout: dict[str, object]) 
     assert change.after.decode() == json.dumps(document, **layout) + "\n"  # type: ignore[arg-type]
 
 
-def test_a_notebook_in_a_layout_of_its_own_is_left_alone(tmp_path: Path) -> None:
+def test_a_notebook_in_an_unusual_layout_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text('{"cells":   [ {"cell_type": "code", "source": "a = 1"} ]}')
     assert fixed(path, rename("a", "b")) is None

@@ -54,7 +54,7 @@ def test_text_names_cell_and_line_of_a_notebook(report: CheckReport) -> None:
     assert "nb.ipynb:cell 2:2:5: error E901 syntax-error" in list(text.render(report))
 
 
-def test_text_keeps_to_the_width_and_has_no_colour_unless_asked(report: CheckReport) -> None:
+def test_text_keeps_to_the_width_and_has_no_colour_by_default(report: CheckReport) -> None:
     lines = list(text.render(report, width=60))
     assert not any("\x1b" in line for line in lines)
     assert all(len(line) <= 60 for line in lines if line.startswith("  ") and " tells " not in line)
@@ -68,7 +68,7 @@ def test_a_minified_line_is_cut_around_the_caret(here: Path) -> None:
     assert lines[2].index("^") < len(lines[1])
 
 
-def test_a_clean_report_says_so(here: Path) -> None:
+def test_a_clean_report_states_that_nothing_was_found(here: Path) -> None:
     write_files(here, {"a.py": "x = 1"})
     assert list(text.render(check_here())) == ["1 file checked, no issues found."]
 
@@ -88,7 +88,7 @@ def test_json_has_a_version_and_every_place(report: CheckReport) -> None:
     assert (cell["location"]["cell"], cell["location"]["line"]) == (2, 2)
 
 
-def test_sarif_says_what_code_scanning_needs(report: CheckReport) -> None:
+def test_sarif_contains_what_code_scanning_needs(report: CheckReport) -> None:
     (run,) = json.loads(sarif.render(report))["runs"]
     result = next(one for one in run["results"] if one["ruleId"] == "IN103")
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "IN103"

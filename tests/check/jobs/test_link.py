@@ -107,7 +107,7 @@ def test_deploy_is_an_endpoint_that_knows_its_model(tmp_path: Path) -> None:
     assert job.framework_version.text == "2.11"
 
 
-def test_deploying_an_estimator_gives_two_jobs(tmp_path: Path) -> None:
+def test_deploying_an_estimator_makes_two_jobs(tmp_path: Path) -> None:
     write_files(
         tmp_path,
         {
@@ -138,7 +138,7 @@ def test_a_serverless_endpoint_has_no_instance(tmp_path: Path) -> None:
     assert job.instance_type.is_absent
 
 
-def test_a_deploy_of_something_else_is_no_endpoint(tmp_path: Path) -> None:
+def test_a_deploy_of_something_else_is_not_an_endpoint(tmp_path: Path) -> None:
     write_files(tmp_path, {"launch.py": "import sagemaker\nstack.deploy()\n"})
     assert jobs_in(tmp_path, "launch.py") == []
 
@@ -305,7 +305,7 @@ def test_a_request_in_a_file(tmp_path: Path, name: str) -> None:
     assert job.instance_type.span.line == 4
 
 
-def test_other_json_is_nobodys_job(tmp_path: Path) -> None:
+def test_other_json_is_not_a_job(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.json": '{"InstanceType": "ml.p2.xlarge"}', "b.json": '["InstanceType"]'})
     assert jobs_in(tmp_path, "a.json", "b.json") == []
 

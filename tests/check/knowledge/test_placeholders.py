@@ -6,12 +6,12 @@ from gpuproof.check.knowledge.placeholders import find_placeholder, is_not_secre
 
 
 @pytest.mark.parametrize("text", ["s3://your-bucket/data", "<your-bucket>", "YOUR_ACCOUNT_ID", "<role-arn>"])
-def test_a_placeholder_is_recognised(text: str) -> None:
+def test_a_placeholder_is_recognized(text: str) -> None:
     assert find_placeholder(text)
 
 
 @pytest.mark.parametrize("text", ["s3://research-data/x", "behaviour-bucket", "a < b > c", "yourself"])
-def test_a_real_name_is_no_placeholder(text: str) -> None:
+def test_a_real_name_is_not_a_placeholder(text: str) -> None:
     assert find_placeholder(text) is None
 
 

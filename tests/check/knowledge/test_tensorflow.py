@@ -23,7 +23,7 @@ from gpuproof.check.source.span import Unit
         ("numpy==2.0", "unknown"),
     ],
 )
-def test_a_pin_says_whether_tensorflow_is_new_enough(pin: str, verdict: str, tmp_path: Path) -> None:
+def test_a_pin_decides_whether_tensorflow_is_new_enough(pin: str, verdict: str, tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text(pin + "\n")
     unit = Unit(str(tmp_path / "train.py"), "import tensorflow as tf\n", "python")
     project = Project([unit])

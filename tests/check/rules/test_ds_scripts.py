@@ -74,7 +74,7 @@ def codes_of(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[
     return {hit.code for hit in report.hits}
 
 
-def test_a_group_over_hosts_without_ddp_is_told_and_its_data_too(
+def test_a_group_over_hosts_without_ddp_and_its_data_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert codes_of(HOST_RANKS, tmp_path, monkeypatch) == {"DS107", "DS119"}

@@ -19,7 +19,7 @@ def hits_of(code: str, line: str, folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("version", ["latest", "", "2"])
-def test_a_version_that_is_no_version_says_nothing(
+def test_an_invalid_version_has_no_finding(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = f'PyTorch(entry_point="t.py", instance_type="ml.g5.xlarge", framework_version="{version}", py_version="py310")'
@@ -41,7 +41,7 @@ def test_a_type_that_is_only_a_default_is_a_warning(tmp_path: Path, monkeypatch:
     ]
 
 
-def test_a_family_that_nobody_knows_may_be_newer_than_the_data(
+def test_an_unknown_family_may_be_newer_than_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = 'PyTorch(entry_point="t.py", instance_type="ml.g99.xlarge")'

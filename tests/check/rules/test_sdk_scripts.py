@@ -181,12 +181,12 @@ def lines(hits: list[Hit]) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "sdk"), [(SCRIPT_MODE, 2), (PROCESSING, 2), (V3, 3), (V3, None), (BOTO3, 2), (BOTO3, None)]
 )
-def test_a_launcher_that_is_right_is_left_alone(tmp_path: Path, text: str, sdk: int | None) -> None:
+def test_a_correct_launcher_has_no_finding(tmp_path: Path, text: str, sdk: int | None) -> None:
     hits = [hit for hit in found(tmp_path, text, sdk=sdk) if "script_mode" not in hit.finding.message]
     assert lines(hits) == []
 
 
-def test_a_launcher_of_v2_gets_one_note_where_nobody_pins_the_version(tmp_path: Path) -> None:
+def test_a_launcher_of_v2_gets_one_note_where_the_version_is_not_pinned(tmp_path: Path) -> None:
     hits = found(tmp_path, SCRIPT_MODE, sdk=None)
     assert [(hit.code, hit.finding.severity) for hit in hits] == [("SDK201", Severity.NOTE)]
 
@@ -249,7 +249,7 @@ def test_a_job_without_a_limit_is_an_error_only_with_an_old_botocore(
     assert (hit.code, hit.finding.severity) == ("SDK105", severity)
 
 
-def test_a_member_of_the_wrong_type_is_told_with_its_path(tmp_path: Path) -> None:
+def test_a_member_of_the_wrong_type_is_reported_with_its_path(tmp_path: Path) -> None:
     text = BOTO3.replace('"InstanceCount": 1', '"InstanceCount": "1"')
     [hit] = found(tmp_path, text)
     assert hit.code == "SDK106"

@@ -49,7 +49,7 @@ def test_a_flag_may_be_shortened_as_argparse_allows(look: Look) -> None:
     assert look("SM105", {"launch.py": launch('{"learning": 1}'), "train.py": script}) == []
 
 
-def test_a_script_with_subcommands_or_a_list_of_its_own_is_left_alone(look: Look) -> None:
+def test_a_script_with_subcommands_or_its_own_argument_list_has_no_finding(look: Look) -> None:
     for line in ("parser.add_subparsers()\nargs = parser.parse_args()\n", "args = parser.parse_args([])\n"):
         assert look("SM105", {"launch.py": launch('{"epochs": 1}'), "train.py": PARSER + line}) == []
 
@@ -62,7 +62,7 @@ def test_the_toolkits_own_hyperparameters_are_no_arguments(look: Look) -> None:
     assert look("SM105", files) == []
 
 
-def test_hyperparameters_that_only_the_caller_knows_are_left_alone(look: Look) -> None:
+def test_hyperparameters_that_only_the_caller_knows_have_no_finding(look: Look) -> None:
     script = PARSER + "args = parser.parse_args()\n"
     assert look("SM105", {"launch.py": launch("dict(load())"), "train.py": script}) == []
 
@@ -78,7 +78,7 @@ def test_an_address_alone_is_the_channel_training(look: Look) -> None:
     assert [hit.span.line for hit in hits] == [3]
 
 
-def test_a_function_that_nobody_calls_reads_no_channel(look: Look) -> None:
+def test_a_function_that_is_never_called_reads_no_channel(look: Look) -> None:
     script = 'import os\ndef folder():\n    return os.environ["SM_CHANNEL_TEST"]\n'
     assert look("SM109", {"launch.py": launch("{}", '{"train": "s3://b"}'), "train.py": script}) == []
 
@@ -96,7 +96,7 @@ def test_a_handler_with_too_many_or_too_few_arguments_is_found(look: Look, head:
     assert hit.span.line == 4
 
 
-def test_a_method_of_a_class_is_no_handler(look: Look) -> None:
+def test_a_method_of_a_class_is_not_a_handler(look: Look) -> None:
     text = "class Server:\n    def model_fn(self):\n        return 1\n    def predict_fn(self):\n        return 2\n"
     assert look("SM111", {"inference.py": text}) == []
 
@@ -117,7 +117,7 @@ def processing(inputs: str, script: str) -> dict[str, str]:
     return {"launch.py": f'{head}{made}.run(code="process.py", inputs={inputs})\n', "process.py": script}
 
 
-def test_an_inputs_name_is_no_folder_and_the_fix_says_where_it_is(look: Look) -> None:
+def test_an_inputs_name_is_not_a_folder_and_the_fix_names_its_path(look: Look) -> None:
     mounted = '[ProcessingInput(source="s3://b/x", destination="/opt/ml/processing/in", input_name="rows")]'
     (hit,) = look("SM113", processing(mounted, 'print(open("/opt/ml/processing/in/rows").read())\n'))
     assert hit.fix is not None
@@ -129,7 +129,7 @@ def test_a_local_folder_behind_the_input_may_hold_one_of_its_name(look: Look) ->
     assert look("SM113", processing(mounted, 'print(open("/opt/ml/processing/in/rows").read())\n')) == []
 
 
-def test_a_folder_that_the_script_makes_itself_is_left_alone(look: Look) -> None:
+def test_a_folder_that_the_script_creates_is_not_reported(look: Look) -> None:
     script = 'import os\nos.makedirs("/opt/ml/processing/scratch")\nprint(os.listdir("/opt/ml/processing/scratch"))\n'
     assert look("SM113", processing("[]", script)) == []
 
@@ -148,11 +148,11 @@ def test_model_uri_is_the_channel_model(look: Look) -> None:
     assert look("SM109", files) == []
 
 
-def test_mounts_that_nobody_knows_are_left_alone(look: Look) -> None:
+def test_unknown_mounts_are_not_reported(look: Look) -> None:
     assert look("SM113", processing("mounts()", 'print(open("/opt/ml/processing/in/rows").read())\n')) == []
 
 
-def test_a_launcher_beside_its_only_script_folder_is_told_the_folder(look: Look) -> None:
+def test_a_launcher_beside_its_only_script_folder_is_pointed_to_the_folder(look: Look) -> None:
     files = {
         "launch.py": f'{PYTORCH}PyTorch(entry_point="fit.py", instance_type="ml.g5.xlarge")\n',
         "src/fit.py": "",
@@ -161,7 +161,7 @@ def test_a_launcher_beside_its_only_script_folder_is_told_the_folder(look: Look)
     assert 'source_dir="src"' in str(hit.finding.remedy)
 
 
-def test_a_launcher_alone_is_not_told_that_its_script_is_missing(look: Look) -> None:
+def test_a_launcher_alone_gets_no_missing_script_finding(look: Look) -> None:
     assert (
         look(
             "SM123", {"launch.py": f'{PYTORCH}PyTorch(entry_point="fit.py", instance_type="ml.g5.xlarge")\n'}
@@ -192,7 +192,7 @@ def test_a_default_path_is_a_level_less(look: Look) -> None:
     assert hit.finding.severity is not Severity.WARNING
 
 
-def test_a_path_that_the_job_passes_is_left_alone(look: Look) -> None:
+def test_a_path_that_the_job_passes_is_not_reported(look: Look) -> None:
     script = (
         "import argparse\nimport pandas as pd\nparser = argparse.ArgumentParser()\n"
         'parser.add_argument("--rows", default="data/rows.csv")\nargs = parser.parse_args()\npd.read_csv(args.rows)\n'

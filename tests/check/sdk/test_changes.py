@@ -27,7 +27,7 @@ def test_a_name_that_still_works_and_warns_is_deprecated() -> None:
     assert change.state == "deprecated"
 
 
-def test_a_name_of_v2_is_no_change() -> None:
+def test_a_name_of_v2_is_unchanged() -> None:
     assert v1_name("sagemaker.pytorch.PyTorch") is None
 
 

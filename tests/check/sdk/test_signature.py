@@ -139,7 +139,7 @@ def test_v3_has(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["sagemaker.core._private", "sagemaker.core.constants.SOME_NAME", "sagemaker.core.local.x"]
 )
-def test_what_was_not_read_is_nobodys_to_tell(path: str) -> None:
+def test_paths_that_were_not_read_are_unknown(path: str) -> None:
     assert v3().has(path) is None
 
 

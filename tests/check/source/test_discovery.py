@@ -22,7 +22,7 @@ def test_source_and_descriptions_are_found_and_the_rest_is_not(here: Path) -> No
     assert "e.md" in find_files(["."], markdown=True).files
 
 
-def test_nobodys_own_source_is_left_alone(here: Path) -> None:
+def test_installed_packages_and_environments_are_not_searched(here: Path) -> None:
     write_files(
         here, {"node_modules/a.py": "", ".venv/b.py": "", "env/pyvenv.cfg": "", "env/c.py": "", "d.py": ""}
     )
@@ -50,7 +50,7 @@ def test_gitignore_above_the_folder_counts_within_its_repository(here: Path) -> 
     assert find_files(["sub"]).files == ("sub/b.py",)
 
 
-def test_who_names_an_ignored_file_or_folder_means_it(here: Path) -> None:
+def test_an_ignored_file_named_explicitly_is_checked(here: Path) -> None:
     write_files(here, {".git/HEAD": "", ".gitignore": "out/\n", "out/a.py": ""})
     assert find_files(["out"]).files == ("out/a.py",)
     assert find_files(["out/a.py"]).files == ("out/a.py",)

@@ -35,7 +35,7 @@ def read(*cells: str, **more: Any) -> list[Unit]:
         "%%capture out\nimport torch",
     ],
 )
-def test_ipython_is_no_error(cell: str) -> None:
+def test_ipython_syntax_is_not_an_error(cell: str) -> None:
     (unit,) = read(cell)
     tree, broken = parse(unit)
     assert broken == []
@@ -100,7 +100,7 @@ def test_a_notebook_of_format_3_is_read() -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b'{"cells": [', b"{}", b'{"cells": 1}', b"\xff\xfe", b"[" * 100_000]
 )
-def test_what_is_no_notebook_is_said_once(raw: bytes) -> None:
+def test_an_invalid_notebook_is_reported_once(raw: bytes) -> None:
     with pytest.raises(Unreadable):
         notebook.read("nb.ipynb", raw)
 

@@ -65,7 +65,7 @@ def test_links_in_a_circle_and_links_to_nothing_end(here: Path) -> None:
     assert report.files == 3
 
 
-def test_a_folder_and_a_pipe_called_like_source_are_left_alone(here: Path) -> None:
+def test_a_folder_and_a_pipe_named_like_source_are_skipped(here: Path) -> None:
     (here / "folder.py").mkdir()
     os.mkfifo(here / "pipe.py")
     (hit,) = check_here().hits
@@ -86,7 +86,7 @@ def test_encodings_and_line_ends(raw: bytes, text: str, encoding: str) -> None:
     assert decode(raw) == (text, encoding)
 
 
-def test_jinja_is_no_python_yet(here: Path) -> None:
+def test_a_jinja_template_is_not_parsed_as_python(here: Path) -> None:
     (here / "a.py").write_text("import {{ name }}\n")
     assert check_here().hits == ()
 

@@ -113,5 +113,5 @@ Resources:
 @pytest.mark.parametrize(
     "text", ["", "a: [", "{{ x }}", "- a", "Resources: 1", "Resources: {A: 1}", "a: &x [*x]"]
 )
-def test_what_is_no_template_has_no_resources(text: str) -> None:
+def test_what_is_not_a_template_has_no_resources(text: str) -> None:
     assert of_cloudformation(text) == []

@@ -27,7 +27,7 @@ from gpuproof.cli.main import main
         (["--fault", "capacity,at=noon"], "at=noon is invalid; choose job or creation"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_says_why(
+def test_an_impossible_flag_is_refused_with_the_reason(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of(["emulator", "--state", str(tmp_path / "state"), *words]) == 2
@@ -35,7 +35,7 @@ def test_a_flag_that_cannot_be_meant_says_why(
     assert not (tmp_path / "state").exists()
 
 
-def test_a_file_is_no_folder_for_the_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_not_used_as_the_state_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("moto")
     file = tmp_path / "file"
     file.touch()
@@ -46,7 +46,7 @@ def test_a_file_is_no_folder_for_the_state(tmp_path: Path, capsys: pytest.Captur
     assert "--state FOLDER" in said
 
 
-def test_a_port_that_is_taken_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("moto")
     with socket.create_server(("127.0.0.1", 0)) as taken, mock.patch.dict(os.environ):
         port = taken.getsockname()[1]

@@ -34,7 +34,7 @@ def types(table: str) -> list[str]:
     return [line.split()[0] for line in table.split("\n\n", maxsplit=1)[0].splitlines()[1:]]
 
 
-def test_the_table_has_prices_of_both_places_and_says_what_they_are(gpuproof) -> None:
+def test_the_table_has_labelled_prices_of_ec2_and_sagemaker(gpuproof) -> None:
     code, out, err = gpuproof()
     assert (code, err) == (0, "")
     headers = out.splitlines()[0]
@@ -117,7 +117,7 @@ def test_an_unknown_gpu_gets_the_nearest_names(gpuproof) -> None:
     assert "A10G" in err
 
 
-def test_24_gib_leaves_out_cards_of_24_gb_and_says_so(gpuproof) -> None:
+def test_24_gib_excludes_cards_of_24_gb_with_a_note(gpuproof) -> None:
     _, out, err = gpuproof("--gpu-memory", "24GiB+")
     assert "g5.xlarge" not in types(out)
     assert "A10G (22888 MiB)" in err
@@ -132,7 +132,7 @@ def test_nothing_found_is_exit_code_1_and_no_empty_table(gpuproof) -> None:
     assert "No instance types match" in err
 
 
-def test_a_region_that_nobody_read_is_named(gpuproof) -> None:
+def test_a_region_without_data_is_named(gpuproof) -> None:
     _, _, err = gpuproof("--region", "us-gov-west-1", "--gpu", "T4")
     assert "gpuproof catalogue refresh --region us-gov-west-1" in err
     _, _, err = gpuproof("--region", "us-west2", "--gpu", "T4")
@@ -174,7 +174,7 @@ def test_each_order_has_its_first(gpuproof, sort: str, first: str) -> None:
     assert types(out)[0] == first
 
 
-def test_a_narrow_terminal_goes_without_some_columns_and_says_so(
+def test_a_narrow_terminal_omits_columns_with_a_note(
     gpuproof, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -266,17 +266,17 @@ def test_a_slice_is_called_one(gpuproof) -> None:
     assert out.startswith("g6f.large: 1/8 of one L4, seen as one GPU, 2.8 GiB")
 
 
-def test_a_type_of_another_region_is_told_to_be_elsewhere(gpuproof) -> None:
+def test_a_type_of_another_region_is_reported_with_its_regions(gpuproof) -> None:
     _, out, _ = gpuproof("show", "g6.xlarge", "--region", "eu-west-1")
     assert "not in eu-west-1; in " in out
 
 
-def test_an_accelerator_that_is_no_gpu_is_named(gpuproof) -> None:
+def test_an_accelerator_that_is_not_a_gpu_is_named(gpuproof) -> None:
     _, out, _ = gpuproof("show", "ml.trn1.2xlarge")
     assert out.startswith("ml.trn1.2xlarge: no GPU (but trainium)")
 
 
-def test_a_type_that_only_ec2_has_is_told_so(gpuproof) -> None:
+def test_a_type_that_only_ec2_has_is_reported_as_such(gpuproof) -> None:
     code, _, err = gpuproof("show", "ml.g5g.xlarge")
     assert code == 3
     assert "none of its APIs accepts it, but EC2 has g5g.xlarge" in err

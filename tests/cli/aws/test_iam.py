@@ -51,7 +51,7 @@ def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[
     assert said
 
 
-def test_the_settings_are_taken_where_no_flag_says_otherwise(
+def test_the_settings_apply_without_a_flag(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUPROOF_BUCKET", "mine")

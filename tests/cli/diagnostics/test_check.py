@@ -87,7 +87,7 @@ def test_wrong_usage_leaves_with_2(words: tuple[str, ...], gpuproof) -> None:
     assert err
 
 
-def test_what_if_asks_about_another_instance(here: Path, gpuproof) -> None:
+def test_what_if_checks_against_another_instance(here: Path, gpuproof) -> None:
     write_files(here, {"launch.py": LAUNCH.format(type="ml.g5.xlarge"), "train.py": TRAIN})
     code, out, _ = gpuproof("check", "--select", "DS101", "--instance-type", "ml.g5.48xlarge")
     assert code == 1
@@ -113,7 +113,7 @@ def test_fix_mends_and_diff_only_shows(here: Path, gpuproof) -> None:
     assert "type=bool" not in (here / "a.py").read_text()
 
 
-def test_a_file_that_cannot_be_written_is_said(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_is_reported(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(here, {"a.py": 'import argparse\nargparse.ArgumentParser().add_argument("--a", type=bool)\n'})
 
     def refuse(*_: object, **__: object) -> None:
@@ -144,7 +144,7 @@ def test_rule_lists_all(gpuproof) -> None:
     assert {"code", "name", "severity", "on", "summary", "reason", "examples"} <= set(document["rules"][0])
 
 
-def test_markdown_is_checked_only_when_asked(here: Path, gpuproof) -> None:
+def test_markdown_is_checked_only_on_request(here: Path, gpuproof) -> None:
     write_files(here, {"a.md": "# x\n\n```python\nx = (\n```\n"})
     assert gpuproof("check")[0] == 0
     code, out, _ = gpuproof("check", "--markdown")
@@ -175,7 +175,7 @@ def test_nothing_heavy_is_imported_to_check_a_script(here: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_no_facts_are_read_where_no_rule_asks(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_facts_are_read_where_no_rule_needs_them(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("somebody asked the catalogue")
 

@@ -67,7 +67,7 @@ no_gpu_here = pytest.mark.skipif(count_gpus() > 0, reason="there is a GPU here")
 
 
 @no_gpu_here
-def test_without_a_gpu_it_is_undecided_and_says_where_to_go(gpuproof: Run) -> None:
+def test_without_a_gpu_it_is_undecided_and_names_an_instance(gpuproof: Run) -> None:
     code, out, err = gpuproof("--quick")
     assert (code, err) == (3, "")
     assert "D101" in out
@@ -182,7 +182,7 @@ def test_fix_shows_what_it_would_do_and_without_a_yes_does_nothing(
     assert "nothing was changed" in err
 
 
-def test_fix_does_what_it_showed_and_looks_again(
+def test_fix_does_what_it_showed_and_checks_again(
     gpuproof: Run, put: Callable[[str], Machine], tmp_path: Path
 ) -> None:
     python = Path(put("torch_cpu_quick").python)
@@ -196,7 +196,7 @@ def test_fix_does_what_it_showed_and_looks_again(
     assert code == 0
 
 
-def test_a_fix_that_fails_says_so(gpuproof: Run, put: Callable[[str], Machine]) -> None:
+def test_a_fix_that_fails_is_reported(gpuproof: Run, put: Callable[[str], Machine]) -> None:
     python = Path(put("torch_cpu_quick").python)
     python.write_text(python.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n[ $1 = -m ] && exit 9\n"))
     code, _, err = gpuproof("--fix", "--yes")
@@ -204,7 +204,7 @@ def test_a_fix_that_fails_says_so(gpuproof: Run, put: Callable[[str], Machine]) 
     assert "failed; see its output above" in err
 
 
-def test_fix_says_why_it_does_nothing(on: Run) -> None:
+def test_fix_states_why_it_does_nothing(on: Run) -> None:
     code, _, err = on("driver_updated_not_rebooted", "--fix")
     assert code == 1
     assert "--fix cannot fix any of these" in err

@@ -24,7 +24,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-def test_a_known_cause_leaves_code_1_and_says_line_cause_and_remedy(
+def test_a_known_cause_exits_with_1_and_prints_line_cause_and_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explain", str(LOGS / "torch-out-of-memory.log")]) == 1

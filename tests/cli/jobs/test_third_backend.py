@@ -74,7 +74,7 @@ def test_a_type_without_capacity_leads_to_the_next(typed: Typed) -> None:
     assert [run.status for run in FakeRuns.known.values()] == ["Failed", "Completed"]
 
 
-def test_no_capacity_at_all_is_told_as_json(typed: Typed) -> None:
+def test_no_capacity_at_all_is_reported_as_json(typed: Typed) -> None:
     types = ("--instance-type", "ml.g6.xlarge")
     code, out, _ = typed("run", "train.py", "--on", "fake", "--no-check", *types, "--format", "json")
     assert code == ExitCode.AWS_REFUSED

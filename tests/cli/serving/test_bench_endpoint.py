@@ -77,7 +77,7 @@ def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 SHORT = ("--duration", "300ms", "--warm-up", "0s", "--connections", "4", "--arrivals", "constant")
 
 
-def test_a_rate_is_sent_and_told(bench: Any, url: str) -> None:
+def test_a_rate_is_sent_and_reported(bench: Any, url: str) -> None:
     code, out, err = bench(url, "--rate", "100", *SHORT)
     assert (code, err) == (0, "")
     assert f"target     {url}/invocations, 7 B of application/json" in out
@@ -151,14 +151,14 @@ def test_the_highest_rate_is_looked_for(bench: Any, url: str) -> None:
     assert "/s  p99 " in err
 
 
-def test_other_machines_are_not_loaded_unasked(bench: Any) -> None:
+def test_other_machines_are_not_loaded_by_default(bench: Any) -> None:
     code, _, err = bench("http://192.0.2.1:8080", "--rate", "1")
     assert code == 2
     assert "--yes-load" in err
     assert "may not be this machine" in err
 
 
-def test_nobody_there_is_said_so(bench: Any) -> None:
+def test_an_endpoint_without_a_listener_is_reported(bench: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     code, _, err = bench(f"http://127.0.0.1:{port}")

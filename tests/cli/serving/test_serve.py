@@ -142,7 +142,7 @@ def test_a_folder_that_goes_away_while_it_is_looked_at_ends_nothing(
     assert _stamp([tmp_path]).keys() == {str(tmp_path / "code" / "inference.py")}
 
 
-def test_a_model_that_is_not_there_is_said_in_words(tmp_path: Path) -> None:
+def test_a_missing_model_is_reported_without_a_traceback(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpuproof", "serve", str(tmp_path / "none.tar.gz")],
         env={**os.environ, "GPUPROOF_CACHE_DIR": str(tmp_path), "GPUPROOF_STATE_DIR": str(tmp_path)},
@@ -218,7 +218,7 @@ def typed_wrongly(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_model_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_model_argument_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     said = typed_wrongly(capsys)
     assert "MODEL is missing" in said
     assert "code/inference.py" in said
@@ -282,7 +282,7 @@ def test_an_impossible_number_is_wrong_usage(
 
 
 @pytest.mark.slow
-def test_a_warm_up_request_that_is_not_there_is_said_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_missing_warm_up_request_is_reported_before_anything_is_loaded(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "model", "raise ValueError('loaded')")
     done = subprocess.run(
         [sys.executable, "-m", "gpuproof", "serve", str(folder), "--port", "0", "--warmup", "none.json"],

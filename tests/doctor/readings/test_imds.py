@@ -24,7 +24,7 @@ def query(service: MetadataService) -> InstanceMetadata:
     return said
 
 
-def test_type_and_region_are_asked_with_a_token():
+def test_type_and_region_are_requested_with_a_token():
     with MetadataService({DOCUMENT: IDENTITY}) as service:
         said = query(service)
     assert (said.problem, said.instance_type, said.region, said.role) == (
@@ -57,12 +57,12 @@ def test_a_role_a_spot_notice_and_maintenance_are_read():
     assert said.events == ("system-reboot from 21 Jan 2027",)
 
 
-def test_a_service_that_is_turned_off_says_so():
+def test_a_disabled_service_is_reported():
     with MetadataService({}, rejects=403) as service:
         assert query(service).problem == "it answered HTTP 403"
 
 
-def test_a_connection_that_is_refused_is_told():
+def test_a_refused_connection_is_reported():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -85,14 +85,14 @@ def test_a_service_that_never_answers_is_given_up_within_its_second():
     assert time.monotonic() - began < 30 * SECONDS
 
 
-def test_whatever_else_answers_there_is_not_believed():
+def test_a_response_of_another_service_is_rejected():
     with MetadataService({DOCUMENT: "<html>hello</html>"}) as service:
         assert query(service).problem == "the response is not from EC2's metadata service"
     with MetadataService({DOCUMENT: "[1]"}) as service:
         assert query(service).problem == "the response is not from EC2's metadata service"
 
 
-def test_a_user_who_turned_it_off_is_not_asked():
+def test_a_disabled_service_gets_no_request():
     with MetadataService({DOCUMENT: IDENTITY}) as service:
         environment = {
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url,
@@ -115,11 +115,11 @@ def test_the_clocks_are_compared():
     assert -603 < skew < -597
 
 
-def test_away_from_ec2_nobody_is_asked(tmp_path: Path):
+def test_outside_of_ec2_no_request_is_sent(tmp_path: Path):
     assert maintenance_events.read(Machine(root=tmp_path, environment={})) is None
 
 
-def test_on_sagemaker_the_service_is_not_asked(tmp_path: Path):
+def test_on_sagemaker_the_metadata_service_is_not_queried(tmp_path: Path):
     with MetadataService({}, rejects=403) as service:
         environment = {
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url,

@@ -49,14 +49,14 @@ def test_continuation_lines_and_rubbish_are_passed_over():
     assert parse_kernel_log("3,1,1,-;one\n SUBSYSTEM=pci\n\x00\nnot a log\n") == ((1e-06, "one"),)
 
 
-def test_a_log_that_may_not_be_read_is_no_reading(tmp_path: Path):
+def test_a_log_without_read_permission_has_no_reading(tmp_path: Path):
     machine = Machine(root=tmp_path, environment={})
     assert read_kernel_log(machine) is None
     assert xid_events.read(machine) is None
     assert oom_kills.read(machine) is None
 
 
-def test_a_log_without_events_is_no_finding(tmp_path: Path):
+def test_a_log_without_events_has_no_finding(tmp_path: Path):
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/kmsg").write_text("6,1,5000000,-;nvidia: module license 'NVIDIA' taints kernel.\n")
     reading = xid_events.read(Machine(root=tmp_path, environment={}))
@@ -88,11 +88,11 @@ def test_what_follows_an_event_is_evidence_and_not_a_finding():
     assert len(finding.evidence) == 3
 
 
-def test_a_follower_alone_counts_for_itself():
+def test_a_single_symptom_counts_as_a_finding():
     assert codes(judge(xid(45))) == ["D610 note"]
 
 
-def test_the_all_clear_of_xid_154_is_no_finding():
+def test_the_all_clear_of_xid_154_has_no_finding():
     assert judge(xid(154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")) == []
 
 
@@ -128,7 +128,7 @@ def test_each_xid_has_its_row_once_with_a_source_and_a_known_action():
     assert {known.action for known in known_xids().values()} <= xid_events._ACTIONS.keys()
 
 
-def test_processes_killed_for_the_machine_s_memory_are_told_from_those_of_a_limit():
+def test_processes_killed_for_the_machine_s_memory_are_distinguished_from_those_of_a_limit():
     machine = oom_kills.find_oom_kills(log("Out of memory: Killed process 42 (python) total-vm:1kB"))
     limit = oom_kills.find_oom_kills(
         log("Memory cgroup out of memory: Killed process 42 (python) total-vm:1kB")

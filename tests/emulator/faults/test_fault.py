@@ -58,7 +58,7 @@ def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
         ("throttling,instance=ml.g5.*", "throttling applies to requests, which have no instance"),
     ],
 )
-def test_a_fault_that_cannot_be_meant_says_why(text: str, said: str) -> None:
+def test_an_impossible_fault_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(InvalidFault, match=said):
         Fault.parse(text)
 
@@ -111,7 +111,7 @@ def test_boto3_gets_over_a_little_throttling_by_itself(aws: Account) -> None:
     assert [item["status"] for item in told if item["operation"] == "DescribeTrainingJob"][:2] == [400, 200]
 
 
-def test_s3_says_slow_down(aws: Account) -> None:
+def test_s3_throttling_is_slow_down(aws: Account) -> None:
     aws.emulator.faults(f"throttling,service=s3,operation=PutObject,name={aws.bucket}/*,count=1")
     client = aws.client("s3", **ONCE)
     assert code_of(client.put_object, Bucket=aws.bucket, Key="a", Body=b"") == "SlowDown"
@@ -125,7 +125,7 @@ def test_a_fault_passes_by_before_it_strikes(aws: Account) -> None:
     assert code_of(client.list_models) == "ThrottlingException"
 
 
-def test_a_quota_stands_before_one_type_alone(aws: Account) -> None:
+def test_a_quota_blocks_only_its_own_type(aws: Account) -> None:
     aws.emulator.faults("quota,instance=ml.g5.*")
     client = aws.client("sagemaker")
     assert code_of(client.create_training_job, **aws.training("true")) == "ResourceLimitExceeded"

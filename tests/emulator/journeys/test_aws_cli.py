@@ -86,14 +86,14 @@ def test_a_training_job_is_created_awaited_and_read(aws: Account, cli: Cli, tmp_
     assert [event["message"] for event in events["events"]] == ["3"]
 
 
-def test_a_mistake_in_a_request_is_told_in_awss_words(aws: Account, cli: Cli) -> None:
+def test_a_mistake_in_a_request_is_reported_in_awss_words(aws: Account, cli: Cli) -> None:
     done = cli.run("sagemaker", "describe-training-job", "--training-job-name", "never-made")
     assert done.returncode != 0
     assert "ValidationException" in done.stderr
     assert "Requested resource not found" in done.stderr
 
 
-def test_an_endpoint_is_asked(aws: Account, cli: Cli, tmp_path: Path) -> None:
+def test_an_endpoint_is_invoked(aws: Account, cli: Cli, tmp_path: Path) -> None:
     name = served(aws, container(aws, {"code/inference.py": HANDLER}))
     (tmp_path / "question.txt").write_text("hello")
     words = ("sagemaker-runtime", "invoke-endpoint", "--endpoint-name", name, "--content-type", "text/plain")

@@ -135,7 +135,7 @@ def test_source_on_s3_is_laid_out_and_its_program_found(aws: Account) -> None:
     assert invoke(aws, name)["Body"] == b"by source"
 
 
-def test_source_in_the_model_is_found_where_the_sdk_says(aws: Account) -> None:
+def test_source_in_the_model_is_found_where_the_sdk_puts_it(aws: Account) -> None:
     environment = {"SAGEMAKER_PROGRAM": "mine.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
     name = served(aws, container(aws, {"code/mine.py": NAMED, "name.txt": "by model"}, **environment))
     assert invoke(aws, name)["Body"] == b"by model"

@@ -53,7 +53,7 @@ def test_a_job_without_an_entry_point_runs_as_its_image_would(aws: Account) -> N
     assert aws.archive(f"out/{job['TrainingJobName']}/output/model.tar.gz") == {"model.txt": "trained"}
 
 
-def test_a_job_without_an_entry_point_and_without_a_script_says_what_is_missing(aws: Account) -> None:
+def test_a_job_without_an_entry_point_or_script_names_what_is_missing(aws: Account) -> None:
     job = aws.trained("", AlgorithmSpecification={"TrainingImage": IMAGE, "TrainingInputMode": "File"})
     assert "sagemaker_program" in job["FailureReason"]
 

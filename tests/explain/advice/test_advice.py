@@ -30,7 +30,7 @@ def a10g(catalogue: Catalogue) -> Context:
     )
 
 
-def test_an_old_driver_is_told_what_the_build_wants_and_what_it_would_serve(a10g: Context) -> None:
+def test_an_old_driver_gets_the_builds_minimum_and_the_builds_it_supports(a10g: Context) -> None:
     found = explained(
         a10g,
         "PyTorch version: 2.11.0+cu130",
@@ -90,7 +90,7 @@ def test_memory_lost_in_fragments_is_seen_in_the_numbers(context: Context) -> No
     assert "PYTORCH_CUDA_ALLOC_CONF" not in explained(context, little).remedy
 
 
-def test_a_quota_gets_the_command_that_asks_for_it(context: Context) -> None:
+def test_a_quota_gets_the_command_that_requests_it(context: Context) -> None:
     found = explained(
         replace(context, region="eu-west-1"),
         "ResourceLimitExceeded: The account-level service limit 'ml.g5.xlarge for training job usage' is 1 Instances, with"
@@ -110,7 +110,7 @@ def test_a_quota_gets_the_command_that_asks_for_it(context: Context) -> None:
         ("Studio JupyterLab Apps running on ml.g5.xlarge instance", "(L-988CE6C5)"),
     ],
 )
-def test_every_kind_of_quota_is_told_apart(context: Context, name: str, said: str) -> None:
+def test_every_kind_of_quota_is_distinguished(context: Context, name: str, said: str) -> None:
     found = explained(
         context,
         f"The account-level service limit '{name}' is 0 Instances, with current utilization of 0 Instances and a request"
@@ -127,7 +127,7 @@ def test_a_vcpu_quota_counts_the_vcpus_of_the_type(context: Context) -> None:
     assert "L-417A185B --desired-value 96" in found.remedy
 
 
-def test_a_type_that_serves_nothing_is_told_its_uses(context: Context) -> None:
+def test_a_type_that_cannot_serve_gets_its_uses(context: Context) -> None:
     found = explained(
         context,
         "Value 'ml.t3.medium' at 'productionVariants.1.member.instanceType' failed to satisfy constraint: Member must",
@@ -157,7 +157,7 @@ def test_a_module_of_another_package_is_named(context: Context) -> None:
     )
 
 
-def test_a_module_that_nobody_knows_is_most_likely_a_file_of_ones_own(context: Context) -> None:
+def test_an_unknown_module_is_most_likely_the_users_own_file(context: Context) -> None:
     found = explained(context, "ModuleNotFoundError: No module named 'my_layers'")
     assert "my_layers.py" in (found.here or "")
     assert "source_dir" in found.remedy
@@ -170,7 +170,7 @@ def test_the_channel_that_is_missing_is_named(context: Context) -> None:
     assert "--input valid=DATA" in found.remedy
 
 
-def test_nothing_is_said_about_a_machine_that_nobody_knows(context: Context) -> None:
+def test_nothing_is_reported_about_an_unknown_machine(context: Context) -> None:
     assert explained(context, "RuntimeError: No CUDA GPUs are available").here is None
 
 

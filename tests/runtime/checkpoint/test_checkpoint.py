@@ -73,7 +73,7 @@ def test_clear_lets_the_next_run_begin_anew(tmp_path: Path) -> None:
     assert train(tmp_path, 2) == [0, 1]
 
 
-def test_steps_are_saved_as_often_as_asked_and_not_done_twice(tmp_path: Path) -> None:
+def test_steps_are_saved_as_often_as_requested_and_not_repeated(tmp_path: Path) -> None:
     def run(until_step: int) -> list[tuple[int, str]]:
         state: dict[str, Any] = {"seen": []}
         kept = rt.checkpoint(state=state, folder=tmp_path, every_steps=2)
@@ -90,7 +90,7 @@ def test_steps_are_saved_as_often_as_asked_and_not_done_twice(tmp_path: Path) ->
     assert run(99) == [(0, "c"), (0, "d"), (1, "a"), (1, "b"), (1, "c"), (1, "d")]
 
 
-def test_seconds_decide_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_every_seconds_takes_precedence_when_set(tmp_path: Path) -> None:
     kept = rt.checkpoint(state={}, folder=tmp_path, every_seconds=3600)
     for _ in kept.epochs(3):
         for _ in kept.steps(range(5)):
@@ -137,7 +137,7 @@ def test_what_cannot_be_kept_is_refused_at_once(tmp_path: Path, state: Any, word
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": 0, "state": {}}, {"every_steps": 0, "state": {}}])
-def test_an_impossible_wish_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_an_impossible_request_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"checkpoint\(\)"):
         rt.checkpoint(folder=tmp_path, **options)
 

@@ -29,7 +29,7 @@ def test_the_weakest_gpu_decides(wanted: str | None, gpus: tuple[tuple[int, int]
     assert choose_precision(wanted, gpus).dtype == dtype
 
 
-def test_bfloat16_on_a_t4_is_not_what_was_asked_for_and_says_what_to_ask() -> None:
+def test_bfloat16_on_a_t4_is_refused_with_the_supported_type() -> None:
     precision = choose_precision("bfloat16", (T4,))
     assert not precision.as_asked
     assert "use 'auto', which selects float16" in precision.why

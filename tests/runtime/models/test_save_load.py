@@ -97,7 +97,7 @@ def test_an_example_makes_it_loadable_without_the_class(project: Script, tmp_pat
     assert serve(project, tmp_path) == "True"
 
 
-def test_weights_that_nothing_can_build_a_model_for_are_saved_and_told_of(project: Script) -> None:
+def test_weights_without_a_model_class_are_saved_with_a_warning(project: Script) -> None:
     done = project.done(SAVE.format(arguments="arguments={'width': 4}"))
     assert done.returncode == 0
     assert "Net(width=4) has other weights" in done.stderr
@@ -105,7 +105,7 @@ def test_weights_that_nothing_can_build_a_model_for_are_saved_and_told_of(projec
     assert (project.folder.parent / "model" / "model.pth").is_file()
 
 
-def test_a_class_in_a_script_that_trains_when_imported_is_told_to_move(script: Script) -> None:
+def test_a_class_in_a_script_that_trains_when_imported_gets_the_advice_to_move(script: Script) -> None:
     done = script.done(
         "import torch, gpuproof.runtime as rt\nclass Net(torch.nn.Linear):\n    pass\nrt.save(Net(1, 1), 'model')"
     )

@@ -84,7 +84,7 @@ def test_an_array_is_packed(value: list[Any]) -> None:
 
 
 @needs_simdjson
-def test_beyond_float32_is_infinity_whatever_a_handler_told_numpy() -> None:
+def test_beyond_float32_is_infinity_whatever_numpys_error_state() -> None:
     with np.errstate(all="raise"):
         assert json_fast.read(b"[1e39, -1e39, 1e-50]").tolist() == [np.inf, -np.inf, 0]
 
@@ -118,7 +118,7 @@ def test_one_huge_body_leaves_no_memory_behind() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "class Parser: pass\nclass Array: pass", "raise OSError('broken')"])
-def test_another_module_of_that_name_is_not_asked(
+def test_another_module_of_that_name_is_not_used(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "simdjson.py").write_text(text)
@@ -135,14 +135,14 @@ def test_another_module_of_that_name_is_not_asked(
         *("", "3", '{"a": [1]}', "[1, 2", "[1] x", "[01]", "[NaN]", "[1, true]", "[" * 2000 + "]" * 2000),
     ],
 )
-def test_what_is_no_array_of_numbers_is_left_to_the_slow_way(text: str) -> None:
+def test_what_is_not_an_array_of_numbers_takes_the_slow_path(text: str) -> None:
     assert json_fast.read(text.encode()) is None
     # And the next body finds the parser free.
     assert json_fast.read(b"[7]").tolist() == [7]
 
 
 @pytest.mark.parametrize("value", OTHER)
-def test_what_is_no_array_of_numbers_is_not_packed(value: list[Any]) -> None:
+def test_what_is_not_an_array_of_numbers_is_not_packed(value: list[Any]) -> None:
     assert json_fast.pack(value) is None
 
 
@@ -248,7 +248,7 @@ def test_a_broken_line_of_json_lines_is_400_with_its_place_in_the_body(body: byt
         (nested("a", 40), "nested too deeply"),
     ],
 )
-def test_what_is_no_number_is_named_with_its_place(value: Any, held: str) -> None:
+def test_what_is_not_a_number_is_named_with_its_place(value: Any, held: str) -> None:
     refusal = arrays.not_numbers(value)
     assert refusal.status == 400
     assert held in refusal.message

@@ -23,7 +23,7 @@ ARRAYS = (
 )
 
 
-def test_an_array_of_arrays_is_no_npy_that_numpy_writes() -> None:
+def test_an_array_of_arrays_is_not_written_as_npy() -> None:
     stream = io.BytesIO()
     described = {"descr": ("<f4", (2,)), "fortran_order": False, "shape": (2, 3)}
     np.lib.format.write_array_header_1_0(stream, described)
@@ -70,7 +70,7 @@ def test_a_header_longer_than_those_that_are_remembered_is_read() -> None:
     assert npy.read_npy(_saved(array)).dtype == array.dtype
 
 
-def test_a_header_that_says_it_has_gigabytes_is_400() -> None:
+def test_a_header_that_announces_gigabytes_is_400() -> None:
     with pytest.raises(RequestError) as refused:
         npy.read_npy(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100_000)
     assert refused.value.status == 400

@@ -18,18 +18,18 @@ from gpuproof.serve.codecs.tensorflow_json import Spec, TensorAnswer
 from gpuproof.serve.errors import RequestError
 
 
-def test_numbers_in_json_become_float32_where_that_is_asked_for() -> None:
+def test_numbers_in_json_become_float32_on_request() -> None:
     array = registry.read_body(b"[[1, 2], [3, 4.5]]", media_types.JSON, np.float32)
     assert array.dtype == np.float32
     assert array.tolist() == [[1, 2], [3, 4.5]]
 
 
-def test_numbers_in_json_keep_their_kind_where_nothing_is_asked_for() -> None:
+def test_numbers_in_json_keep_their_type_by_default() -> None:
     assert registry.read_body(b"[1, 2]", media_types.JSON).dtype == np.int64
 
 
 @pytest.mark.parametrize("body", [b'["1", "2"]', b"[null, 1]", b"[true]"])
-def test_what_is_no_number_is_not_made_into_one(body: bytes) -> None:
+def test_what_is_not_a_number_is_not_converted(body: bytes) -> None:
     value = registry.read_body(body, media_types.JSON, np.float32)
     assert not isinstance(value, np.ndarray) or body == b"[true]"
 
@@ -153,7 +153,7 @@ def test_a_lying_npy_header_is_400_and_takes_no_memory(header: bytes) -> None:
     assert caught.value.status == 400
 
 
-def test_an_npz_gives_its_arrays_by_name() -> None:
+def test_an_npz_contains_its_arrays_by_name() -> None:
     body = npy.write_npz({"user": np.array([1.0]), "item": np.array([[2]])})
     read = registry.read_body(body, media_types.NPZ)
     assert {name: array.tolist() for name, array in read.items()} == {"user": [1.0], "item": [[2]]}

@@ -89,7 +89,7 @@ def test_gpuproof_serve_ends_quietly_at_any_time_and_leaves_no_folder(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_to_the_whole_group_is_one_and_what_was_asked_is_answered(
+def test_a_signal_to_the_whole_group_counts_once_and_open_requests_are_answered(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     go, log = tmp_path / "go", tmp_path / "log"
@@ -158,7 +158,7 @@ def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_c
         assert 'inference.py", line 4 in model_fn' in server.said
 
 
-def test_why_a_predictor_is_lost_is_said_in_one_line_once_all_was_told(tmp_path: Path) -> None:
+def test_the_loss_of_a_predictor_is_one_line_after_its_full_report(tmp_path: Path) -> None:
     wordy = "def model_fn(model_dir):\n    raise ValueError('first line\\nsecond line')\n"
     with serving(tmp_path, wordy, "--load-once", healthy=False) as server:
         until(lambda: "is not restarted" in server.said, "the loss")

@@ -143,7 +143,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path:
         assert "out of memory" in server.said
 
 
-def test_one_request_that_does_not_fit_fails_alone_and_kills_nobody(tmp_path: Path) -> None:
+def test_one_request_that_does_not_fit_fails_alone_and_kills_no_process(tmp_path: Path) -> None:
     with served(tmp_path, handler("if (data == 13).any(): raise MemoryError")) as server:
         before = server.workers
         answers = together(server, *({"rows": [[n]]} for n in (1, 13, 2, 3)))
@@ -191,7 +191,7 @@ def test_the_environment_can_switch_batches_off(tmp_path: Path) -> None:
         assert sizes(together(server, *({"rows": [[n]]} for n in range(3)))) == [1] * 3
 
 
-def test_a_default_model_whose_first_dimension_is_no_batch_is_never_batched(tmp_path: Path) -> None:
+def test_a_default_model_without_a_batch_dimension_is_never_batched(tmp_path: Path) -> None:
     folder = as_folder(
         tmp_path,
         """

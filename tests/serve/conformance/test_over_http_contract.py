@@ -186,7 +186,7 @@ def test_ping_is_healthy_and_json(telling: Server) -> None:
     )
 
 
-def test_batch_transform_is_told_what_fits(telling: Server) -> None:
+def test_batch_transform_gets_the_execution_parameters(telling: Server) -> None:
     told = telling.ask("GET", "/execution-parameters").json
     assert told == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 25}
 
@@ -374,7 +374,7 @@ def test_the_servers_own_modules_do_not_shadow_the_handlers(tmp_path: Path) -> N
         assert server.predict(1).json == "mine"
 
 
-def test_a_recorded_request_is_answered_before_ping_says_200(tmp_path: Path) -> None:
+def test_a_recorded_request_is_answered_before_ping_returns_200(tmp_path: Path) -> None:
     recorded = tmp_path / "request.json"
     recorded.write_text("[1]")
     folder = as_folder(tmp_path, TELLS)

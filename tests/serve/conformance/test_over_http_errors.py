@@ -170,7 +170,7 @@ def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> N
         (b'{"x": [[1, null]], "y": [1]}', "the body contains null at ['x'][0][1]"),
     ],
 )
-def test_json_that_is_no_array_of_numbers_is_400_and_says_what_it_holds(
+def test_json_that_is_not_an_array_of_numbers_is_400_with_what_it_contains(
     shaped: Server, body: bytes, said: str
 ) -> None:
     answer = ask(shaped, body)
@@ -217,7 +217,7 @@ def test_a_path_that_is_not_there_is_404(server: Server, path: str) -> None:
         ("BREW", "/invocations", "POST"),
     ],
 )
-def test_a_method_that_is_not_taken_is_405_and_says_which_is(
+def test_an_unsupported_method_is_405_with_the_supported_one(
     server: Server, method: str, path: str, allowed: str
 ) -> None:
     answer = server.ask(method, path)
@@ -228,7 +228,7 @@ def test_a_method_that_is_not_taken_is_405_and_says_which_is(
 # 406, 415
 
 
-def test_a_form_of_answer_that_cannot_be_made_is_406_and_says_what_can(server: Server) -> None:
+def test_an_unsupported_accept_type_is_406_with_the_supported_ones(server: Server) -> None:
     answer = ask(server, b"[[1, 2]]", Accept="image/png")
     assert answer.status == 406
     assert "application/json" in answer.json["error"]
@@ -240,7 +240,7 @@ def test_accept_is_negotiated_by_quality(server: Server) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/x-pickle", "nonsense", "application/xml"])
-def test_a_content_type_that_is_not_read_is_415_and_says_what_is(server: Server, kind: str) -> None:
+def test_an_unsupported_content_type_is_415_with_the_supported_ones(server: Server, kind: str) -> None:
     answer = ask(server, b"[[1, 2]]", kind)
     assert answer.status == 415
     assert "application/json" in answer.json["error"]
@@ -269,7 +269,7 @@ def test_a_head_and_a_body_that_do_not_come_are_408(tmp_path: Path) -> None:
         assert raw(server, post(b"[1, 2, 3]")[:-4]).status == 408
 
 
-def test_a_body_that_is_too_long_is_413_and_says_how_long_it_may_be(server: Server) -> None:
+def test_a_body_that_is_too_long_is_413_with_the_limit(server: Server) -> None:
     answer = ask(server, b" " * ((1 << 20) + 1))
     assert answer.status == 413
     assert str(1 << 20) in answer.json["error"]
@@ -308,7 +308,7 @@ def test_more_than_may_wait_is_429_with_retry_after_and_what_waited_is_answered(
     assert {answer.status for answer in answers} == {200, 429}
 
 
-def test_what_is_asked_before_the_model_is_loaded_is_503_with_retry_after(tmp_path: Path) -> None:
+def test_a_request_before_the_model_is_loaded_is_503_with_retry_after(tmp_path: Path) -> None:
     loads = ECHO.replace('return "model"', "time.sleep(600)")
     with served(tmp_path, loads, healthy=False) as server:
         answer = server.predict(1)
@@ -332,7 +332,7 @@ def test_what_a_function_raises_is_500_with_its_traceback_in_the_log_alone(
     assert f"in {place}" in raising.said
 
 
-def test_a_500_tells_the_client_neither_paths_nor_secrets(server: Server) -> None:
+def test_a_500_shows_the_client_neither_paths_nor_secrets(server: Server) -> None:
     answer = ask(server, b"[[1,2,3,4,5,6,7,8,9,10,11,12,13]]")
     assert answer.status == 500
     for secret in (b"hunter2", b"/opt", b"Traceback", b".py", b"line "):

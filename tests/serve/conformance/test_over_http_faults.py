@@ -48,7 +48,7 @@ def test_sys_exit_in_a_function_fails_its_request_and_keeps_the_process(
 
 
 @pytest.mark.parametrize("place", ["import", "model_fn"])
-def test_sys_exit_while_loading_is_said_and_never_healthy(tmp_path: Path, place: str) -> None:
+def test_sys_exit_while_loading_is_reported_and_never_healthy(tmp_path: Path, place: str) -> None:
     text = "import sys; sys.exit(4)\n" if place == "import" else ECHO.replace('return "model"', "sys.exit(4)")
     with served(tmp_path, text, healthy=False) as server:
         until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")

@@ -124,7 +124,7 @@ def test_only_gpus_that_the_environment_shows_are_used(
         assert seen(server, len(wanted)) == wanted
 
 
-def test_an_environment_that_shows_no_gpu_gives_one_worker_on_the_cpu(on_gpus: Serve) -> None:
+def test_an_environment_without_a_gpu_means_one_worker_on_the_cpu(on_gpus: Serve) -> None:
     with on_gpus(2, CUDA_VISIBLE_DEVICES="") as server:
         assert len(server.workers) == 1
         assert server.predict(1).json["gpu_id"] is None

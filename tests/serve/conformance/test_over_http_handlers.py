@@ -59,7 +59,7 @@ def test_eight_clients_at_once_each_get_their_own_answer(published: tuple[Exampl
         check(case, answer)
 
 
-def test_at_least_fifteen_handlers_are_asked_and_among_them_torch_and_tensorflow() -> None:
+def test_at_least_fifteen_handlers_are_tested_including_torch_and_tensorflow() -> None:
     needs = [module for handler in examples() for module in handler.needs]
     assert len(examples()) >= 15
     assert needs.count("torch") >= 5

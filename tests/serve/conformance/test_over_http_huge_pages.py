@@ -43,7 +43,7 @@ def gives_to_who_asks() -> bool:
 @pytest.mark.skipif(
     not gives_to_who_asks(), reason="this machine's kernel or C library gives none to who asks"
 )
-def test_a_models_weights_lie_on_huge_pages_unless_somebody_says_no(tmp_path: Path) -> None:
+def test_a_models_weights_are_on_huge_pages_unless_disabled(tmp_path: Path) -> None:
     with serving(tmp_path / "asked", WEIGHTS) as server:
         assert server.predict([1]).json > 32 * 1024
     with serving(tmp_path / "refused", WEIGHTS, GLIBC_TUNABLES="glibc.malloc.hugetlb=0") as server:

@@ -122,7 +122,7 @@ def test_a_second_sigterm_ends_it_without_waiting(tmp_path: Path) -> None:
         assert asked.exception() is not None or asked.result().status == 503
 
 
-def test_on_a_kept_connection_a_draining_server_says_that_it_is_going(tmp_path: Path) -> None:
+def test_on_a_kept_connection_a_draining_server_sends_connection_close(tmp_path: Path) -> None:
     go = tmp_path / "go"
     with served(tmp_path, WAITS) as server, wire(server) as client:
         client.send(post(f'"{go}"'.encode()))

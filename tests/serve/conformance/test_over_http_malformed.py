@@ -84,7 +84,7 @@ def test_a_header_that_is_too_large_is_431(server: Server) -> None:
     assert raw(server, GET + b"X: " + b"a" * 100_000 + b"\r\n\r\n").status == 431
 
 
-def test_more_headers_than_anybody_sends_are_431(server: Server) -> None:
+def test_too_many_headers_are_431(server: Server) -> None:
     assert raw(server, GET + b"".join(b"X-%d: y\r\n" % n for n in range(500)) + b"\r\n").status == 431
 
 
@@ -96,7 +96,7 @@ def test_a_request_line_that_never_ends_is_431(server: Server) -> None:
     "length",
     [b"-1", b"+3", b"0x3", b"3,3", b"3 3", b"1e3", b"", b"\xb2", b"9" * 40],
 )
-def test_a_content_length_that_is_no_number_is_400(server: Server, length: bytes) -> None:
+def test_a_content_length_that_is_not_a_number_is_400(server: Server, length: bytes) -> None:
     assert raw(server, HEAD + b"Content-Length: " + length + b"\r\n\r\nabc").status == 400
 
 
@@ -173,7 +173,7 @@ def test_a_whole_address_as_target_is_its_path(server: Server) -> None:
     assert raw(server, b"GET http://endpoint/ping HTTP/1.1\r\nHost: x\r\n\r\n").status == 200
 
 
-def test_a_head_that_is_asked_for_has_the_length_and_no_body(server: Server) -> None:
+def test_a_head_request_returns_the_length_and_no_body(server: Server) -> None:
     with wire(server) as client:
         client.send(b"HEAD /ping HTTP/1.1\r\nHost: x\r\n\r\n" + post(b"7"))
         head = client.answer("HEAD")
@@ -190,7 +190,7 @@ def test_a_connection_is_kept_unless_the_client_says_otherwise(server: Server) -
         assert client.is_closed()
 
 
-def test_who_expects_100_continue_is_told_to_go_on(server: Server) -> None:
+def test_expect_100_continue_is_answered_with_100(server: Server) -> None:
     with wire(server) as client:
         client.send(HEAD + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\n")
         assert client.makefile().readline() == b"HTTP/1.1 100 Continue\r\n"
@@ -198,7 +198,7 @@ def test_who_expects_100_continue_is_told_to_go_on(server: Server) -> None:
         assert client.send(b"5").answer().json == 5
 
 
-def test_who_expects_100_continue_with_too_much_is_refused_before_sending_it(server: Server) -> None:
+def test_expect_100_continue_with_too_long_a_body_is_refused_before_it_is_sent(server: Server) -> None:
     announced = b"Expect: 100-continue\r\nContent-Length: 10737418240\r\n\r\n"
     assert raw(server, HEAD + announced).status == 413
 

@@ -102,7 +102,7 @@ def test_a_model_that_is_not_loaded_is_404(server: Server) -> None:
     assert server.ask("POST", "/invocations", "[1]", {TARGET: "none"}).status == 404
 
 
-def test_what_no_model_can_be_asked_is_counted_and_logged(server: Server) -> None:
+def test_requests_without_a_model_are_counted_and_logged(server: Server) -> None:
     def counted(path: str, status: str) -> float:
         return server.metric("gpuproof_requests_total", method="POST", path=path, status=status)
 
@@ -188,7 +188,7 @@ def test_what_a_model_is_at_is_answered_before_it_is_unloaded(server: Server, tm
         assert unloaded.result().status == 200
 
 
-def test_one_models_crash_is_no_other_models(server: Server, tmp_path: Path) -> None:
+def test_a_crash_of_one_model_does_not_affect_others(server: Server, tmp_path: Path) -> None:
     load(server, "fine", model_folder(tmp_path / "fine", handler()))
     load(server, "dies", model_folder(tmp_path / "dies", handler("os._exit(1)")))
     for _ in range(3):

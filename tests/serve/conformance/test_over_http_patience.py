@@ -51,12 +51,12 @@ def descriptors(server: Server) -> int:
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 
-def test_a_connection_on_which_nothing_is_said_is_closed(server: Server) -> None:
+def test_a_silent_connection_is_closed(server: Server) -> None:
     with wire(server) as client:
         assert client.is_closed()
 
 
-def test_a_kept_connection_on_which_nothing_more_is_said_is_closed(server: Server) -> None:
+def test_an_idle_kept_connection_is_closed(server: Server) -> None:
     with wire(server) as client:
         assert client.send(post(b'{"a": 1}')).answer().json == {"a": 1}
         assert client.is_closed()
@@ -132,7 +132,7 @@ def test_a_ping_with_a_closed_half_is_answered(server: Server) -> None:
         assert client.answer().status == 200
 
 
-def test_a_reset_connection_cancels_what_it_asked_for(server: Server, tmp_path: Path) -> None:
+def test_a_reset_connection_cancels_its_request(server: Server, tmp_path: Path) -> None:
     go = tmp_path / "go"
     asked = f'{{"wait": "{go}"}}'.encode()
     with ThreadPoolExecutor(1) as pool:

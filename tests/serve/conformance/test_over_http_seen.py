@@ -170,7 +170,7 @@ def test_every_line_of_the_access_log_is_json_with_a_time(server: Server) -> Non
         assert datetime.fromisoformat(json.loads(line)["time"]).tzinfo is not None
 
 
-def test_a_line_tells_where_the_time_went(server: Server) -> None:
+def test_an_access_log_line_shows_where_the_time_went(server: Server) -> None:
     server.predict("four", X_Amzn_SageMaker_Inference_Id="timed")
     line = logged(server, "timed")
     told = (line["method"], line["path"], line["status"], line["bytes_in"], line["bytes_out"])
@@ -191,7 +191,7 @@ def test_a_client_cannot_write_lines_of_its_own_into_the_log(server: Server) -> 
     assert logged(server, odd)["status"] == 200
 
 
-def test_who_wants_no_access_log_gets_none(tmp_path: Path) -> None:
+def test_the_access_log_can_be_disabled(tmp_path: Path) -> None:
     with served(tmp_path, ECHO, "--no-access-log") as server:
         server.predict(1)
     assert server.access_log.read_text() == ""
@@ -220,7 +220,7 @@ def test_the_description_names_every_route(server: Server) -> None:
 
 
 @pytest.mark.parametrize("multi_model", [False, True])
-def test_the_description_holds_whatever_is_asked(tmp_path: Path, multi_model: bool) -> None:
+def test_the_description_matches_every_response(tmp_path: Path, multi_model: bool) -> None:
     """Schemathesis: no answer that is not described, no 500 of the server's own, whatever the request."""
     import schemathesis
     from hypothesis import HealthCheck, Phase, assume, given, settings

@@ -133,7 +133,7 @@ def test_a_client_that_leaves_ends_the_generator(server: Server, folder: Path) -
     assert server.predict({"plain": 1}).json == {"plain": 1}
 
 
-def test_a_client_that_reads_slowly_holds_the_generator_back_and_nobody_else_up(
+def test_a_slow_reader_delays_only_its_own_generator(
     server: Server, folder: Path
 ) -> None:
     with asked(server, pieces=1_000_000_000, times=1_000_000) as answer:

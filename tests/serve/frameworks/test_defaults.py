@@ -135,7 +135,7 @@ def test_compilation_keeps_the_answers(net: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
 
 
-def test_compilation_that_a_model_cannot_have_is_said(
+def test_unsupported_compilation_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch = pytest.importorskip("torch")
@@ -144,7 +144,7 @@ def test_compilation_that_a_model_cannot_have_is_said(
     assert [record.message.partition(":")[0] for record in caplog.records] == ["--compile has no effect"]
 
 
-def test_mixed_precision_that_a_model_cannot_have_is_said(
+def test_unsupported_mixed_precision_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "inference.py").write_text("def model_fn(d): return len\n")
@@ -272,7 +272,7 @@ def test_a_file_that_was_cut_off_is_not_taken_for_weights(tmp_path: Path) -> Non
     assert "again" in (caught.value.remedy or "")
 
 
-def test_a_keras_file_that_was_cut_off_is_told_by_its_own_name(tmp_path: Path) -> None:
+def test_a_truncated_keras_file_is_reported_by_its_own_name(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     # Hugging Face's cache calls files by their digest, without a suffix, and links to them.
     (tmp_path / "0a1b2c").write_bytes(b"PK\x03\x04cut")
@@ -283,7 +283,7 @@ def test_a_keras_file_that_was_cut_off_is_told_by_its_own_name(tmp_path: Path) -
     assert caught.value.message.startswith(str(tmp_path / "0a1b2c"))
 
 
-def test_code_under_another_name_is_said_to_be_passed_over(
+def test_code_under_another_name_is_skipped_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     torch = pytest.importorskip("torch")
@@ -337,7 +337,7 @@ def test_several_programs_need_a_name(tmp_path: Path) -> None:
         load_model(tmp_path, Settings(), Device())
 
 
-def test_a_truncated_program_says_so(tmp_path: Path) -> None:
+def test_a_truncated_program_is_reported(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = example("torchscript_default").build(tmp_path)
     content = (folder / "model.pth").read_bytes()

@@ -42,7 +42,7 @@ def test_a_model_on_the_gpu_is_ok() -> None:
     assert (found.ok, found.message, found.gpu_memory) == (True, "", 44 * MIB)
 
 
-def test_a_model_that_is_split_is_told_and_ok() -> None:
+def test_a_split_model_is_reported_and_ok() -> None:
     found = evaluate_device([ModelPart("Llama", MIB, 3 * MIB)], GPU, "model_fn", None, None)
     assert found.ok
     assert "1.0 MiB" in found.message
@@ -115,7 +115,7 @@ def test_keras_variables_are_found() -> None:
     assert [(part.on_cpu, part.on_gpu) for part in find_model_parts({"model": model})] == [(40, 0)]
 
 
-def test_what_is_no_model_has_no_parts_and_ends() -> None:
+def test_what_is_not_a_model_has_no_parts_and_ends() -> None:
     class Ring:
         def __init__(self) -> None:
             self.other = self
@@ -133,14 +133,14 @@ class Build:
         self.cuda = SimpleNamespace(is_available=lambda: usable)
 
 
-def test_a_pytorch_that_can_use_no_gpu_says_why() -> None:
+def test_a_pytorch_that_cannot_use_a_gpu_reports_why() -> None:
     assert why_torch_has_no_gpu(None) == why_torch_has_no_gpu(Build("13.0", usable=True)) == ""
     assert "PyTorch 2.13.0+cpu is a CPU-only build" in why_torch_has_no_gpu(Build(None, usable=False))
     assert "gpuproof doctor" in why_torch_has_no_gpu(Build("13.0", usable=False))
 
 
 @pytest.mark.slow
-def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_and_says_so(tmp_path: Path) -> None:
+def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_with_a_warning(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this PyTorch uses the GPU")

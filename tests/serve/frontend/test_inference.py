@@ -288,7 +288,7 @@ def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
 
 
 @pytest.mark.slow
-def test_time_in_which_nothing_ran_is_nobodys() -> None:
+def test_time_in_which_nothing_ran_counts_against_no_request() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()
         computed, waiting = Client(), Client()
@@ -335,7 +335,7 @@ def came(worker: WorkerClient, data: bytes) -> None:
     worker.buffer_updated(len(data))
 
 
-def test_a_worker_that_takes_too_long_is_asked_where_it_is() -> None:
+def test_a_slow_worker_is_reported_as_late() -> None:
     async def test(bench: Bench) -> None:
         worker = bench.worker()
         bench.ask(Client())

@@ -127,7 +127,7 @@ def test_the_least_recently_used_makes_room_for_one_that_ran_out_of_memory(tmp_p
     check(tmp_path, test)
 
 
-def test_where_nobody_can_make_room_it_is_507(tmp_path: Path) -> None:
+def test_where_no_model_can_make_room_it_is_507(tmp_path: Path) -> None:
     async def test(store: Store) -> None:
         assert await store.load("a") == 507
         assert not store.core.models

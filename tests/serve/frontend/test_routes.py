@@ -80,7 +80,7 @@ def test_each_route_takes_its_methods_alone(server: Server, method: str, path: s
     assert ("allow" in answer.headers) == (status == 405)
 
 
-def test_batch_transform_is_told_what_fits(server: Server) -> None:
+def test_batch_transform_gets_the_execution_parameters(server: Server) -> None:
     told = server.ask("GET", "/execution-parameters").json
     assert told["MaxPayloadInMB"] == 25
     assert told["BatchStrategy"] == "MULTI_RECORD"
@@ -133,7 +133,7 @@ def test_a_stream_that_fails_is_cut_and_the_next_request_answered(server: Server
     assert server.predict(1).json == 1
 
 
-def test_a_client_that_does_not_read_its_stream_holds_nobody_up(server: Server) -> None:
+def test_a_client_that_does_not_read_its_stream_delays_no_other(server: Server) -> None:
     with server.connect() as client:
         body = b'{"pieces": 1000, "size": 1000000}'
         client.sendall(
@@ -151,7 +151,7 @@ def test_a_large_body_goes_through_and_back(server: Server) -> None:
     assert server.predict(text).json == text
 
 
-def test_metrics_count_what_was_asked(server: Server) -> None:
+def test_metrics_count_the_requests(server: Server) -> None:
     before = server.metric("gpuproof_invocation_seconds_count")
     for n in range(3):
         server.predict(n)
@@ -160,7 +160,7 @@ def test_metrics_count_what_was_asked(server: Server) -> None:
     assert server.metric("gpuproof_healthy") == 1
 
 
-def test_the_access_log_tells_each_invocation(server: Server) -> None:
+def test_the_access_log_has_a_line_for_each_invocation(server: Server) -> None:
     server.predict(1, X_Amzn_SageMaker_Inference_Id="logged")
     lines = until(
         lambda: [t for t in server.access_log.read_text().splitlines() if "logged" in t], "the line"
@@ -224,7 +224,7 @@ def load(server: Server, name: str, url: Path) -> int:
     return server.ask("POST", "/models", body, {"Content-Type": "application/json"}).status
 
 
-def test_models_are_loaded_asked_listed_and_unloaded(several: tuple[Server, Path]) -> None:
+def test_models_are_loaded_invoked_listed_and_unloaded(several: tuple[Server, Path]) -> None:
     server, models = several
     assert server.ping() == 200
     assert load(server, "a", models / "one") == 200
@@ -255,7 +255,7 @@ def test_what_is_not_loaded_is_404(several: tuple[Server, Path]) -> None:
     assert server.ask("POST", "/invocations", "1").status == 400
 
 
-def test_what_cannot_be_loaded_says_so_and_leaves_nothing(several: tuple[Server, Path]) -> None:
+def test_a_model_that_cannot_be_loaded_is_reported_and_leaves_nothing(several: tuple[Server, Path]) -> None:
     server, models = several
     assert load(server, "broken", models / "broken") == 500
     assert load(server, "missing", models / "missing") == 404
@@ -267,7 +267,7 @@ def test_what_cannot_be_loaded_says_so_and_leaves_nothing(several: tuple[Server,
     assert server.ping() == 200
 
 
-def test_one_models_crash_is_no_other_models(several: tuple[Server, Path]) -> None:
+def test_a_crash_of_one_model_does_not_affect_others(several: tuple[Server, Path]) -> None:
     server, models = several
     assert load(server, "x", models / "one") == 200
     assert load(server, "y", models / "two") == 200

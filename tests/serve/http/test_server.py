@@ -124,7 +124,7 @@ def test_head_gets_no_body(running: Running) -> None:
     assert answer.endswith(b"\r\n\r\n")
 
 
-def test_who_waits_to_be_asked_for_the_body_is_asked(running: Running) -> None:
+def test_expect_100_continue_gets_an_interim_response(running: Running) -> None:
     with running.connect() as client:
         client.sendall(
             request(body=b"", more=b"Expect: 100-continue\r\n").replace(b"Length: 0", b"Length: 5")
@@ -134,7 +134,7 @@ def test_who_waits_to_be_asked_for_the_body_is_asked(running: Running) -> None:
         assert client.recv(1000).endswith(b"hello")
 
 
-def test_who_waits_to_be_asked_for_too_long_a_body_is_not(running: Running) -> None:
+def test_expect_100_continue_with_too_long_a_body_gets_no_interim_response(running: Running) -> None:
     asked = request(more=b"Expect: 100-continue\r\n").replace(b"Length: 0", b"Length: 99999999")
     assert status(talk(running, asked)) == 413
 
@@ -201,12 +201,12 @@ def test_a_refused_client_that_still_sends_reads_why(running: Running) -> None:
         b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
     ],
 )
-def test_who_stops_in_the_middle_gets_408(impatient: Running, sent: bytes) -> None:
+def test_a_client_that_stops_in_the_middle_gets_408(impatient: Running, sent: bytes) -> None:
     assert status(talk(impatient, sent)) == 408
 
 
 @pytest.mark.slow
-def test_who_sends_a_byte_now_and_then_gets_408_all_the_same(impatient: Running) -> None:
+def test_a_client_that_trickles_bytes_gets_408(impatient: Running) -> None:
     stop = threading.Event()
     with impatient.connect() as client:
         client.sendall(request().replace(b"Length: 0", b"Length: 5000"))
@@ -258,7 +258,7 @@ def test_bodies_of_all_connections_together_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("half", [True, False])
-def test_a_client_that_leaves_cancels_what_it_asked_for(running: Running, half: bool) -> None:
+def test_a_client_that_disconnects_cancels_its_request(running: Running, half: bool) -> None:
     with running.connect() as client:
         client.sendall(request("/wait", b"x"))
         until(lambda: running.front.waiting, "the request")
@@ -270,7 +270,7 @@ def test_a_client_that_leaves_cancels_what_it_asked_for(running: Running, half: 
     running.do(running.front.waiting[0].respond, 200, (), b"late")
 
 
-def test_an_answer_streams_as_chunks_and_tells_when_it_was_taken(running: Running) -> None:
+def test_a_response_streams_as_chunks_and_reports_when_it_was_sent(running: Running) -> None:
     with running.connect() as client:
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")
@@ -290,7 +290,7 @@ def test_an_answer_streams_as_chunks_and_tells_when_it_was_taken(running: Runnin
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_who_reads_slowly_but_goes_on_gets_it_all(running: Running, streamed: bool) -> None:
+def test_a_slow_but_steady_reader_gets_everything(running: Running, streamed: bool) -> None:
     size = 64_000_000
     with running.connect() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
@@ -315,7 +315,7 @@ def test_who_reads_slowly_but_goes_on_gets_it_all(running: Running, streamed: bo
                 running.do(connection.on_deadline)
 
 
-def test_who_stops_reading_is_cut(running: Running) -> None:
+def test_a_client_that_stops_reading_is_disconnected(running: Running) -> None:
     with running.connect() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
         client.sendall(request("/stream", b"x", more=b""))
@@ -326,7 +326,7 @@ def test_who_stops_reading_is_cut(running: Running) -> None:
         until(lambda: running.do(connection.on_deadline) or not running.server.connections, "the cut")
 
 
-def test_an_answer_without_a_body_says_no_length(running: Running) -> None:
+def test_a_response_without_a_body_has_no_length(running: Running) -> None:
     with running.connect() as client:
         client.sendall(request("/stream", b"x"))
         until(lambda: running.front.waiting, "the request")

@@ -44,7 +44,7 @@ def read(data: bytes, sizes: list[int]) -> list[tuple[int, bytes, bytes]]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_cut_gives_the_same_frames(seed: int) -> None:
+def test_any_split_yields_the_same_frames(seed: int) -> None:
     chance = random.Random(seed)
     bodies = [chance.randbytes(chance.choice([0, 1, 20, 5000, 400_000, 1_000_000])) for _ in range(12)]
     data = stream(*bodies)

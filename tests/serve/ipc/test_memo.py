@@ -32,7 +32,7 @@ def look(reader: Reader) -> Callable[[bytes], int]:
     return memoized(read)
 
 
-def test_what_comes_again_is_not_read_again() -> None:
+def test_a_repeated_input_is_not_parsed_again() -> None:
     reader = Reader()
     read = look(reader)
     assert [read(b"abc"), read(b"abc"), read(bytes(bytearray(b"abc")))] == [3, 3, 3]
@@ -75,7 +75,7 @@ def asked() -> Request:
     return request_from(pack_headers({"content-type": "text/csv", "x-user": "1"}.items()), memoryview(b""))
 
 
-def test_a_handler_that_changes_its_headers_changes_nobody_elses() -> None:
+def test_a_handler_that_changes_its_headers_affects_no_other_request() -> None:
     context = Context("model", "/opt/ml/model", Device(), 1, asked())
     context.get_all_request_header(0)["X-User"] = "changed"
     of_the_container = serving_context("model", asked(), "http://127.0.0.1:1", "application/json").headers

@@ -56,7 +56,7 @@ def test_what_the_front_writes_is_what_another_process_reads(memory: BodyMemory)
     assert done.stdout == f"{b'abc'!r} {{{ord('x')}}}\n"
 
 
-def test_a_part_is_anothers_only_when_nobody_has_it(memory: BodyMemory) -> None:
+def test_a_slot_is_reused_only_when_it_is_no_longer_held(memory: BodyMemory) -> None:
     first = memory.take(10)
     second = memory.take(10)
     assert (memory.offset_of(first), memory.offset_of(second)) == (0, SLOT)
@@ -136,7 +136,7 @@ def test_a_process_with_few_addresses(code: str, says: str) -> None:
     assert done.stdout.strip() == says
 
 
-def test_nobody_can_cut_it_off_and_who_is_to_read_cannot_write(memory: BodyMemory) -> None:
+def test_it_cannot_be_truncated_and_readers_cannot_write(memory: BodyMemory) -> None:
     with pytest.raises(PermissionError):
         os.ftruncate(memory.descriptor, 0)
     with pytest.raises(OSError, match="Bad file descriptor"):

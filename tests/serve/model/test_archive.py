@@ -75,14 +75,14 @@ def test_a_broken_archive_is_refused_in_words(scratch: Path, tmp_path: Path, con
         prepare(tmp_path / "model.tar.gz", scratch)
 
 
-def test_nothing_there_says_what_model_may_be(scratch: Path, tmp_path: Path) -> None:
+def test_a_missing_model_lists_the_accepted_forms(scratch: Path, tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="does not exist") as caught:
         prepare(tmp_path / "none", scratch)
     assert caught.value.remedy is not None
     assert "SavedModel" in caught.value.remedy
 
 
-def test_a_folder_without_a_model_says_what_was_looked_for(scratch: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_lists_what_was_searched(scratch: Path, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "readme.md").touch()
     with pytest.raises(LoadError, match=r"inference\.py.*\.keras.*It contains readme\.md"):
@@ -123,7 +123,7 @@ def test_code_that_is_not_there_is_named(model: Path, scratch: Path, tmp_path: P
 
 
 @pytest.mark.slow
-def test_pytorchs_files_are_told_apart_without_loading_them(tmp_path: Path) -> None:
+def test_pytorchs_files_are_distinguished_without_loading_them(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     net = torch.nn.Linear(2, 1)
     torch.save(net.state_dict(), tmp_path / "state.pth")
@@ -198,7 +198,7 @@ def test_two_folders_for_the_same_version_of_a_model_are_an_error(tmp_path: Path
         choose_model(tmp_path)
 
 
-def test_a_folder_of_scripts_is_no_model_unless_one_is_the_handler(tmp_path: Path, scratch: Path) -> None:
+def test_a_folder_of_scripts_is_not_a_model_unless_one_is_the_handler(tmp_path: Path, scratch: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "train.py").touch()
     with pytest.raises(LoadError, match=r"contains no model.*It contains train\.py"):

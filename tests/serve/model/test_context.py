@@ -10,7 +10,7 @@ from gpuproof.serve.model.context import Context, RequestProcessor, serving_cont
 from gpuproof.serve.model.response import with_context
 
 
-def test_the_context_tells_what_the_toolkits_tell() -> None:
+def test_the_context_has_the_attributes_of_the_toolkits_context() -> None:
     request = Request(b"", "text/csv", "application/json", headers={"x-user": "1"}, inference_id="i-1")
     context = Context("model", "/opt/ml/model", Device("cuda", 2), 8, request)
     assert context.system_properties["gpu_id"] == 2

@@ -159,14 +159,14 @@ def test_a_model_fn_that_leaves_python_is_a_load_error(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_a_model_fn_without_return_is_told_to_return(tmp_path: Path) -> None:
+def test_a_model_fn_without_return_gets_the_advice_to_return(tmp_path: Path) -> None:
     write(tmp_path, "def model_fn(model_dir):\n    model = 1\n")
     with pytest.raises(LoadError, match="returned None") as caught:
         load(tmp_path)
     assert caught.value.remedy == "Return the model at the end of model_fn."
 
 
-def test_an_empty_folder_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_an_empty_folder_lists_what_was_searched(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(LoadError, match=r"no handler.*saved_model\.pb.*\.pt2.*It contains notes\.txt"):
         load(tmp_path)
@@ -241,7 +241,7 @@ def test_a_charset_does_not_hide_the_type_from_a_handler(tmp_path: Path) -> None
     assert answer(load(tmp_path), b"1", "application/json; charset=UTF-8").body == b"application/json"
 
 
-def test_text_that_is_no_utf8_is_400(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_400(tmp_path: Path) -> None:
     write(tmp_path, ECHO)
     with pytest.raises(RequestError, match="byte 1 is not UTF-8") as caught:
         answer(load(tmp_path), b"a\xff", "text/csv")
@@ -269,7 +269,7 @@ def predict_fn(data, model, context):
     assert (response.status, dict(response.headers)) == (418, {"X-Pot": "short and stout"})
 
 
-def test_what_an_output_fn_gives_unencoded_is_encoded(tmp_path: Path) -> None:
+def test_an_unencoded_result_of_output_fn_is_encoded(tmp_path: Path) -> None:
     write(tmp_path, ECHO.replace("return prediction, accept", 'return {"a": [1]}'))
     response = answer(load(tmp_path))
     assert (response.body, response.content_type) == (b'{"a":[1]}', "application/json")

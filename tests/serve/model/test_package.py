@@ -45,7 +45,7 @@ def names(archive: Path) -> list[str]:
         return sorted(member.name for member in tar if member.isfile())
 
 
-def test_the_same_content_gives_the_same_bytes(model: Path, tmp_path: Path) -> None:
+def test_the_same_content_makes_the_same_bytes(model: Path, tmp_path: Path) -> None:
     one = build(model, tmp_path / "one.tar.gz")
     (model / "code" / "inference.py").touch()
     other = build(model, tmp_path / "other.tar.gz")
@@ -87,7 +87,7 @@ def test_a_bare_saved_model_goes_into_a_numbered_folder(tmp_path: Path) -> None:
         ((1, 1), "The handler failed.", None),
     ],
 )
-def test_a_refusal_tells_the_next_guess(
+def test_an_error_determines_the_next_shape_to_try(
     shape: tuple[int, ...], refusal: str, asked: tuple[int, ...] | None
 ) -> None:
     assert next_shape(shape, refusal) == asked
@@ -140,7 +140,7 @@ def test_the_command_builds_and_proves(
     assert names(tmp_path / "model.tar.gz") == ["code/inference.py"]
 
 
-def test_the_command_builds_alone_where_that_is_asked_for(
+def test_the_command_can_skip_the_serve_check(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "m.tar.gz"

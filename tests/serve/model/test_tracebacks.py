@@ -44,7 +44,7 @@ def test_a_failing_predict_fn_begins_with_its_own_line(tmp_path: Path) -> None:
     assert frames(said[0]) == [str(tmp_path / "code" / "inference.py")]
 
 
-def test_who_is_interrupted_is_found_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_worker_reports_where_it_was(tmp_path: Path) -> None:
     """Without the server's lines, neither those that lead there nor that of the interruption itself."""
     text = (
         "import signal\nfrom gpuproof.serve.model import collate\ndef model_fn(d): return 1\n"

@@ -242,7 +242,7 @@ def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, said: str
     assert said in refusal.message
 
 
-def test_a_models_own_mistake_with_words_is_no_refusal() -> None:
+def test_a_models_own_mistake_with_strings_is_not_a_client_error() -> None:
     class Reader:
         def predict(self, data: Any) -> Any:
             raise ValueError("no such vocabulary")
@@ -289,7 +289,7 @@ def test_inputs_of_different_numbers_of_rows_are_422_where_the_model_fails_with_
         assert ask([[1, 2]], [[1, 2, 3]]).outputs
 
 
-def test_the_data_tells_the_shape_where_the_error_does_not() -> None:
+def test_the_data_determines_the_shape_where_the_error_does_not() -> None:
     np = pytest.importorskip("numpy")
     refusal = prediction_error(AssertionError("Guard failed: x.size()[1] == 784"), np.zeros((1, 3)))
     assert refusal is not None
@@ -315,7 +315,7 @@ def test_the_handlers_own_mistakes_are_no_refusals(error: Exception) -> None:
         (ValueError("memory of the past"), False),
     ],
 )
-def test_running_out_of_memory_is_told_apart(error: BaseException, expected: bool) -> None:
+def test_running_out_of_memory_is_distinguished(error: BaseException, expected: bool) -> None:
     assert is_out_of_memory(error) is expected
     assert not expected or prediction_error(error) is None
 

@@ -51,7 +51,7 @@ def test_a_model_that_takes_no_zeros_is_served_all_the_same(tmp_path: Path, erro
     assert "--warmup FILE" in said
 
 
-def test_a_handler_that_fails_at_a_recorded_request_is_told_with_its_name_and_line(tmp_path: Path) -> None:
+def test_a_handler_that_fails_at_a_recorded_request_is_reported_with_its_name_and_line(tmp_path: Path) -> None:
     handler = "def model_fn(d):\n    return 1\ndef predict_fn(x, m):\n    return x['age']\n"
     model = load_model(model_folder(tmp_path / "model", handler), Settings(), Device())
     (tmp_path / "request.json").write_text('{"name": 1}')
@@ -62,7 +62,7 @@ def test_a_handler_that_fails_at_a_recorded_request_is_told_with_its_name_and_li
 
 
 @pytest.mark.slow
-def test_an_exported_program_of_pictures_says_its_own_shape(tmp_path: Path) -> None:
+def test_an_exported_program_of_images_provides_its_input_shape(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     program = torch.export.export(torch.nn.Conv2d(3, 1, 3), (torch.zeros(1, 3, 8, 8),))
     torch.export.save(program, tmp_path / "model.pt2")
@@ -74,7 +74,7 @@ def test_an_exported_program_of_pictures_says_its_own_shape(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_keras_model_says_its_own_shape(tmp_path: Path) -> None:
+def test_a_keras_model_provides_its_input_shape(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     import keras
 

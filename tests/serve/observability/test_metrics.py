@@ -105,7 +105,7 @@ def test_the_access_log_is_one_json_object_a_line() -> None:
     assert lines[0]["predict_ms"] == 3.0
 
 
-def test_a_log_that_nobody_reads_is_cut_and_says_how_much() -> None:
+def test_a_log_that_is_not_read_is_cut_and_states_how_much() -> None:
     written = io.StringIO()
     log = AccessLog(written)
     for _ in range(20_005):

@@ -102,7 +102,7 @@ def test_a_failure_is_an_error_of_the_service_that_the_environment_names(
     assert collector.services == {"mine"}
 
 
-def test_what_was_answered_last_is_told_before_the_server_ends(tmp_path: Path, collector: Collector) -> None:
+def test_the_last_spans_are_exported_before_the_server_ends(tmp_path: Path, collector: Collector) -> None:
     with serving(tmp_path, **{**collector.environment, "OTEL_BSP_SCHEDULE_DELAY": "600000"}) as server:
         server.predict(1)
     assert any(span.name == "POST /invocations" for span in collector.spans)
@@ -130,7 +130,7 @@ def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
     assert span_writer(off, print) is None
 
 
-def test_what_the_sdk_refuses_is_said_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_sdk_refuses_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     said: list[str] = []

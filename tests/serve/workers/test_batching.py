@@ -87,7 +87,7 @@ def test_what_arrived_together_is_computed_together() -> None:
     assert model.batches == [[1, 2, 3]]
 
 
-def test_one_alone_is_no_batch() -> None:
+def test_a_single_request_is_not_a_batch() -> None:
     model = Doubling()
     assert answers(model, "1")[0] == [b"2"]
     assert (model.batches, model.alone) == ([], [1])
@@ -136,7 +136,7 @@ def test_a_late_batch_is_not_tried_again() -> None:
     assert model.alone == []
 
 
-def test_what_cannot_be_encoded_as_asked_is_refused() -> None:
+def test_what_cannot_be_encoded_as_requested_is_refused() -> None:
     assert answers(Doubling(), "1", "2", accept="image/png")[0] == [406, 406]
 
 

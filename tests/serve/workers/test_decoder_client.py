@@ -249,7 +249,7 @@ def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(
         assert [right(one.result(), number) for number, one in enumerate(several)] == [True] * 6
 
 
-def test_who_waits_for_a_reader_gets_his_time_out_and_may_leave(tmp_path: Path) -> None:
+def test_a_request_waiting_for_a_reader_can_time_out_or_be_cancelled(tmp_path: Path) -> None:
     with asked(tmp_path) as busy:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)

@@ -136,7 +136,7 @@ def test_its_time_runs_for_one_body_and_not_for_all(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("ended_first", [False, True])
-def test_what_it_has_is_anothers_only_when_it_is_dead(ended_first: bool) -> None:
+def test_requests_move_to_another_worker_only_after_the_first_has_died(ended_first: bool) -> None:
     """A socket may be lost and its reader live on: it must not write into the next request's body."""
 
     async def test(bench: Bench) -> None:
@@ -214,7 +214,7 @@ def frame(ours: socket.socket) -> frames.Frame:
     return one
 
 
-def test_it_reads_in_place_beside_anybodys_modules_and_ends_with_its_front(
+def test_it_decodes_in_place_beside_other_modules_and_ends_with_its_front(
     memory: BodyMemory, tmp_path: Any
 ) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('not this one')")
@@ -243,7 +243,7 @@ def test_it_reads_in_place_beside_anybodys_modules_and_ends_with_its_front(
 
 
 @pytest.mark.parametrize("module", ["simdjson", "numpy"])
-def test_without_its_modules_it_says_so_and_ends(memory: BodyMemory, tmp_path: Any, module: str) -> None:
+def test_without_its_modules_it_reports_them_and_ends(memory: BodyMemory, tmp_path: Any, module: str) -> None:
     process, ours = run(memory, str(tmp_path), f"sys.modules[{module!r}] = None")
     with process, ours:
         assert frame(ours).kind == frames.LOAD_FAILED

@@ -48,7 +48,7 @@ def test_predictors_share_the_cores() -> None:
         ("glibc.malloc.hugetlb=0", None),
     ],
 )
-def test_predictors_on_a_cpu_ask_for_huge_pages_unless_somebody_has_chosen(
+def test_predictors_on_a_cpu_request_huge_pages_unless_configured(
     tunables: str | None, expected: str | None
 ) -> None:
     environ = {} if tunables is None else {"GLIBC_TUNABLES": tunables}
@@ -60,7 +60,7 @@ def test_a_negative_number_ends_the_list_of_gpus_as_it_does_for_cuda() -> None:
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, 2) == ["1"]
 
 
-def test_gpus_are_counted_as_nvml_counts_unless_somebody_else_has_counted() -> None:
+def test_gpus_are_ordered_by_pci_bus_unless_visible_devices_are_set() -> None:
     for placed in assign_devices(Settings(), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, 2, 8):
         assert placed.environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     for placed in assign_devices(Settings(), {"CUDA_VISIBLE_DEVICES": "1"}, 2, 8):

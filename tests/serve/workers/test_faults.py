@@ -105,7 +105,7 @@ def test_requests_that_kill_their_predictor_one_after_another_do_not_end_the_ser
         assert server.ping() == 200
 
 
-def test_a_predictor_that_cannot_be_loaded_again_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
+def test_a_predictor_that_cannot_be_loaded_again_is_abandoned_and_ping_reports_it(tmp_path: Path) -> None:
     once = f"if os.path.exists({str(tmp_path / 'loaded')!r}): os._exit(1)\n"
     once += f"    open({str(tmp_path / 'loaded')!r}, 'w').close()\n    return 1"
     with serving(tmp_path, handler("os._exit(9)", load=once)) as server:
@@ -124,7 +124,7 @@ def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) 
         assert "no weights" not in server.predict(1).body.decode()
 
 
-def test_a_model_that_takes_too_long_to_load_is_given_up_and_ping_says_so(tmp_path: Path) -> None:
+def test_a_model_that_takes_too_long_to_load_is_abandoned_and_ping_reports_it(tmp_path: Path) -> None:
     hangs = handler(load="time.sleep(600)")
     with serving(tmp_path, hangs, healthy=False, SAGEMAKER_STARTUP_TIMEOUT="1.5") as server:
         until(lambda: "longer than 1.5 s" in server.ask("GET", "/ping").json["reason"], "the loss")
@@ -241,7 +241,7 @@ def test_draining_ends_after_its_time(tmp_path: Path) -> None:
         assert running.result().status == 503
 
 
-def test_a_port_that_is_taken_is_said_in_words(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         folder = model_folder(tmp_path / "model", ECHO)
@@ -358,7 +358,7 @@ def _refused(port: int) -> bool:
     return False
 
 
-def test_as_the_first_process_of_a_container_it_ends_when_asked_and_collects_orphans(tmp_path: Path) -> None:
+def test_as_the_first_process_of_a_container_it_ends_on_sigterm_and_reaps_orphans(tmp_path: Path) -> None:
     text = handler(
         "import subprocess\n    subprocess.run(['sh', '-c', 'sleep 0.1 & true'])\n    return os.getpid()"
     )

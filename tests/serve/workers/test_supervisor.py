@@ -72,7 +72,7 @@ def test_a_gpu_that_does_nothing_in_the_first_requests_is_warned_of(tmp_path: Pa
         assert server.ping() == 200
 
 
-def test_a_model_left_on_the_cpu_is_said_and_served(tmp_path: Path) -> None:
+def test_a_model_left_on_the_cpu_is_reported_and_served(tmp_path: Path) -> None:
     with serving(tmp_path, ON_THE_CPU, "--workers", "1", **two_gpus(tmp_path)) as server:
         assert "warning: The model is on the CPU" in server.said
         assert 'model.to(torch.device("cuda"' in server.said
@@ -85,7 +85,7 @@ def test_a_required_gpu_that_the_model_does_not_use_is_never_healthy(tmp_path: P
         assert server.ping() == 503
 
 
-def test_a_model_that_moves_at_its_first_request_is_looked_at_again(tmp_path: Path) -> None:
+def test_a_model_that_moves_at_its_first_request_is_checked_again(tmp_path: Path) -> None:
     # No CUDA here: what matters is that it has left the CPU.
     moves = ON_THE_CPU.replace("    return model(", '    model.to("meta")\n    return [1]\n    return model(')
     words = ("--workers", "1", "--require-gpu")
@@ -133,7 +133,7 @@ def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> Non
         assert [one.result().status for one in (hanging, *others)] == [200] * 7
 
 
-def test_a_predictor_is_told_what_to_serve_in_its_last_argument(tmp_path: Path) -> None:
+def test_a_predictor_gets_what_to_serve_in_its_last_argument(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "a model", ECHO)
     with serving(tmp_path, folder, OMP_NUM_THREADS="3") as server:
         (pid,) = server.workers

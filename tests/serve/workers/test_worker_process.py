@@ -137,7 +137,7 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
     one.stop()
 
 
-def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> None:
+def test_the_status_distinguishes_started_requests_from_waiting_ones(spoken: Spoken) -> None:
     spoken.model.leave.clear()
     spoken.send(spoken.call(1, b"a"), spoken.call(2, b"b"))
     assert spoken.model.began.wait(60)
@@ -150,7 +150,7 @@ def test_the_board_tells_what_was_taken_up_from_what_waits(spoken: Spoken) -> No
     assert spoken.status.taken == 2
 
 
-def test_what_was_cancelled_while_it_waited_is_not_computed_and_said_to_be_over(spoken: Spoken) -> None:
+def test_a_cancelled_waiting_request_is_not_computed_and_reported_as_ended(spoken: Spoken) -> None:
     spoken.model.leave.clear()
     spoken.send(spoken.call(1, b"a"))
     assert spoken.model.began.wait(60)
@@ -205,7 +205,7 @@ def test_stop_answers_first_what_has_come() -> None:
 
 
 @pytest.mark.parametrize("error", [LoadError("no weights", "bring some", "Traceback …"), SystemExit(3)])
-def test_a_model_that_cannot_be_loaded_is_told_to_the_front(
+def test_a_model_that_cannot_be_loaded_is_reported_to_the_front(
     monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def fail(*_: object) -> Model:

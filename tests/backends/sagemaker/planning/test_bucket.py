@@ -84,7 +84,7 @@ def test_a_bucket_in_another_region_is_refused_with_both_regions(faulty: FaultyA
     assert "--region eu-west-1" in str(caught.value.remedy)
 
 
-def test_an_address_below_a_bucket_is_no_bucket(faulty: FaultyAws) -> None:
+def test_an_address_below_a_bucket_is_not_a_bucket(faulty: FaultyAws) -> None:
     with pytest.raises(UsageError, match="is not a bucket name"):
         plan_bucket(client(), "s3://data/below")
     assert faulty.asked == []
@@ -92,7 +92,7 @@ def test_an_address_below_a_bucket_is_no_bucket(faulty: FaultyAws) -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 @pytest.mark.usefixtures("clean")
-def test_gpuproofs_own_bucket_is_planned_told_and_made_private(region: str) -> None:
+def test_gpuproofs_own_bucket_is_planned_noted_and_made_private(region: str) -> None:
     aws = client(region)
     plan = plan_bucket(aws)
     assert plan.name == f"gpuproof-{ACCOUNT}-{region}"
@@ -130,7 +130,7 @@ def test_making_the_bucket_can_be_taken_back() -> None:
     assert aws.bucket_region(plan.name) is None
 
 
-def test_gpuproofs_name_in_somebody_elses_hands_is_not_used(faulty: FaultyAws) -> None:
+def test_gpuproofs_bucket_name_owned_by_another_account_is_not_used(faulty: FaultyAws) -> None:
     faulty.fault("HEAD", Said(403, b""))
     with pytest.raises(
         UsageError, match="belongs to another account, or you have no permission to see it: 403"

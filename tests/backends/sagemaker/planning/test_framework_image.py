@@ -42,7 +42,7 @@ def found(folder: Path, script: str, requirements: str | None = None, **keys: An
         ("import tensorflow as tf\nimport keras\n", "tensorflow"),
     ],
 )
-def test_what_the_script_imports_tells_the_framework(tmp_path: Path, script: str, name: str) -> None:
+def test_the_imports_of_the_script_determine_the_framework(tmp_path: Path, script: str, name: str) -> None:
     assert found(tmp_path, script).name == name
 
 
@@ -64,7 +64,7 @@ def test_two_frameworks_are_not_guessed_between(tmp_path: Path) -> None:
         found(tmp_path, "import torch\nimport tensorflow\n")
 
 
-def test_no_framework_at_all_asks_for_one(tmp_path: Path) -> None:
+def test_a_missing_framework_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidJob) as raised:
         found(tmp_path, "print(1)\n")
     assert "--framework pytorch" in (raised.value.remedy or "")
@@ -122,14 +122,14 @@ def test_a_version_without_an_image_names_those_that_have_one(catalogue: Catalog
     assert "2.8.0" in (raised.value.remedy or "")
 
 
-def test_a_pin_in_requirements_without_an_image_takes_the_newest_and_says_so(catalogue: Catalogue) -> None:
+def test_a_pin_in_requirements_without_an_image_takes_the_newest_with_a_note(catalogue: Catalogue) -> None:
     image = chosen(catalogue, Framework("pytorch", "1.0", "test"), "ml.g5.xlarge")
     assert image.row is not None
     assert (image.row.device, image.row.status) == ("gpu", "patched")
     assert "pytorch 1.0" in (image.note or "")
 
 
-def test_a_framework_without_images_says_what_to_do(catalogue: Catalogue) -> None:
+def test_a_framework_without_images_gets_a_remedy(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
         chosen(catalogue, Framework("mxnet", None, "test"), "ml.g5.xlarge")
     assert "--image" in (raised.value.remedy or "")
@@ -147,7 +147,7 @@ def test_an_unknown_type_of_a_gpu_family_gets_the_gpu_image(catalogue: Catalogue
     assert "-gpu-" in image.uri
 
 
-def test_a_framework_that_left_a_gpu_behind_is_said(catalogue: Catalogue) -> None:
+def test_a_framework_that_does_not_see_a_gpu_is_reported(catalogue: Catalogue) -> None:
     job = TrainingJob(entry_point="train.py", instance_type="ml.p3.2xlarge")
     candidate = choose_instance_types(job, catalogue, "us-east-1").candidates[0]
     image = choose_image(job, Framework("pytorch", "2.10", "test"), candidate, catalogue, "us-east-1")

@@ -39,7 +39,7 @@ def test_a_named_type_comes_first_and_its_fallbacks_follow_in_order(catalogue: C
     assert choice.warnings == ()
 
 
-def test_a_gpu_gives_the_types_that_have_it_cheapest_first(catalogue: Catalogue) -> None:
+def test_a_gpu_selects_the_types_that_have_it_cheapest_first(catalogue: Catalogue) -> None:
     choice = choose_instance_types(training(resources={"gpu": "A10G:1"}), catalogue, REGION)
     assert names(choice)[0] == "ml.g5.xlarge"
     assert all(one.startswith("ml.g5.") for one in names(choice))
@@ -56,7 +56,7 @@ def test_the_price_that_may_be_paid_leaves_dearer_types_out(catalogue: Catalogue
     assert "ml.g5.4xlarge" not in names(choice)
 
 
-def test_a_price_is_not_held_against_spot_whose_price_nobody_knows(catalogue: Catalogue) -> None:
+def test_a_price_limit_does_not_exclude_spot_without_a_known_price(catalogue: Catalogue) -> None:
     choice = choose_instance_types(
         training(resources={"gpu": "A10G:1", "max_price": "$0.80", "spot": True}), catalogue, REGION
     )
@@ -89,13 +89,13 @@ def test_a_fallback_of_another_kind_of_job_is_refused_too(catalogue: Catalogue) 
         )
 
 
-def test_a_type_that_nobody_knows_is_tried_with_a_note(catalogue: Catalogue) -> None:
+def test_an_unknown_type_is_tried_with_a_note(catalogue: Catalogue) -> None:
     choice = choose_instance_types(training(instance_type="ml.g99.xlarge"), catalogue, REGION)
     assert choice.candidates[0].instance is None
     assert "SageMaker may reject it" in choice.warnings[0]
 
 
-def test_a_job_that_asks_for_nothing_is_shown_the_three_cheapest(catalogue: Catalogue) -> None:
+def test_a_job_without_resources_is_shown_the_three_cheapest(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
         choose_instance_types(training(), catalogue, REGION)
     shown = [line for line in (raised.value.remedy or "").splitlines() if "--instance-type ml." in line]
@@ -103,7 +103,7 @@ def test_a_job_that_asks_for_nothing_is_shown_the_three_cheapest(catalogue: Cata
     assert all("an hour" in line for line in shown)
 
 
-def test_a_gpu_that_sagemaker_has_not_is_said(catalogue: Catalogue) -> None:
+def test_a_gpu_that_sagemaker_does_not_offer_is_reported(catalogue: Catalogue) -> None:
     with pytest.raises(InvalidJob) as raised:
         choose_instance_types(training(resources={"gpu": "A10G:7"}), catalogue, REGION)
     assert "A10G:7" in raised.value.message

@@ -44,7 +44,7 @@ def make(aws: Aws, name: str, service: str = "sagemaker.amazonaws.com", path: st
     ]
 
 
-def test_the_only_role_that_sagemaker_may_assume_is_taken_and_told(aws: Aws) -> None:
+def test_the_only_role_that_sagemaker_may_assume_is_used_and_noted(aws: Aws) -> None:
     make(aws, "lambda", "lambda.amazonaws.com")
     arn = make(aws, "jobs", path="/service-role/")
     chosen = find_role(aws)
@@ -101,7 +101,7 @@ def test_a_role_that_is_not_there_is_wrong_usage(aws: Aws) -> None:
         find_role(aws, f"arn:aws:iam::{ACCOUNT}:role/nobody")
 
 
-def test_a_role_that_may_not_be_looked_at_is_taken_and_that_is_told(faulty: FaultyAws, aws: Aws) -> None:
+def test_a_role_that_may_not_be_read_is_used_with_a_note(faulty: FaultyAws, aws: Aws) -> None:
     faulty.fault("GetRole", query_error("AccessDenied", "no", 403), times=None)
     arn = f"arn:aws:iam::{ACCOUNT}:role/path/jobs"
     chosen = find_role(aws, arn)

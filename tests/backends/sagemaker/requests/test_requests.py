@@ -99,7 +99,7 @@ def test_hyperparameters_are_texts_just_as_the_agent_writes_them() -> None:
     assert training(hyperparameters=given)["HyperParameters"] == hyperparameter_texts(given)
 
 
-def test_the_time_limit_is_always_set_and_a_day_unless_the_job_says_otherwise() -> None:
+def test_the_time_limit_is_always_set_and_a_day_by_default() -> None:
     assert training()["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
     assert training(max_duration="90m")["StoppingCondition"] == {"MaxRuntimeInSeconds": 5400}
     assert processing()["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
@@ -125,7 +125,7 @@ def test_checkpoints_are_kept_in_step_where_the_contract_has_them() -> None:
     }
 
 
-def test_a_type_with_disks_of_its_own_asks_for_no_volume_and_no_key() -> None:
+def test_a_type_with_local_disks_requests_no_volume_and_no_key() -> None:
     own = {"volume_size": 200, "volume_kms_key": "my-key"}
     resources = training("ml.g5.xlarge", sagemaker=own)["ResourceConfig"]
     assert resources == {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1}
@@ -134,7 +134,7 @@ def test_a_type_with_disks_of_its_own_asks_for_no_volume_and_no_key() -> None:
     assert training("ml.m5.xlarge")["ResourceConfig"]["VolumeSizeInGB"] == 30
 
 
-def test_a_processing_job_asks_for_no_more_than_the_types_own_disks_hold() -> None:
+def test_a_processing_job_requests_no_more_than_the_types_own_disks_hold() -> None:
     cluster = processing("ml.g4dn.xlarge", sagemaker={"volume_size": 1000})["ProcessingResources"][
         "ClusterConfig"
     ]
@@ -143,7 +143,7 @@ def test_a_processing_job_asks_for_no_more_than_the_types_own_disks_hold() -> No
     assert cluster["VolumeSizeInGB"] == disk.local_disk // 10**9
 
 
-def test_everything_else_that_the_job_says_reaches_the_training_request() -> None:
+def test_every_other_setting_of_the_job_reaches_the_training_request() -> None:
     request = training(
         instance_count=2,
         environment={"A": "1"},
@@ -272,7 +272,7 @@ def test_the_container_gets_the_typed_values_and_no_variable() -> None:
     assert (made.isolation, made.python, made.checkpoints) == ("container", "python3", "/opt/ml/checkpoints")
 
 
-def test_a_gpu_that_somebody_pays_for_and_nobody_uses_is_stopped_after_a_quarter_of_an_hour() -> None:
+def test_an_unused_gpu_ends_the_job_after_a_quarter_of_an_hour() -> None:
     job = TrainingJob(entry_point="train.py")
     rule = container_job(job, RUN, "ml.g5.xlarge", ExpectedGpus(1, "A10G", "test")).if_gpu_unused
     assert rule == UnusedGpuRule("stop", 900.0)

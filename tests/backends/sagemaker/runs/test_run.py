@@ -137,7 +137,7 @@ class TestFollowing:
         assert isinstance(events[-1], RunRecord)
         assert events[-1].status == "Completed"
 
-    def test_a_token_that_expires_says_to_sign_in_again_and_the_job_goes_on(
+    def test_an_expired_token_gets_the_advice_to_sign_in_and_the_job_continues(
         self, aws: Any, running: Any
     ) -> None:
         aws.emulator.faults("expired-token,service=sagemaker,count=9")
@@ -149,7 +149,7 @@ class TestFollowing:
         )
         assert aws.look_at(running.id).record.status == "InProgress"
 
-    def test_one_that_expires_in_the_middle_says_how_to_go_on(self, aws: Any, running: Any) -> None:
+    def test_a_token_that_expires_while_following_gets_the_command_to_resume(self, aws: Any, running: Any) -> None:
         def expire(event: Event) -> bool:
             aws.emulator.faults("expired-token,service=sagemaker")
             return isinstance(event, Output)
@@ -161,7 +161,7 @@ class TestFollowing:
         assert str(caught.value.remedy).endswith(f"gpuproof logs -f {running.id}")
         assert "ExpiredToken" in caught.value.message
 
-    def test_a_job_that_somebody_deletes_meanwhile_ends_it(self, aws: Any) -> None:
+    def test_a_job_deleted_meanwhile_ends_it(self, aws: Any) -> None:
         run = aws.start(FOREVER)
         events = run.follow()
         next(event for event in events if isinstance(event, Output))
@@ -189,7 +189,7 @@ class TestFollowing:
 
 
 class TestStopping:
-    def test_the_script_is_told_and_the_run_ends_stopped_with_its_results(self, aws: Any) -> None:
+    def test_the_script_gets_sigterm_and_the_run_ends_stopped_with_its_results(self, aws: Any) -> None:
         script = (
             "import signal, sys, time\n"
             "def end(*_):\n    open('/opt/ml/model/w', 'w').write('half')\n    print('saved'); sys.exit(0)\n"
@@ -208,13 +208,13 @@ class TestStopping:
         run.stop()
         assert run.record.status == "Completed"
 
-    def test_a_stop_that_aws_refuses_says_that_it_goes_on_and_costs(self, aws: Any, running: Any) -> None:
+    def test_a_stop_refused_by_aws_reports_that_the_job_is_still_billed(self, aws: Any, running: Any) -> None:
         aws.emulator.faults("access-denied,operation=StopTrainingJob,count=1")
         with pytest.raises(AwsRefused, match="was not stopped: it is still running, and billed") as caught:
             running.stop()
         assert f"gpuproof stop {running.id}" in str(caught.value.remedy)
 
-    def test_an_interrupted_spot_run_tells_of_it_and_of_what_spot_saved(
+    def test_an_interrupted_spot_run_reports_interruption_and_savings(
         self, aws: Any, tmp_path: Path
     ) -> None:
         aws.emulator.faults("interruption,line=begun,count=1")
@@ -313,7 +313,7 @@ class TestTheVerdict:
         aws.aws.delete_objects(aws.jobs.bucket, aws.keys(f"gpuproof/runs/{run.id}/output/"))
         assert run.verdict["outcome"] == "no-gpu-expected"
 
-    def test_where_nobody_has_it_the_record_says_so_and_is_undecided(self, aws: Any) -> None:
+    def test_a_missing_verdict_is_noted_in_the_record(self, aws: Any) -> None:
         run = aws.ended(KILLS_ITS_AGENT, tags={"gpuproof:require-gpu": "true"})
         assert run.verdict is None
         assert any("no verdict" in note for note in run.record.notes)
@@ -371,7 +371,7 @@ class TestRemoving:
         assert caught.value.remedy == f"gpuproof stop {running.id}"
         assert aws.keys(f"gpuproof/runs/{running.id}/") != []
 
-    def test_somebody_elses_job_is_refused(self, aws: Any) -> None:
+    def test_a_job_that_gpuproof_did_not_create_is_refused(self, aws: Any) -> None:
         run = aws.ended("", tags={"gpuproof:run": "another"})
         with pytest.raises(UsageError, match="was not created by GPUproof"):
             run.remove()
@@ -384,7 +384,7 @@ class TestLooking:
         assert run.write_log(sink) == len(sink.getvalue())
         assert sink.getvalue().decode() == "one\ntwo\n"
 
-    def test_it_says_where_a_person_can_look(self, aws: Any) -> None:
+    def test_it_has_the_address_of_the_console(self, aws: Any) -> None:
         run = aws.ended("")
         assert run.address == (
             f"https://us-east-1.console.aws.amazon.com/sagemaker/home?region=us-east-1#/jobs/{run.id}"
@@ -396,7 +396,7 @@ class TestLooking:
         with pytest.raises(RunNotFound, match="us-east-1"):
             _ = aws.look_at("nothing").record
 
-    def test_looking_at_one_that_has_ended_asks_once(self, aws: Any) -> None:
+    def test_reading_an_ended_run_takes_one_request(self, aws: Any) -> None:
         run = aws.ended("")
         _ = run.record
         aws.emulator.forget_requests()

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 SAVES = "import pathlib\npathlib.Path('/opt/ml/checkpoints/step').write_text('1')\n"
 
 
-def test_checkpoints_stay_and_it_is_said_how_they_go(aws: Any) -> None:
+def test_checkpoints_are_kept_with_a_note_how_to_remove_them(aws: Any) -> None:
     prefix = "gpuproof/checkpoints/train/first/"
     address = f"s3://{aws.jobs.bucket}/{prefix}"
     run = aws.ended(SAVES, CheckpointConfig={"S3Uri": address, "LocalPath": "/opt/ml/checkpoints"})
@@ -21,5 +21,5 @@ def test_checkpoints_stay_and_it_is_said_how_they_go(aws: Any) -> None:
     assert aws.keys(f"gpuproof/runs/{run.id}/") == []
 
 
-def test_without_checkpoints_nothing_is_said_of_them(aws: Any) -> None:
+def test_without_checkpoints_they_are_not_mentioned(aws: Any) -> None:
     assert "checkpoints" not in aws.ended("").remove()

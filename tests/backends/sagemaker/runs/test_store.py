@@ -74,7 +74,7 @@ class TestFinding:
         assert "somebody-elses" not in [record.id for record in runs.records()]
 
     @pytest.mark.parametrize("name", ["nothing", "train-20260501-120000-ffff", "no/job*name"])
-    def test_nothing_of_that_name_says_where_it_looked(self, runs: SageMakerRunStore, name: str) -> None:
+    def test_an_unknown_name_names_the_searched_region(self, runs: SageMakerRunStore, name: str) -> None:
         with pytest.raises(RunNotFound, match="us-east-1"):
             runs.find(name)
 

@@ -131,7 +131,7 @@ def test_a_quota_leads_to_the_next_type_and_names_what_the_first_needs(sandbox: 
     assert described["ResourceConfig"]["InstanceType"] == "ml.m5.xlarge"
 
 
-def test_the_job_is_told_which_type_it_got(sandbox: SageMakerSandbox) -> None:
+def test_the_job_document_names_the_type_it_got(sandbox: SageMakerSandbox) -> None:
     backend = sandbox.backend()
     plan = backend.plan(sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.m5.xlarge"]))
     with injected_faults(sandbox.emulator, "quota,instance=ml.g5.xlarge"):
@@ -140,7 +140,7 @@ def test_the_job_is_told_which_type_it_got(sandbox: SageMakerSandbox) -> None:
     assert (order["instance_type"], order["expected_gpus"]) == ("ml.m5.xlarge", 0)
 
 
-def test_no_quota_for_any_type_says_all_that_was_tried_and_what_each_needs(sandbox: SageMakerSandbox) -> None:
+def test_no_quota_for_any_type_lists_all_that_was_tried_and_what_each_needs(sandbox: SageMakerSandbox) -> None:
     backend = sandbox.backend()
     job = sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge"])
     with injected_faults(sandbox.emulator, "quota"), pytest.raises(NoCapacity) as raised:
@@ -184,7 +184,7 @@ def test_a_run_that_failed_for_capacity_is_followed_by_one_on_the_next_type(
     assert progress.notes == ["AWS has no capacity for ml.g5.xlarge; trying ml.m5.xlarge"]
 
 
-def test_no_capacity_for_the_last_type_is_said_with_all_that_was_tried(sandbox: SageMakerSandbox) -> None:
+def test_no_capacity_for_the_last_type_is_reported_with_all_that_was_tried(sandbox: SageMakerSandbox) -> None:
     backend = sandbox.backend()
     plan = backend.plan(sandbox.training(instance_type="ml.g5.xlarge", require_gpu=False))
     with injected_faults(sandbox.emulator, "capacity"), pytest.raises(NoCapacity, match="CapacityError"):

@@ -141,7 +141,7 @@ def test_what_was_sent_stays_when_the_connection_is_lost_for_good(sandbox: SageM
     assert sandbox.objects("gpuproof/runs/") == set()
 
 
-def test_what_cannot_be_taken_back_is_said(sandbox: SageMakerSandbox) -> None:
+def test_what_cannot_be_rolled_back_is_noted(sandbox: SageMakerSandbox) -> None:
     backend, progress = sandbox.backend(), RecordingProgress()
     plan = backend.plan(sandbox.training())
     faults = ("access-denied,operation=CreateTrainingJob", "access-denied,operation=DeleteObjects")

@@ -34,7 +34,7 @@ def test_billed_seconds_times_instances_times_the_price(catalogue: Catalogue) ->
     assert bill.final
 
 
-def test_spot_bills_less_than_it_trained_and_says_how_much_that_saves() -> None:
+def test_spot_bills_less_than_it_trained_and_shows_the_saving() -> None:
     described = training(
         BillableTimeInSeconds=300,
         TrainingTimeInSeconds=1000,
@@ -118,7 +118,7 @@ def test_an_instance_without_a_known_price_has_no_cost_but_seconds(catalogue: Ca
         ("training", {}, ()),
     ],
 )
-def test_the_description_says_what_it_runs_on(
+def test_the_description_names_the_device(
     kind: Any, described: dict[str, Any], fleets: tuple[Fleet, ...]
 ) -> None:
     assert fleets_of(kind, described) == fleets

@@ -35,7 +35,7 @@ def test_lines_of_one_host_come_as_they_were_printed(streams: Streams) -> None:
     assert text(reader(streams)) == "one\ntwo\nthree\nfour\n\nsix\n"
 
 
-def test_reading_on_gives_what_is_new_and_nothing_twice(streams: Streams) -> None:
+def test_reading_on_returns_what_is_new_and_nothing_twice(streams: Streams) -> None:
     log = reader(streams)
     assert text(log) == ""
     streams.say("algo-1", "one")
@@ -171,7 +171,7 @@ class TestTheAgentsWords:
         assert text(log) == "algo-1 | one\nalgo-1 | two\n"
         assert log.agent_messages == {"algo-1": ("it saved no model",), "algo-2": ("it failed",)}
 
-    def test_what_the_runtime_library_says_in_the_script_stays(self, streams: Streams) -> None:
+    def test_what_the_runtime_library_records_in_the_script_is_kept(self, streams: Streams) -> None:
         streams.say("algo-1", "gpuproof: PyTorch runs on the CPU")
         assert text(reader(streams)) == "gpuproof: PyTorch runs on the CPU\n"
 

@@ -121,7 +121,7 @@ def test_without_a_verdict_a_required_gpu_leaves_it_undecided() -> None:
     assert read(done, tags={"gpuproof:run": RUN}).outcome == ExitCode.OK
 
 
-def test_a_job_stopped_for_its_unused_gpu_says_so_by_its_code() -> None:
+def test_a_job_stopped_for_its_unused_gpu_has_its_own_exit_code() -> None:
     reason = "AlgorithmError: [gpu-unused] whatever the sentence is, exit code: 1"
     failed = training(TrainingJobStatus="Failed", FailureReason=reason, TrainingEndTime=at(200))
     record = read(failed)
@@ -149,7 +149,7 @@ def test_interruptions_of_spot_instances_are_counted_and_noted() -> None:
     assert record.notes == ("its spot instance was reclaimed once",)
 
 
-def test_an_interruption_that_ended_it_says_how_to_go_on() -> None:
+def test_an_interruption_that_ended_it_gets_the_advice_to_resume() -> None:
     transitions = [
         {"Status": "Training", "StartTime": at(100)},
         {"Status": "Interrupted", "StartTime": at(160)},
@@ -167,7 +167,7 @@ def test_the_last_values_of_metrics_are_in_the_record() -> None:
     assert read(training()).document["metrics"] == {}
 
 
-def test_the_image_is_told_of_both_kinds_of_jobs() -> None:
+def test_the_image_is_recorded_for_both_kinds_of_jobs() -> None:
     assert read(training()).document["image"] is None
     assert read(training(AlgorithmSpecification={"TrainingImage": "x:1"})).document["image"] == "x:1"
     processing = {
@@ -243,7 +243,7 @@ def test_the_instance_tag_holds_type_and_count(tag: str, read_as: tuple[str | No
         ("arn:aws:sagemaker:us-east-1:1:endpoint/e", None),
     ],
 )
-def test_an_arn_says_kind_and_name(arn: str, found: tuple[str, str] | None) -> None:
+def test_an_arn_contains_kind_and_name(arn: str, found: tuple[str, str] | None) -> None:
     assert name_in(arn) == found
 
 

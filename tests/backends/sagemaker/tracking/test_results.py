@@ -111,7 +111,7 @@ class TestArchives:
         assert everything(tmp_path) == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-    def test_a_full_disk_is_said_before_a_byte_is_paid_for(self, bucket: Any, tmp_path: Path) -> None:
+    def test_a_full_disk_is_reported_before_anything_is_downloaded(self, bucket: Any, tmp_path: Path) -> None:
         bucket.put(**{"o/model.tar.gz": random.Random(1).randbytes(2_000_000)})
         disk = tmp_path / "disk"
         disk.mkdir()

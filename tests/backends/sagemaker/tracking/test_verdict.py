@@ -48,7 +48,7 @@ def test_it_is_read_out_of_an_archive_with_other_things(bucket: Any) -> None:
     assert (found["algo-1"].state, found["algo-2"].state) == ({"exit_code": 3}, {})
 
 
-def test_an_archive_that_is_cut_off_gives_what_comes_before(bucket: Any) -> None:
+def test_a_truncated_archive_yields_its_readable_part(bucket: Any) -> None:
     noise = random.Random(1).randbytes(500_000)
     whole = archive(**{"gpuproof/algo-1/verdict.json": json.dumps(verdict("used")).encode(), "big": noise})
     assert stored(bucket, whole[: len(whole) // 2]).keys() == {"algo-1"}
@@ -80,7 +80,7 @@ def test_objects_of_each_host_are_read(bucket: Any) -> None:
 
 
 class TestSeveralHosts:
-    def test_the_worst_one_counts_and_says_what_the_others_are(self) -> None:
+    def test_the_worst_one_counts_with_a_note_on_the_others(self) -> None:
         both = merge_verdicts({"algo-1": verdict("used"), "algo-2": verdict("cpu-only", met=False)})
         assert both is not None
         assert (both["outcome"], both["gpu_requirement_met"]) == ("cpu-only", False)
@@ -102,12 +102,12 @@ class TestSeveralHosts:
         assert ten is not None
         assert "algo-9 used, algo-10 used" in ten["notes"][0]
 
-    def test_an_outcome_of_a_later_version_is_no_error(self) -> None:
+    def test_an_outcome_of_a_later_version_causes_no_error(self) -> None:
         assert merge_verdicts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
 
 
 class TestWhatTheAgentsSay:
-    def test_notes_of_all_hosts_are_told_once_and_others_with_their_hosts(self) -> None:
+    def test_notes_of_all_hosts_are_shown_once_and_others_with_their_hosts(self) -> None:
         reports = {
             "algo-1": AgentReport(state={"exit_code": 0, "notes": ["both", "mine"]}),
             "algo-2": AgentReport(state={"exit_code": 1, "notes": ["both"], "failure_reason": "no data"}),

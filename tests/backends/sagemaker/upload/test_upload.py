@@ -192,7 +192,7 @@ def test_half_an_object_does_not_pass_for_all_of_it(aws: Aws, bucket: Bucket, pr
 
 
 @pytest.mark.slow
-def test_who_may_not_look_may_still_send(faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path) -> None:
+def test_without_list_permission_uploads_still_work(faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path) -> None:
     faulty.fault("HEAD", Said(403, b""))
     assert upload_object(aws, bucket.name, hash_file(project / "train.py")).sent
 
@@ -284,7 +284,7 @@ def test_an_upload_that_was_interrupted_goes_on(
 
 
 @pytest.mark.slow
-def test_a_file_that_somebody_removed_is_sent_again(aws: Aws, bucket: Bucket, data: Path) -> None:
+def test_a_file_removed_from_the_bucket_is_sent_again(aws: Aws, bucket: Bucket, data: Path) -> None:
     folder = hash_folder(data)
     sent = upload_folder(aws, bucket.name, folder)
     aws.delete_objects(bucket.name, [f"{sent.key}one"])
@@ -336,7 +336,7 @@ def test_a_link_to_nothing_is_named(data: Path) -> None:
         hash_folder(data)
 
 
-def test_an_empty_folder_is_no_input(tmp_path: Path) -> None:
+def test_an_empty_folder_is_not_an_input(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="contains no files"):
         hash_folder(tmp_path)
     with pytest.raises(UsageError, match="no such file"):

@@ -87,7 +87,7 @@ def test_a_copy_far_below_its_link_is_a_warning():
     assert "PCIe 5.0 x16" in found[1].message
 
 
-def test_a_copy_from_pageable_memory_says_nothing_of_the_link():
+def test_a_copy_from_pageable_memory_does_not_measure_the_link():
     gpu = MeasuredGpu("GPU 0 (H100)", pinned=False, sheet=H100, generation=5, generation_max=5, width=16)
     assert codes(judge(gpu, h2d_gb_s=8)) == ["D800 note"]
 
@@ -98,7 +98,7 @@ def test_without_a_data_sheet_nothing_is_judged():
     assert "%" not in found[0].message
 
 
-def test_a_gpu_that_was_skipped_says_why():
+def test_a_skipped_gpu_is_shown_with_the_reason():
     skipped = MeasuredGpu("GPU 1", skipped="only 300 MiB of its memory are free")
     (finding,) = evaluate(Reading((skipped,), "torch 2.11.0"))
     assert (finding.code, finding.severity) == ("D804", "note")
@@ -129,7 +129,7 @@ def test_without_full_nothing_is_measured():
     assert not measured_rates.CHECK.quick
 
 
-def test_a_machine_without_a_gpu_says_that_it_cannot_measure(tmp_path: Path):
+def test_a_machine_without_a_gpu_reports_that_it_cannot_measure(tmp_path: Path):
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(tmp_path)}
     reading = read(Machine(environment=environment, full=True))
     (finding,) = evaluate(reading)
@@ -223,7 +223,7 @@ def test_a_framework_that_fails_on_one_gpu_still_measures_the_other(two_gpus: Ma
     assert second.rates
 
 
-def test_a_build_that_sees_no_gpu_is_said(two_gpus: Machine, tmp_path: Path):
+def test_a_build_that_sees_no_gpu_is_reported(two_gpus: Machine, tmp_path: Path):
     torch = (tmp_path / "site/torch.py").read_text().replace("lambda: True", "lambda: False")
     (tmp_path / "site/torch.py").write_text(torch)
     reading = read(two_gpus)

@@ -23,7 +23,7 @@ def found(account: Account, instance_type: str | None = "g5.xlarge", **environme
     return list(evaluate(reading))
 
 
-def test_a_quota_of_zero_is_an_error_with_the_command_that_asks_for_more():
+def test_a_quota_of_zero_is_an_error_with_the_command_that_requests_more():
     with Account(quotas={G_QUOTA: 0.0}) as account:
         (finding,) = found(account)
     assert (finding.code, finding.severity) == ("D714", "error")
@@ -33,7 +33,7 @@ def test_a_quota_of_zero_is_an_error_with_the_command_that_asks_for_more():
     assert G_QUOTA in (finding.remedy or "")
 
 
-def test_a_quota_that_suffices_is_no_finding():
+def test_a_sufficient_quota_has_no_finding():
     with Account(quotas={G_QUOTA: 8.0}) as account:
         assert found(account) == []
 
@@ -69,7 +69,7 @@ def test_an_expired_token_is_a_warning_with_aws_s_code():
     assert "aws sso login" in (finding.remedy or "")
 
 
-def test_a_region_that_is_not_enabled_is_told_from_bad_credentials():
+def test_a_region_that_is_not_enabled_is_distinguished_from_bad_credentials():
     with Account(disabled_regions=("af-south-1",)) as account:
         (finding,) = found(account, None, AWS_REGION="af-south-1")
     assert (finding.code, finding.severity) == ("D712", "error")
@@ -83,7 +83,7 @@ def test_a_quota_that_may_not_be_read_is_a_note():
     assert "AccessDeniedException" in finding.message
 
 
-def test_without_a_region_a_known_caller_is_told():
+def test_without_a_region_a_known_caller_is_reported():
     with Account() as account:
         environment = {**account.environment(), "PATH": os.environ.get("PATH", "")}
         del environment["AWS_REGION"]
@@ -146,7 +146,7 @@ def test_moto_s_sts_knows_the_caller():
     assert list(evaluate(reading)) == []
 
 
-def test_without_credentials_nothing_is_asked(tmp_path: Path):
+def test_without_credentials_no_request_is_sent(tmp_path: Path):
     machine = Machine(
         root=tmp_path, environment={"HOME": "/home/ann"}, instance_type="g5.xlarge", region="us-east-1"
     )

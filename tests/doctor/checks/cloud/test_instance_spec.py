@@ -73,7 +73,7 @@ def test_a_processing_job_reads_it_too(tmp_path: Path):
     assert read_instance_identity(machine).instance_type == "ml.g4dn.xlarge"
 
 
-def test_a_broken_contract_is_no_reading(tmp_path: Path):
+def test_a_broken_contract_is_ignored(tmp_path: Path):
     machine = at(tmp_path, **{"opt__ml__input__config__resourceconfig.json": "{nonsense"})
     assert read_instance_identity(machine) == InstanceIdentity()
 
@@ -100,7 +100,7 @@ def test_a_notebook_instance_knows_its_region_by_its_name(tmp_path: Path):
     assert read_instance_identity(machine).region == "eu-west-1"
 
 
-def test_what_the_user_says_goes_first_and_a_contradiction_is_kept(tmp_path: Path):
+def test_the_users_setting_takes_precedence_and_a_contradiction_is_kept(tmp_path: Path):
     at(tmp_path, sys__class__dmi__id__sys_vendor="Amazon EC2", sys__class__dmi__id__product_name="g5.xlarge")
     other = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="g6.xlarge"))
     same = read_instance_identity(Machine(root=tmp_path, environment={}, instance_type="ml.g5.xlarge"))
@@ -143,7 +143,7 @@ A10G = SeenGpu("NVIDIA A10G", "A10G", 23028 * MIB)
         ("p4d.24xlarge", [SeenGpu("NVIDIA A100-SXM4-40GB", "A100-40GB", 40960 * MIB)] * 8),
     ],
 )
-def test_a_kept_promise_is_no_finding(name: str, seen: list[SeenGpu]):
+def test_a_matching_instance_has_no_finding(name: str, seen: list[SeenGpu]):
     assert codes(judge(name, seen, on_bus=len(seen))) == []
 
 
@@ -198,7 +198,7 @@ def test_another_accelerator_is_called_by_its_name():
     assert "inferentia" in finding.message
 
 
-def test_a_retired_type_is_an_error_for_who_asks_and_a_warning_for_who_has_it():
+def test_a_retired_type_is_an_error_when_requested_and_a_warning_when_detected():
     seen = [SeenGpu("Tesla V100-SXM2-16GB", "V100-16GB", 16384 * MIB)]
     assert codes(judge("p3.2xlarge", seen, user_given=True)) == ["D705 error"]
     assert codes(judge("p3.2xlarge", seen)) == ["D705 warning"]

@@ -19,7 +19,7 @@ def test_every_error_of_cuinit_has_its_cause_and_remedy(code: int) -> None:
     assert finding.remedy == row["remedy"]
 
 
-def test_an_error_that_nobody_knows_is_told_by_its_number() -> None:
+def test_an_unknown_error_is_reported_by_its_number() -> None:
     reading = cuda_init.Reading(CudaReading(init=12345), NvmlReading(), DriverFiles(loaded=True))
     (finding,) = cuda_init.evaluate(reading)
     assert "12345" in finding.message

@@ -15,12 +15,12 @@ def test_a_gpu_that_the_catalogue_does_not_know_is_judged_by_its_number() -> Non
     assert not list(gpu_architectures.evaluate(stack(one, device=new)))
 
 
-def test_a_build_whose_kernels_nobody_has_read_is_not_judged() -> None:
+def test_a_build_whose_kernels_are_unknown_is_not_judged() -> None:
     one = replace(build("2.11"), architectures=())
     assert not list(gpu_architectures.evaluate(stack(one, device=CudaDevice(0, "NVIDIA A10G", 1, (3, 0)))))
 
 
-def test_each_model_is_told_once() -> None:
+def test_each_model_is_reported_once() -> None:
     one = build("2.11")
     four = tuple(CudaDevice(index, "Tesla V100-SXM2-16GB", 16 << 30, (7, 0)) for index in range(4))
     target = stack(one)

@@ -52,7 +52,7 @@ def test_a_version_of_tomorrow_gets_the_newest_that_is_known() -> None:
     assert chosen("torch", "2.99.0", (13, 2), "H100") == "torch 2.15"
 
 
-def test_pip_is_told_the_index_and_the_same_build_of_what_goes_along() -> None:
+def test_pip_gets_the_index_and_the_same_build_of_companion_packages() -> None:
     build = CATALOGUE.build("torch==2.11+cu126")
     assert build is not None
     assert pip_arguments(build, "2.11.1+cpu", [("torchvision", "0.26.1+cpu")]) == [
@@ -63,7 +63,7 @@ def test_pip_is_told_the_index_and_the_same_build_of_what_goes_along() -> None:
     ]
 
 
-def test_with_another_version_what_goes_along_finds_its_own() -> None:
+def test_with_another_version_companion_packages_find_their_own() -> None:
     build = CATALOGUE.build("torch==2.13+cu126")
     assert build is not None
     assert pip_arguments(build, "2.15.0", [("torchvision", "0.30.0")])[:2] == [
@@ -72,7 +72,7 @@ def test_with_another_version_what_goes_along_finds_its_own() -> None:
     ]
 
 
-def test_tensorflow_is_told_with_its_libraries() -> None:
+def test_tensorflow_is_installed_with_its_libraries() -> None:
     build = CATALOGUE.build("tensorflow==2.21")
     assert build is not None
     assert pip_command(pip_arguments(build, "2.21.0")) == "pip install 'tensorflow[and-cuda]==2.21.0'"

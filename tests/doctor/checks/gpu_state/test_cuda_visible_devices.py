@@ -56,14 +56,14 @@ def judge(value: str, **fields):
         ("GPU-zz", "`GPU-zz` matches no GPU"),
     ],
 )
-def test_hiding_every_gpu_is_an_error_that_says_how(value: str, why: str):
+def test_hiding_every_gpu_is_an_error_that_names_the_variable(value: str, why: str):
     (finding,) = judge(value)
     assert (finding.code, finding.severity) == ("D640", "error")
     assert why in finding.message
     assert finding.remedy == "unset CUDA_VISIBLE_DEVICES"
 
 
-def test_a_list_that_breaks_off_is_an_error_and_says_how_many_are_left():
+def test_a_list_cut_short_by_an_invalid_entry_is_an_error_with_the_gpus_left():
     (finding,) = judge("0,1,7")
     assert finding.code == "D642"
     assert "2 of 4" in finding.message
@@ -98,7 +98,7 @@ def test_a_container_that_shuts_gpus_out_is_an_error(devices: str):
     assert container(devices, files=False) == ["D643 error"]
 
 
-def test_a_container_with_gpus_or_without_the_variable_is_no_finding():
+def test_a_container_with_gpus_or_without_the_variable_has_no_finding():
     assert container("all", files=True, capabilities="compute,utility") == []
     assert container("all", files=True, capabilities="all") == []
     assert container("void", files=True) == []  # CDI brings GPUs so

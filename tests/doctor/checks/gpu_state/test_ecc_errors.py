@@ -19,13 +19,13 @@ def test_no_errors_are_no_finding():
     assert codes(ecc_errors.evaluate(gpus(well))) == []
 
 
-def test_worn_on_chip_memory_is_said_once_and_asks_for_another_gpu():
+def test_worn_on_chip_memory_is_reported_once_and_needs_another_gpu():
     (finding,) = ecc_errors.evaluate(gpus(gpu(ecc_volatile=7, sram_worn=True)))
     assert finding.code == "D603"
     assert "moves it to other hardware" in text(finding)
 
 
-def test_a_failed_remap_is_said_rather_than_a_pending_one():
+def test_a_failed_remap_is_reported_rather_than_a_pending_one():
     found = ecc_errors.evaluate(gpus(gpu(remap_pending=True, remap_failed=True)))
     assert codes(found) == ["D605 error"]
 

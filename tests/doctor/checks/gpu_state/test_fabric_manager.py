@@ -16,7 +16,7 @@ def test_nvswitches_without_fabric_manager_are_an_error():
     assert "580.95.05" in text(finding)
 
 
-def test_in_a_container_nobody_knows_whether_fabric_manager_runs():
+def test_in_a_container_the_state_of_fabric_manager_is_unknown():
     assert codes(judge_fabric(fabric(("completed", 0), ("completed", 0), manager=None))) == []
 
 

@@ -20,7 +20,7 @@ def use(**fields) -> GpuUse:
     return GpuUse("GPU 0", **{"processes": (), "memory_total": 24 * GIB, "idle_at_most": GIB, **fields})
 
 
-def test_a_gpu_that_somebody_uses_names_who():
+def test_a_gpu_in_use_names_its_processes():
     (finding,) = judge_use([use(processes=(GpuProcess(42, "python", "ann", 9 * GIB),), memory_used=9 * GIB)])
     assert (finding.code, finding.severity) == ("D635", "warning")
     assert "pid 42 (python, user ann): 9.0 GiB" in finding.evidence
@@ -31,7 +31,7 @@ def test_a_small_idle_tenant_is_a_note():
     assert (finding.code, finding.severity) == ("D635", "note")
 
 
-def test_memory_that_nobody_owns_is_said_and_an_idle_gpu_is_not():
+def test_memory_without_an_owner_is_reported_and_an_idle_gpu_is_not():
     assert codes(judge_use([use(memory_used=9 * GIB)])) == ["D636 warning"]
     assert codes(judge_use([use(memory_used=GIB // 2)])) == []
     assert codes(judge_use([use()])) == []

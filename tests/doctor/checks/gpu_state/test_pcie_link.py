@@ -17,6 +17,6 @@ def test_fewer_than_eight_lanes_are_a_warning_on_a_gpu_alone():
     assert codes(pcie_link.evaluate(gpus(gpu(pcie_width=4, pcie_width_max=4)))) == []
 
 
-def test_an_idle_link_s_low_generation_is_no_finding():
+def test_an_idle_link_s_low_generation_has_no_finding():
     idle = gpu(pcie_width=16, pcie_width_max=16, pcie_generation=1, pcie_generation_max=4)
     assert codes(pcie_link.evaluate(gpus(idle))) == []

@@ -12,7 +12,7 @@ def test_a_slowdown_by_heat_or_board_is_a_warning(reason: str):
 
 
 @pytest.mark.parametrize("reason", ["power cap", "application clocks", "sync boost"])
-def test_what_healthy_gpus_show_is_no_finding(reason: str):
+def test_healthy_gpus_have_no_finding(reason: str):
     assert codes(throttling.evaluate(gpus(gpu(throttle=(reason,))))) == []
 
 
@@ -21,6 +21,6 @@ def test_a_lowered_power_limit_names_the_command_that_raises_it():
     assert (finding.code, finding.remedy) == ("D616", "sudo nvidia-smi -i 2 -pl 300")
 
 
-def test_a_raised_or_rounded_power_limit_is_no_finding():
+def test_a_raised_or_rounded_power_limit_has_no_finding():
     assert codes(throttling.evaluate(gpus(gpu(power_limit_w=299.7, power_default_w=300.0)))) == []
     assert codes(throttling.evaluate(gpus(gpu(power_limit_w=350, power_default_w=300.0)))) == []

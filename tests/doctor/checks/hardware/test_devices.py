@@ -19,7 +19,7 @@ def test_device_files_that_may_not_be_opened_are_an_error() -> None:
     assert "group" in (finding.remedy or "")
 
 
-def test_fewer_device_files_than_gpus_are_told_on_a_host_and_not_in_a_container() -> None:
+def test_fewer_device_files_than_gpus_are_reported_on_a_host_and_not_in_a_container() -> None:
     gpus = tuple(PciGpu(f"0000:00:1{n}.0", "0x2237", "nvidia") for n in "bcde")
     files = DriverFiles(pci=gpus, device_files=(0, 1), loaded=True)
     assert [finding.code for finding in devices.evaluate(devices.Reading(files))] == ["D103"]

@@ -26,7 +26,7 @@ def test_a_host_s_small_shm_is_grown_by_mounting_it_again():
     assert "remount" in text(finding)
 
 
-def test_half_of_the_memory_is_no_finding():
+def test_a_dev_shm_of_half_the_memory_has_no_finding():
     assert judge_shm(total=8 * GIB, used=GIB) == []
     assert judge_shm(total=8 * GIB) == []
 
@@ -44,7 +44,7 @@ def test_a_full_shm_is_a_warning_about_what_was_left_there():
         ("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0", 2 * GIB),
     ],
 )
-def test_the_mount_table_tells_the_size(tmp_path: Path, mounts: str, total: int):
+def test_the_mount_table_contains_the_size(tmp_path: Path, mounts: str, total: int):
     machine = machine_with_files(tmp_path, proc__mounts=mounts + "\n", proc__meminfo="MemTotal: 4194304 kB\n")
     (tmp_path / "dev/shm").mkdir(parents=True)
     reading = dev_shm.read(machine)
@@ -59,5 +59,5 @@ def test_no_shm_at_all_is_a_warning(tmp_path: Path):
     assert "is missing" in finding.message
 
 
-def test_where_no_mounts_can_be_read_nothing_is_said(tmp_path: Path):
+def test_without_readable_mounts_nothing_is_reported(tmp_path: Path):
     assert dev_shm.read(machine_with_files(tmp_path)) is None

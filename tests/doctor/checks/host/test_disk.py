@@ -27,7 +27,7 @@ def test_no_inodes_left_is_an_error_though_bytes_are():
     assert "inodes" in finding.message
 
 
-def test_a_small_temporary_file_system_of_its_own_is_no_finding():
+def test_a_small_separate_temporary_file_system_has_no_finding():
     assert codes(disk.evaluate(folder(uses=("temporary files",), free=2 * GIB))) == []
 
 

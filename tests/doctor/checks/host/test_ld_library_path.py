@@ -32,7 +32,7 @@ def test_an_older_library_before_the_wheel_s_own_is_a_warning(tmp_path: Path):
     assert "libcudnn.so.9 9.1.0 instead of 9.10.2.21" in finding.message
 
 
-def test_the_same_version_twice_is_no_finding(tmp_path: Path):
+def test_the_same_version_twice_has_no_finding(tmp_path: Path):
     reading = ld_library_path.read(machine_with(tmp_path, "CUDA", {"nvidia-cudnn-cu12": "9.1.0.70"}))
     assert reading is not None
     assert codes(ld_library_path.evaluate(reading)) == []

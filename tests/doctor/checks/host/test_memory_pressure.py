@@ -21,5 +21,5 @@ def test_a_machine_that_thrashes_is_a_warning_and_a_calm_one_is_not(tmp_path: Pa
     assert codes(memory_pressure.evaluate(memory_pressure.Reading(0.5))) == []
 
 
-def test_a_kernel_that_measures_no_pressure_says_nothing(tmp_path: Path):
+def test_a_kernel_without_pressure_data_has_no_finding(tmp_path: Path):
     assert memory_pressure.read(machine_with_files(tmp_path)) is None

@@ -55,7 +55,7 @@ def test_a_variable_that_harms_is_found_with_its_value(name: str, value: str, fo
         ("NCCL_P2P_DISABLE", ""),
     ],
 )
-def test_a_harmless_value_is_no_finding(name: str, value: str):
+def test_a_harmless_value_has_no_finding(name: str, value: str):
     assert judge(**{name: value}) == []
 
 

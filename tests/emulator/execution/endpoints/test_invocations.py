@@ -35,7 +35,7 @@ def test_a_container_that_hangs_up_is_a_model_error() -> None:
 @pytest.mark.parametrize(
     ("status", "whose"), [(400, "client"), (413, "client"), (500, "server"), (503, "server")]
 )
-def test_a_refusal_is_told_with_its_status_and_words(status: int, whose: str) -> None:
+def test_an_error_response_is_reported_with_its_status_and_message(status: int, whose: str) -> None:
     with _container(f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\nwhy!".encode()) as port:
         told = _error(forward(_request(), _target(port)))
     assert (told["OriginalStatusCode"], told["OriginalMessage"]) == (status, "why!")
@@ -43,7 +43,7 @@ def test_a_refusal_is_told_with_its_status_and_words(status: int, whose: str) ->
     assert told["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/e:log-stream:v1/i-0")
 
 
-def test_a_container_that_is_not_there_can_be_asked_again() -> None:
+def test_a_request_to_an_absent_container_can_be_retried() -> None:
     with _container(None) as port:
         pass
     with pytest.raises(AwsError, match="ServiceUnavailable") as caught:

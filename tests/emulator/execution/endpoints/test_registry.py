@@ -156,7 +156,7 @@ def test_an_endpoint_whose_configuration_is_gone_has_failed_after_a_restart(
 
 
 @pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, 0.0)])
-def test_a_variant_without_weight_is_asked_only_by_its_name(
+def test_a_variant_without_weight_is_invoked_only_by_name(
     context: Context, endpoints: EndpointRegistry, weights: tuple[float, float]
 ) -> None:
     variants = []
@@ -173,7 +173,7 @@ def test_a_variant_without_weight_is_asked_only_by_its_name(
         assert b"".join(answer.body) == f"{name}: hello".encode()
 
 
-def test_what_is_not_served_is_said(context: Context, endpoints: EndpointRegistry) -> None:
+def test_an_unsupported_model_is_reported(context: Context, endpoints: EndpointRegistry) -> None:
     config = add_config(context, "many", "first")
     model = context.store.get("model", REGION, "many")
     assert model is not None

@@ -26,7 +26,7 @@ def test_inputs_come_and_outputs_go(aws: Account) -> None:
     assert job["ProcessingStartTime"] <= job["ProcessingEndTime"]
 
 
-def test_a_failure_points_at_the_log_and_the_exit_message_is_told(aws: Account) -> None:
+def test_a_failure_points_at_the_log_and_the_exit_message_is_reported(aws: Account) -> None:
     job = aws.processed("echo bad data; printf 'row 7 is empty' > /opt/ml/output/message; exit 2")
     assert job["ProcessingJobStatus"] == "Failed"
     assert job["FailureReason"] == "AlgorithmError: See job logs for more information"
@@ -48,7 +48,7 @@ def test_a_failed_job_uploads_only_continuous_outputs(aws: Account) -> None:
     assert aws.keys() == ["live/l"]
 
 
-def test_the_configuration_is_what_describe_says(aws: Account) -> None:
+def test_the_configuration_is_what_describe_returns(aws: Account) -> None:
     job = aws.processed(
         "cat /opt/ml/config/processingjobconfig.json; echo; cat /opt/ml/config/resourceconfig.json",
         Environment={"COLOUR": "green"},

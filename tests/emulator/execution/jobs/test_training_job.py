@@ -63,7 +63,7 @@ def test_a_long_failure_file_is_cut_and_keeps_the_exit_code(aws: Account) -> Non
     assert job["FailureReason"].endswith("x, exit code: 1")
 
 
-def test_without_a_failure_file_only_the_exit_code_is_told(aws: Account) -> None:
+def test_without_a_failure_file_only_the_exit_code_is_reported(aws: Account) -> None:
     assert aws.trained("kill -KILL $$")["FailureReason"] == "AlgorithmError: , exit code: 137"
 
 
@@ -135,7 +135,7 @@ def test_python3_is_a_real_interpreter_and_its_boto3_calls_the_emulator_as_the_r
     assert "assumed-role/SageMakerRole/" in aws.log(job["TrainingJobName"])[0]
 
 
-def test_network_isolation_gives_no_credentials(aws: Account) -> None:
+def test_network_isolation_provides_no_credentials(aws: Account) -> None:
     job = aws.trained('echo "[$AWS_ACCESS_KEY_ID]"', EnableNetworkIsolation=True)
     assert aws.log(job["TrainingJobName"]) == ["[]"]
 
