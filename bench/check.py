@@ -4,7 +4,7 @@
 
 Aims: at least 200 files a second in one process; start-up under 0.15 s. There is no cache to be cold or warm: every run
 reads and parses everything. With --peers, ruff, TorchFix and pylint are installed into virtual environments of their
-own in a temporary folder; slow ones look at a part of the tree, and files a second are told.
+own in a temporary folder; slow ones check part of the tree, and their rate is reported in files a second.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def build_tree(folder: Path, count: int) -> int:
-    """Writes a tree of scripts, launchers, notebooks, modules and templates; gives its lines of text."""
+    """Write a tree of scripts, launchers, notebooks, modules and templates; returns its number of lines."""
     makers: tuple[tuple[str, Callable[[int], str]], ...] = (
         ("train_{}.py", _torch_script),
         ("net_{}.py", _model),

@@ -173,7 +173,7 @@ def _measure(case: Case, peers: Sequence[Peer], pythons: dict[str, Path | str], 
 def _bounds(
     python: Path, scratch: Path, model: Path, case: Case, question: SampleRequest
 ) -> dict[str, Callable[[], Stack]]:
-    """What has less to do than GPUproof with a large JSON body of numbers."""
+    """Baselines that do less work than GPUproof for a large JSON body of numbers."""
     as_npy = replace(case, form="npy")
 
     def unread() -> Stack:
@@ -208,7 +208,7 @@ def _start(
 
 
 def _answer(target: Target, case: Case) -> list[float]:
-    """The numbers of an answer, whatever form the stack gives them."""
+    """The numbers of an answer in any stack's format."""
     import io
     import urllib.request
 
@@ -272,7 +272,7 @@ def _look_while_busy(case: Case, row: Row, stack: Stack, scratch: Path) -> None:
 
 
 def _bare_load(model: Path) -> float:
-    """Seconds of a process that imports torch and loads the model, and does nothing else."""
+    """Seconds that a process takes to import torch and load the model."""
     code = f"import sys; sys.path.insert(0, {str(HANDLERS)!r}); import inference; inference.model_fn({str(model)!r})"
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -280,7 +280,7 @@ def _bare_load(model: Path) -> float:
 
 
 def _write(tables: list[Table], facts: dict[str, Any], quick: bool) -> None:
-    """Cases that were measured before on such a machine, and not now, stay in its file."""
+    """Write the results; earlier cases of the same kind of machine that were not measured now are kept."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"serve-{report.file_words()}{'-quick' if quick else ''}.json"
     before = (

@@ -125,7 +125,7 @@ def _table(net: Net, plan: Plan, where: str, shared: str) -> GpuTable:
 
 
 def _write(path: Path, tables: list[GpuTable]) -> None:
-    """Networks and ways that were measured before on such a GPU, and not now, stay in its file."""
+    """Write the results; earlier ones of the same GPU that were not measured now are kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     before = json.loads(path.read_text())["networks"] if path.exists() else []
     all_tables = together([GpuTable.from_json(table) for table in before], tables)

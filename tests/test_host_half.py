@@ -1,4 +1,4 @@
-"""The half that travels: it must run in somebody else's container, whatever is installed there."""
+"""The packages that run in the job's container must work there, whatever is installed."""
 
 from __future__ import annotations
 

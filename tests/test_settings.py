@@ -1,4 +1,4 @@
-"""Where GPUproof keeps things, and who looks at what it says."""
+"""GPUproof's folders and environment variables."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class TestHomeThatCannotBeWritten:
         assert "GPUPROOF_STATE_DIR" in str(caught.value.remedy)
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that is somebody else's")
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
     def test_a_folder_of_another_user_is_not_used(self, tmp_path: Path) -> None:
         self.shared(tmp_path).mkdir(mode=0o700)
         os.chown(self.shared(tmp_path), 12345, 12345)
@@ -123,9 +123,7 @@ def test_looking_for_the_cache_makes_nothing(tmp_path: Path, monkeypatch: pytest
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_paths_are_returned_without_creating_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_returned_without_creating_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "mine"))
     assert own_folders() == [tmp_path / "mine", tmp_path / "home" / ".cache" / "gpuproof"]
     assert not (tmp_path / "mine").exists()

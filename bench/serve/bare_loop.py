@@ -2,9 +2,9 @@
 
     python -P bench/serve/bare_loop.py FOLDER ITEMS.npy ANSWERS.npy --batches 1,32 --seconds 3 [--autocast bf16]
 
-Loads what `gpuproof serve` loads, and heeds the same flags the same way. Writes the answers to the items, computed one by
+Loads the model as `gpuproof serve` does, with the same flags. Writes the answers to the items, computed one by
 one, as float32, and prints JSON: the parameters, and for each batch size `rate` (items a second), `p50` and `p99`
-(seconds of a batch), and from when to when it measured (`time.monotonic`).
+(seconds of a batch), and when the measurement began and ended (`time.monotonic`).
 """
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
@@ -27,7 +27,7 @@ _FEWEST = 5
 
 
 def main() -> int:
-    """Measures, and prints."""
+    """Measure the loop and print the result."""
     options = _arguments()
     sys.path.insert(0, str(options.folder / "code"))
     inference: Any = import_module("inference")
@@ -85,7 +85,7 @@ def _measure(predict: Any, batch: torch.Tensor, seconds: float) -> dict[str, flo
 
 
 def _repeat(predict: Any, batch: torch.Tensor, seconds: float) -> list[float]:
-    """Seconds of each batch."""
+    """Durations of the batches, in seconds."""
     took: list[float] = []
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until or len(took) < _FEWEST:

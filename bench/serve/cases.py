@@ -21,7 +21,7 @@ _DECIMALS = 6
 
 @dataclass(frozen=True)
 class Case:
-    """One model with one form of body.
+    """One model with one body format.
 
     Args:
         model: `noop`, `mlp` or `resnet18`.
@@ -75,11 +75,11 @@ class SampleRequest:
     answer: list[float]
 
     def body(self, case: Case) -> bytes:
-        """As GPUproof and most peers take it."""
+        """The request body in the format of GPUproof and most peers."""
         return json.dumps(self.data).encode() if case.form == "json" else self.npy
 
     def longer(self, size: int) -> SampleRequest:
-        """The same with zeros behind its numbers, so that as NPY it has `size` bytes, or up to 7 fewer."""
+        """The same request padded with zeros, so that its NPY body has `size` bytes, or up to 7 fewer."""
         import numpy as np
 
         item = np.load(io.BytesIO(self.npy))
@@ -93,7 +93,7 @@ def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
     """A model's folder as SageMaker lays it out, with the handler in `code/`.
 
     Args:
-        longer: whether it is asked with more numbers than it takes: see `SampleRequest.longer`.
+        longer: whether requests contain more numbers than the model uses: see `SampleRequest.longer`.
     """
     code = folder / (f"{model}-longer" if longer else model) / "code"
     code.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def model_folder(folder: Path, model: str, *, longer: bool = False) -> Path:
 
 
 class Reference:
-    """The model in this process, without any server: its inputs, and the fastest it can be."""
+    """The model in this process without a server: its inputs and its maximum rate."""
 
     def __init__(self, folder: Path) -> None:
         sys.path.insert(0, str(HANDLERS))
@@ -137,7 +137,7 @@ class Reference:
 
 
 def _median_of(action: Callable[[], object], seconds: float) -> float:
-    """Seconds that it takes."""
+    """Median duration of a call, in seconds."""
     action()
     took: list[float] = []
     until = time.perf_counter() + seconds

@@ -31,10 +31,10 @@ class Reading:
     """One measurement.
 
     Args:
-        rate: good answers a second.
+        rate: successful answers a second.
         p50, p99: seconds from sending to answer.
         failed: requests that failed.
-        cpu: seconds of CPU that the server's processes took for one good answer.
+        cpu: CPU seconds of the server's processes per successful answer.
         others: cores that other programs kept busy meanwhile, on average.
     """
 
@@ -47,12 +47,12 @@ class Reading:
 
 
 def name() -> str:
-    """Which one is used here."""
+    """The name of the generator in use."""
     return "wrk" if shutil.which("wrk") else "gpuproof.loadtest"
 
 
 def load(target: Target, clients: int, seconds: float, scratch: Path) -> Reading:
-    """Clients that each wait for their answer, for so many seconds."""
+    """Run closed-loop clients, which wait for each answer, for the given seconds."""
     return (_wrk if shutil.which("wrk") else _own)(target, clients, seconds, scratch)
 
 

@@ -25,7 +25,7 @@ class Net:
         size: the arguments of its class in `handlers/deep_models.py`.
         shape: of one item, without the batch.
         dtype: of an item: `uint8` is a decoded image, height first; `int64` are token ids.
-        most: its values are below this.
+        most: exclusive upper bound of its values.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Variant:
     Args:
         name: `fp32`, `autocast`, `compile` or `cuda-graphs`.
         autocast: `bf16` or `fp16`; empty for none.
-        switch: one flag more.
+        switch: one additional flag.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Variant:
 
     @property
     def flags(self) -> list[str]:
-        """As they are typed."""
+        """The flags as command-line arguments."""
         return [*(["--autocast", self.autocast] if self.autocast else []), *filter(None, [self.switch])]
 
     @property
@@ -102,7 +102,7 @@ class Variant:
 
 
 def variants(half: str) -> tuple[Variant, ...]:
-    """All of them, with that type for mixed precision."""
+    """All variants, with the given type for mixed precision."""
     return (
         Variant("fp32"),
         Variant("autocast", half),
@@ -113,17 +113,17 @@ def variants(half: str) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured. Times in seconds.
+    """Extent of the measurements. Times are in seconds.
 
     Args:
         nets: in this order.
         ways: their names.
         clients: closed-loop clients, one measurement each.
-        seconds: of each measurement of the server; whole ones, since wrk takes no others.
+        seconds: of each measurement of the server; integers, since wrk accepts no others.
         bare: seconds of each measurement of the bare loop.
         rounds: measurements of each number of clients.
         warm: load before each measurement.
-        tries: measurements that may be taken again where other programs disturbed them.
+        tries: attempts for a measurement that other programs disturb.
         batches: sizes of the bare loop's batches.
     """
 

@@ -34,10 +34,10 @@ class BenchDevice:
     """Where bare loop and server compute.
 
     Args:
-        words: device, driver, PyTorch and machine, for the report.
+        words: description of device, driver, PyTorch and machine, for the report.
         slug: the device for a file's name.
         half: the type for mixed precision, `bf16` or `fp16`.
-        environment: of every process that is measured: the one device is all that it sees.
+        environment: of every measured process, in which only this device is visible.
         flags: of `gpuproof serve`.
         index: the GPU's for NVML; `None` on the CPU.
     """
@@ -57,10 +57,10 @@ def cpu() -> BenchDevice:
 
 
 def gpu() -> BenchDevice:
-    """The first GPU that `CUDA_VISIBLE_DEVICES` leaves.
+    """The first GPU that `CUDA_VISIBLE_DEVICES` makes visible.
 
     Raises:
-        NoGpu: there is none, or PyTorch cannot use it.
+        NoGpu: if there is none, or PyTorch cannot use it.
     """
     try:
         if not library_present():
@@ -82,7 +82,7 @@ def gpu() -> BenchDevice:
 
 
 def slug(name: str) -> str:
-    """A device's name for a file's: `nvidia-a10g`."""
+    """A device's name in the form used in file names: `nvidia-a10g`."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
 
 
@@ -105,9 +105,9 @@ def _torch(environment: Mapping[str, str], info: GpuInfo) -> dict[str, str]:
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise NoGpu(f"PyTorch cannot be asked whether it sees the {info.name}: {last[0]}")
-    told = json.loads(done.stdout)
-    if not told["there"]:
+    reported = json.loads(done.stdout)
+    if not reported["there"]:
         raise NoGpu(
-            f"PyTorch {told['torch']} does not see the {info.name}, which NVML names; `gpuproof doctor` says why"
+            f"PyTorch {reported['torch']} does not see the {info.name}, which NVML names; `gpuproof doctor` says why"
         )
-    return told
+    return reported

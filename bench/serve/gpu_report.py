@@ -49,7 +49,7 @@ class GpuRow:
 
     @property
     def name(self) -> str:
-        """Of the way."""
+        """The name of the variant."""
         return self.served.name
 
 
@@ -78,7 +78,7 @@ class GpuTable:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GpuTable:
-        """What `as_json` made of it."""
+        """Restore a table from the result of `as_json`."""
         given = dict(value)
         given["clients"], given["batches"] = tuple(value["clients"]), tuple(value["batches"])
         given["rows"] = [_row_from_json(row) for row in value["rows"]]
@@ -86,7 +86,7 @@ class GpuTable:
 
 
 def together(before: Sequence[GpuTable], now: Sequence[GpuTable]) -> list[GpuTable]:
-    """Networks and ways that were measured before and not now stay, where device and versions are the same."""
+    """Merge new results with earlier ones of the same device and versions."""
     found: list[GpuTable] = []
     fresh = {table.name: table for table in now}
     for old in before:
@@ -108,7 +108,7 @@ def as_json(tables: Sequence[GpuTable]) -> dict[str, Any]:
 
 
 def as_markdown(tables: Sequence[GpuTable]) -> str:
-    """Two tables a network: the figures, and how busy the GPU was."""
+    """Two tables for each network: the figures and the GPU's utilization."""
     lines = ["# `gpuproof serve` compared with the bare loop", "", _HOW, ""]
     for table in tables:
         lines += _table(table)
@@ -116,7 +116,7 @@ def as_markdown(tables: Sequence[GpuTable]) -> str:
 
 
 def over_bare(row: GpuRow, clients: int, batch: int) -> float | None:
-    """The server's items a second over the bare loop's, medians of the rounds; `None` where either lacks."""
+    """The ratio of the server's to the bare loop's items a second (medians of the rounds), or `None` if one is missing."""
     bare = _median(row.bare.get(batch, []), "rate")
     served = report.rate(row.served, clients)
     return served / bare if served and bare else None

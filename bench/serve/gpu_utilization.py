@@ -19,7 +19,7 @@ _PERIOD_S = 1.0
 
 @dataclass(frozen=True)
 class Use:
-    """Of a GPU in some time.
+    """Utilization and memory of a GPU over an interval.
 
     Args:
         utilization: percent of the time in which a kernel ran, the mean of the readings; `None` where NVML does not say.
@@ -31,10 +31,10 @@ class Use:
 
 
 class UtilizationMonitor:
-    """Looks four times a second, in a thread, while the `with` statement lasts.
+    """Samples the GPU four times a second in a thread, within a `with` statement.
 
     Args:
-        index: the GPU's for NVML; `None` where there is nothing to look at.
+        index: NVML index of the GPU; `None` without a GPU.
     """
 
     def __init__(self, index: int | None) -> None:
@@ -56,7 +56,7 @@ class UtilizationMonitor:
             self._thread.join()
 
     def during(self, span: Span) -> Use | None:
-        """What was seen between two times of `time.monotonic`; `None` where nothing was."""
+        """The use between two times of `time.monotonic`, or `None` without a sample."""
         return use(self._seen, span)
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""One network served one way: the bare loop, the server's answers held against it, and the server under load."""
+"""One variant of one network: the bare loop, the server's answers compared with it, and the server under load."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _ASKED_TOGETHER = 4
 def measure(
     net: Net, variant: Variant, plan: Plan, place: BenchDevice, scratch: Path, watch: UtilizationMonitor
 ) -> GpuRow:
-    """Its figures, or why there are none.
+    """Measure a variant; returns its figures, or the reason why there are none.
 
     Args:
         scratch: a folder that holds afterwards the questions (`items.npy`), the bare loop's answers (`bare.npy`), the
             server's (`served.npy`; `together.npy` with the same question several times in a row, asked at once) and
             `server.log`.
-        watch: runs.
+        watch: a started monitor.
     """
     row = GpuRow(Row(variant.name), " ".join(variant.flags) or "none (fp32)")
     model = net.folder(scratch)
@@ -61,14 +61,14 @@ def measure(
 
 
 def difference(given: Any, wanted: Any, tolerance: float) -> float:
-    """How far answers are from those that were wanted, as a share of the largest of these.
+    """The largest deviation of answers from the expected ones, as a share of the largest expected number.
 
     Args:
         given, wanted: arrays of shape (n, ...), one row a question; the questions are all different.
-        tolerance: how far they may be.
+        tolerance: the largest accepted deviation.
 
     Raises:
-        Failed: they are farther; or are so much alike that a mix-up would not show.
+        Failed: if the deviation is larger, or the answers are too similar to detect a mix-up.
     """
     import numpy as np
 
@@ -118,10 +118,10 @@ def _bare(
         raise StackFailed(f"the bare loop's model is on {said['device']} and not on {wanted}")
     row.parameters = said["parameters"]
     for batch in plan.batches:
-        told = said["batches"][str(batch)]
-        reading = Reading(told["rate"], told["p50"], told["p99"], 0)
+        measured = said["batches"][str(batch)]
+        reading = Reading(measured["rate"], measured["p50"], measured["p99"], 0)
         row.bare.setdefault(batch, []).append(reading)
-        if use := watch.during((told["began"], told["ended"])):
+        if use := watch.during((measured["began"], measured["ended"])):
             row.bare_use.setdefault(batch, []).append(use)
         _say(f"bare, batches of {batch}", reading)
 
@@ -165,7 +165,7 @@ def _served(
 
 
 def _compare(target: Target, items: Any, variant: Variant, scratch: Path) -> float:
-    """The larger difference of the answers one by one and of those asked for at once, which are batched."""
+    """The larger difference of single requests and of concurrent ones, which are batched."""
     import numpy as np
 
     wanted = np.load(scratch / "bare.npy")

@@ -1,4 +1,4 @@
-"""One measurement of a running stack under load, taken again where other programs disturbed it."""
+"""One measurement of a running stack under load, repeated if other programs disturbed it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Span = tuple[float, float]
 def measure(
     stack: Stack, clients: int, seconds: float, scratch: Path, *, warm: float = 1.0, tries: int = 2
 ) -> tuple[Reading, Span]:
-    """The calmest of so many tries, and when it was; the first that was calm is the last.
+    """Measure until a try is undisturbed; returns the least disturbed try and its time.
 
     Args:
-        stack: goes on for it, and is stopped afterwards.
+        stack: resumed for the measurement, and paused afterwards.
         clients: of the closed loop.
         seconds: of one try.
         warm: seconds of load before it.
@@ -48,6 +48,6 @@ def measure(
 
 
 def _own_cpu() -> float:
-    """Seconds of CPU that this process and the load generators that it has waited for have taken."""
+    """CPU seconds of this process and of the load generators that have ended."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

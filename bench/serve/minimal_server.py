@@ -1,10 +1,10 @@
-"""The least server there could be: what it does, every server does.
+"""A minimal server: it does only what every server has to do.
 
     python -P bench/serve/minimal_server.py FOLDER PORT PROCESSES
 
 One connection at a time, blocking, in the process that predicts: no hop to a predictor, no time-outs, no health while it
 computes, no bad requests. It reads and writes JSON as GPUproof does; with 2 for PROCESSES, another process reads with it, from
-the other end of the body and while that still comes, and nobody looks whether the lists are regular.
+the other end of the body while it is still being received, and no list is checked for equal lengths.
 """
 # pyright: basic, reportMissingImports=false
 
@@ -36,7 +36,7 @@ _DEPTH = 4
 
 
 class Reading:
-    """A body in memory that two processes share, and read piece by piece from both ends until they meet."""
+    """A body in shared memory, which two processes parse piece by piece from both ends until they meet."""
 
     def __init__(self) -> None:
         self.body = mmap.mmap(-1, _ROOM)
@@ -47,7 +47,7 @@ class Reading:
         self._parser = simdjson.Parser()
         self._document: Any = None
         self._unheard = 0
-        """How many pieces the helper was told of and has said nothing yet."""
+        """Pieces that were assigned to the helper and have not been reported back."""
         self._size = 0
         self._ends: list[int] = []
         self._link, theirs = socket.socketpair()
@@ -59,7 +59,7 @@ class Reading:
         theirs.close()
 
     def begin(self, size: int) -> None:
-        """A body of so many bytes will come."""
+        """Prepare for a body of `size` bytes."""
         while self._unheard:
             self._unheard -= len(self._link.recv(self._unheard))
         self._state[:] = 0
@@ -67,7 +67,7 @@ class Reading:
         self._ends = []
 
     def came(self, count: int) -> None:
-        """So many bytes of it are there: the helper may read what is whole."""
+        """Record the number of bytes received, so that the helper can parse complete lists."""
         while len(self._ends) < _PIECES - 1:
             found = _BETWEEN.search(self.body, self._size * (len(self._ends) + 1) // _PIECES, count)
             if found is None:
@@ -78,7 +78,7 @@ class Reading:
             self._unheard += 1
 
     def numbers(self) -> np.ndarray[Any, Any]:
-        """All of them, flat."""
+        """Return all numbers of the body as a flat array."""
         mine: list[Any] = []
         for piece in reversed(range(_PIECES)):
             if self._state[piece]:
@@ -101,8 +101,8 @@ class Reading:
 
     def _help(self, link: socket.socket) -> None:
         at = 0
-        while told := link.recv(3 * 8):
-            piece, begin, end = map(int, np.frombuffer(told, np.int64))
+        while message := link.recv(3 * 8):
+            piece, begin, end = map(int, np.frombuffer(message, np.int64))
             if piece == 0:
                 at = 0
             if not self._state[piece]:
@@ -116,7 +116,7 @@ class Reading:
 
 
 def main() -> int:
-    """Answers until it is ended."""
+    """Answer requests until the process is terminated."""
     folder, port, processes = sys.argv[1:]
     reading = Reading() if processes == "2" else None
     body = reading.body if reading else mmap.mmap(-1, _ROOM)
@@ -145,7 +145,7 @@ def main() -> int:
 
 
 def _receive(client: socket.socket, room: memoryview, reading: Reading | None) -> int | None:
-    """Receive a request; gives its body's length, and nothing when the client has gone."""
+    """Receive a request; returns the length of its body, or `None` if the client has disconnected."""
     came = client.recv(16 * 1024)
     if not came:
         return None

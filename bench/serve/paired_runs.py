@@ -24,7 +24,7 @@ _LOOP = Path(__file__).parent / "timed_loop.py"
 _TURN_S = 1.0
 _TURNS = 5
 _CLIENTS = (1, 2)
-"""One is answered, and another waits or none does: then the predictor waits while the client reads and asks again."""
+"""With 2 clients, one request is always waiting; with 1, the predictor is idle while the client reads and sends."""
 
 
 def measure(
@@ -36,12 +36,12 @@ def measure(
     table: Table,
     scratch: Path,
 ) -> None:
-    """Fill in what a table says of the loops, one pair after another.
+    """Fill in a table's figures of the loops, one pair after another.
 
     Args:
         model: its folder.
         start: starts GPUproof.
-        bounds: what has less to do than GPUproof, by its name: starts each.
+        bounds: functions that start the baselines with less work than GPUproof, by name.
         scratch: an empty folder.
     """
     for _ in range(case.pairs):
@@ -59,7 +59,7 @@ def measure(
 
 
 def _pair(loop: _Loop, stack: Stack, others: Mapping[str, Stack], table: Table, scratch: Path) -> None:
-    """The median of the turns of each, held against the others'."""
+    """The ratios of the median turns."""
     bare: list[float] = []
     with_body: list[float] = []
     with_codecs: list[float] = []
@@ -107,7 +107,7 @@ class _Loop:
         )
 
     def seconds(self, what: str) -> float:
-        """Of one turn of the loop `predict`, `body` or `codecs`, the median of a moment."""
+        """Median seconds of one turn of the loop `predict`, `body` or `codecs`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{what}\n")

@@ -25,9 +25,9 @@ class Start:
 
     Args:
         command: and its arguments.
-        environment: beside the usual one.
+        environment: variables added to the current ones.
         path: where requests go.
-        ping: where its health is told.
+        ping: path of its health check.
     """
 
     command: list[str]
@@ -45,7 +45,7 @@ class Peer:
         venv: the name of its virtual environment; empty for the benchmark's own.
         requirements: what is installed there.
         start: given its Python, a scratch folder, the model's folder, a port and the case.
-        forms: of bodies that it takes.
+        forms: body formats that it accepts.
         body: of a request, where it is not GPUproof's; given the question and the case.
         java: whether it needs a Java runtime.
     """
@@ -59,10 +59,10 @@ class Peer:
     java: bool = False
 
     def python(self, cache: Path) -> Path:
-        """Its interpreter; made and filled with uv where it is not there.
+        """Return the interpreter of its virtual environment, which is created with uv if it does not exist.
 
         Raises:
-            Unavailable: it cannot run here; the message is the reason.
+            Unavailable: if the stack cannot run here; the message is the reason.
         """
         if self.java and shutil.which("java") is None:
             raise Unavailable("there is no Java (apt-get install default-jre-headless)")
@@ -105,7 +105,7 @@ def _gpuproof(python: Path, _scratch: Path, model: Path, port: int, _case: Case)
 
 
 def minimal_server(processes: int) -> Peer:
-    """No server that anybody would run: see `minimal_server.py`.
+    """A server for comparison only: see `minimal_server.py`.
 
     Args:
         processes: that read JSON; 1 or 2.

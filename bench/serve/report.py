@@ -38,7 +38,7 @@ class Row:
         cold_ping, cold_answer: seconds from its start to the first 200.
         memory: bytes (PSS) of its process tree after the load.
         ping_p99: seconds, by clients, while they kept the model busy.
-        skipped: why there is nothing.
+        skipped: the reason why there are no figures.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Table:
             clients, one a pair.
         beside_with_bodies: the same over a loop that also reads the body and writes the answer.
         without_server: the pace of a loop that reads and writes with GPUproof's codecs over the bare loop's, one a pair.
-        bounds: the pace, over the bare loop's, of what has less to do than GPUproof, by its name, with a single client; one
+        bounds: the pace of each baseline with less work than GPUproof over the bare loop's, with a single client; one
             a pair.
         rows: the stacks.
         when: the day, the load average before and after, and what else the machine did.
@@ -84,7 +84,7 @@ class Table:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Table:
-        """What `as_json` made of it."""
+        """Restore a table from the result of `as_json`."""
         given = dict(value)
         given["clients"] = tuple(given["clients"])
         given["ceilings"] = {int(batch): rates for batch, rates in given["ceilings"].items()}
@@ -95,12 +95,12 @@ class Table:
 
     @property
     def ceiling(self) -> float:
-        """The most of the batch sizes, by their medians."""
+        """The highest rate over all batch sizes, by their medians."""
         return max((statistics.median(rates) for rates in self.ceilings.values()), default=0.0)
 
 
 def machine() -> str:
-    """The machine in words, without its name."""
+    """A description of the machine without its host name."""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     model = f", {' '.join(found[1].split())}" if found else ""
@@ -108,7 +108,7 @@ def machine() -> str:
 
 
 def file_words() -> str:
-    """The same for a file's name."""
+    """The same description in the form used in file names."""
     return f"{platform.machine()}-{os.cpu_count()}-cores"
 
 
@@ -118,7 +118,7 @@ def as_json(tables: Sequence[Table], facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_markdown(tables: Sequence[Table], facts: dict[str, Any]) -> str:
-    """A table a case, and the ratios side by side."""
+    """A table for each case, and the ratios side by side."""
     lines = [
         "# `gpuproof serve` compared with other servers",
         "",
@@ -166,7 +166,7 @@ def p99(row: Row, clients: int) -> float:
 
 
 def row_from_json(value: dict[str, Any]) -> Row:
-    """What `asdict` and JSON made of one."""
+    """Restore a row from the result of `asdict` and JSON."""
     given = dict(value)
     given["readings"] = {
         int(clients): [Reading(**one) for one in readings] for clients, readings in given["readings"].items()

@@ -1,4 +1,4 @@
-"""One running stack: starting, asking, stopping its clock, weighing and ending it."""
+"""One running stack: starting, requesting, pausing, measuring and terminating it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class StackFailed(Exception):
-    """A stack did not start, or answers wrongly."""
+    """Raised if a stack does not start or returns wrong answers."""
 
 
 @dataclass
 class Stack:
-    """A server that runs.
+    """A running server.
 
     Args:
         process: its root.
@@ -47,11 +47,11 @@ class Stack:
     cold_answer: float = 0.0
 
     def pause(self) -> None:
-        """Take the CPU away from it: idle servers poll."""
+        """Stop its processes, since idle servers use CPU time for polling."""
         self._signal_all(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Give it back."""
+        """Continue its processes."""
         self._signal_all(signal.SIGCONT)
 
     def memory(self) -> int:
@@ -59,11 +59,11 @@ class Stack:
         return sum(_pss(pid) for pid in _tree(self.process.pid))
 
     def cpu(self) -> float:
-        """Seconds of CPU that its processes have taken so far."""
+        """CPU seconds of its processes so far."""
         return sum(_cpu(pid) for pid in _tree(self.process.pid))
 
     def end(self) -> None:
-        """End it and all its processes, whatever it leaves behind."""
+        """Kill it with all its processes."""
         self.go_on()
         tree = _tree(self.process.pid)
         self.process.terminate()
@@ -171,7 +171,7 @@ def _tree(root: int) -> list[int]:
 
 
 def machine_cpu() -> float:
-    """Seconds of CPU that all programs of this machine have taken so far, and what its host withheld."""
+    """CPU seconds of all programs of this machine so far, including time stolen by its host."""
     user, nice, system, _idle, _waiting, irq, softirq, stolen = map(
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     )

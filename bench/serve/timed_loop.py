@@ -2,7 +2,7 @@
 
     python -P bench/serve/timed_loop.py FOLDER ITEM.npy BODY CONTENT_TYPE SECONDS
 
-Each line of standard input asks for so many seconds of a loop: `predict` over `predict_fn` alone, `body` over reading the
+Each line of standard input requests a number of seconds of a loop: `predict` over `predict_fn` alone, `body` over reading the
 body, `predict_fn` and writing the answer as scripts do, `codecs` over the same with GPUproof's own codecs. It answers with a
 line: the median seconds of one turn.
 """
@@ -25,7 +25,7 @@ from gpuproof.serve.codecs import registry as codecs
 
 
 def main() -> int:
-    """Answers until standard input ends."""
+    """Answer until standard input ends."""
     folder, item, body_file, kind, seconds = sys.argv[1:]
     sys.path.insert(0, str(Path(folder) / "code"))
     inference: Any = import_module("inference")

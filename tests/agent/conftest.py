@@ -19,7 +19,7 @@ import pytest
 
 from gpuproof.backends.agent_archive import build_agent
 
-# Enters the private /opt/ml, and becomes what it is told to.
+# Enters the private /opt/ml, and replaces itself with the given command.
 _ENTER = """
 import ctypes, json, os, sys
 from pathlib import Path
@@ -172,11 +172,11 @@ class Box:
         inside = "/opt/ml/" + str(self.folder.relative_to(self.ml))
         file = agent or f"{inside}/gpuproof-agent.pyz"
         command = [self.python, file, *(words or ("--container", inside))]
-        told = json.dumps([str(self.ml), read_only, uid, closed, command])
+        parameters = json.dumps([str(self.ml), read_only, uid, closed, command])
         prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"] if first else []
         source = str(Path(__file__).parents[2] / "src")
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-c", _ENTER, told],
+            [*prefix, sys.executable, "-c", _ENTER, parameters],
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": "/tmp",

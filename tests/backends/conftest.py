@@ -1,4 +1,4 @@
-"""AWS on loopback for the places."""
+"""AWS on loopback for the backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def moto_server() -> Iterator[MotoServer]:
 
 @pytest.fixture
 def aws_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Credentials of nobody, and nothing of the user's own configuration."""
+    """Fake credentials, and nothing of the user's own configuration."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name, value in CREDENTIALS.items():

@@ -15,7 +15,7 @@ OWN = "/own/bin/python"
 
 
 def environment_at(folder: Path) -> Path:
-    """A folder that looks like a virtual environment; gives its python."""
+    """Make a folder that looks like a virtual environment; returns its python."""
     python = folder / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)

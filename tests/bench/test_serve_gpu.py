@@ -1,4 +1,4 @@
-"""`bench/serve_gpu.py`: its quick mode end to end, and what it says of answers, GPUs and figures."""
+"""`bench/serve_gpu.py`: its quick mode end to end, and its checks of answers, GPUs and figures."""
 
 from __future__ import annotations
 
@@ -202,8 +202,8 @@ def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenar
     scenario.gpu(1, "NVIDIA A10G").at(0, 1, util=70, memory_mib=2048).now(0)
     monkeypatch.setenv(SCENARIO_VARIABLE, str(scenario.path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    told = {"torch": "2.13.0", "there": True, "cuda": "13.0", "cudnn": 92000}
-    monkeypatch.setattr(part("gpu_device"), "_torch", lambda environment, info: told)
+    figures = {"torch": "2.13.0", "there": True, "cuda": "13.0", "cudnn": 92000}
+    monkeypatch.setattr(part("gpu_device"), "_torch", lambda environment, info: figures)
     with loaded(build_library(tmp_path)):
         yield scenario
 
@@ -245,16 +245,16 @@ def test_the_whole_networks_are_not_begun_on_a_cpu() -> None:
 
 
 def check_quick_mode(folder: Path, device: str) -> dict[str, Any]:
-    """Runs it, holds the server's answers against the bare loop's, and gives what it wrote."""
+    """Run it, compare the server's answers with the bare loop's, and return what it wrote."""
     before = kept()
     done = bench(
         "--device", device, "--quick", "--results", folder / "results", "--scratch", folder / "scratch"
     )
     assert (done.returncode, kept()) == (0, before), done.stdout + done.stderr
     (path,) = (folder / "results").glob("serve-gpu-*-quick.json")
-    told = json.loads(path.read_text())
-    assert [network["name"] for network in told["networks"]] == ["resnet50", "bert"]
-    for network in told["networks"]:
+    figures = json.loads(path.read_text())
+    assert [network["name"] for network in figures["networks"]] == ["resnet50", "bert"]
+    for network in figures["networks"]:
         assert [row["served"]["name"] for row in network["rows"]] == ["fp32", "autocast"]
         for row in network["rows"]:
             readings = [*row["bare"].values(), *row["served"]["readings"].values()]
@@ -271,14 +271,14 @@ def check_quick_mode(folder: Path, device: str) -> dict[str, Any]:
             np.testing.assert_allclose(together, np.tile(wanted, (4, 1)), rtol=0, atol=allowed)
             nearest = min(np.abs(one - two).max() for at, one in enumerate(wanted) for two in wanted[:at])
             assert nearest > 2 * allowed
-    return told
+    return figures
 
 
 @pytest.mark.slow
 def test_the_quick_mode_serves_both_networks_with_the_answers_of_the_bare_loop(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    told = check_quick_mode(tmp_path, "cpu")
-    assert all(network["where"].startswith("The CPU of") for network in told["networks"])
+    figures = check_quick_mode(tmp_path, "cpu")
+    assert all(network["where"].startswith("The CPU of") for network in figures["networks"])
     text = next((tmp_path / "results").glob("*.md")).read_text()
     assert "| --autocast bf16 |" in text
     for name in ("resnet50", "bert"):
@@ -294,8 +294,8 @@ def test_the_quick_mode_serves_both_networks_with_the_answers_of_the_bare_loop(t
 def test_the_quick_mode_measures_a_real_gpu(tmp_path: Path) -> None:
     if count_gpus() == 0:
         pytest.skip("there is no NVIDIA GPU here")
-    told = check_quick_mode(tmp_path, "cuda")
-    for network in told["networks"]:
+    figures = check_quick_mode(tmp_path, "cuda")
+    for network in figures["networks"]:
         assert "driver" in network["where"]
         uses = [use for row in network["rows"] for found in row["served_use"].values() for use in found]
         assert uses

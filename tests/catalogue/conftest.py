@@ -17,14 +17,14 @@ from gpuproof.catalogue.tables import Tables
 from gpuproof.settings import boto3_session
 
 Answer = Callable[[str, str], tuple[int, str]]
-"""What a stand-in for AWS says to a region and a request's body: a status and a body."""
+"""The response of a fake AWS to a region and a request's body: a status and a body."""
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
 def aws_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Credentials of nobody, one attempt a call, and nothing of the user's own configuration."""
+    """Fake credentials, one attempt a call, and nothing of the user's own configuration."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -106,8 +106,10 @@ class Refreshing:
 
     def __init__(self, session: Callable[[], Any] = boto3_session) -> None:
         self.slept: list[float] = []
-        self.told: list[str] = []
-        self.refresh = Refresh(Clients(session), Tables(), lambda: NOW, self.slept.append, self.told.append)
+        self.messages: list[str] = []
+        self.refresh = Refresh(
+            Clients(session), Tables(), lambda: NOW, self.slept.append, self.messages.append
+        )
 
 
 @pytest.fixture

@@ -253,7 +253,7 @@ def test_where_no_model_is_found_nothing_is_refused(tmp_path: Path) -> None:
     assert catalogue.accepted_for("ml.g5.xlarge") == ()
 
 
-# Names that nobody knows
+# Unknown names
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ KEYS = {
     "sagemaker_ratios": ("family", "size"),
     "sources": ("source",),
 }
-"""What tells the rows of a table apart."""
+"""The key columns of each table."""
 
 PRICES = [price for region in TABLES.priced_regions for price in TABLES.prices(region).rows.values()]
 
@@ -43,7 +43,7 @@ def table_of(path: Path) -> str:
 
 
 READ_ON = {source.source: source.read_on for source in TABLES.sources.values()}
-"""When each source was read: no row of it can be newer. Today's date says nothing, on a machine whose clock is wrong."""
+"""When each source was read: no row of it can be newer. Today's date is not used, since a machine's clock may be wrong."""
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A run of any place as it is seen from the command line."""
+"""Following a run of any backend from the command line."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ DONE = RunRecord.of(
 
 
 def state(secondary: str, message: str | None = None, **more: Any) -> RunRecord:
-    """A run that goes on, in one of its states."""
+    """A running run in one of its states."""
     known = {"status": "InProgress", "secondary_status": secondary, "status_message": message}
     return RunRecord.of({**BASE, **known, **more})
 
 
-class Told:
-    """A run that tells what the test wants; an exception is raised where it stands."""
+class ScriptedRun:
+    """A run with scripted events; an exception among them is raised at its position."""
 
     id = "train-1"
     cli_name = "train-1 --region eu-west-1"
 
-    def __init__(self, *tellings: list[Event | BaseException], at_once: bool = False) -> None:
+    def __init__(self, *scripts: list[Event | BaseException], at_once: bool = False) -> None:
         self.backend = "sagemaker"
         self.is_remote = True
         self.address_label = "console"
         self.instance_type = None
         self.lacked_capacity = False
         self.can_stop_at_once = at_once
-        self.tellings = list(tellings)
+        self.tellings = list(scripts)
         self.offsets: list[int] = []
         self.stops: list[bool] = []
         self.stop_error: BaseException | None = None
@@ -122,7 +122,7 @@ def console(own: io.StringIO, sink: io.BytesIO) -> Console:
 def test_output_goes_one_way_and_everything_else_the_other(
     console: Console, own: io.StringIO, sink: io.BytesIO
 ) -> None:
-    run = Told([GOES_ON, Output(b"epoch 1\n"), Notice("AWS answers again."), DONE])
+    run = ScriptedRun([GOES_ON, Output(b"epoch 1\n"), Notice("AWS answers again."), DONE])
     assert follow_run(run, console) == ExitCode.OK
     assert sink.getvalue() == b"epoch 1\n"
     said = own.getvalue()
@@ -138,13 +138,13 @@ def test_the_progress_line_has_state_time_cost_and_the_places_words(
 ) -> None:
     console.live = True
     sample = {"seconds": 185.0, "cost": 0.123, "message": "Training in progress."}
-    follow_run(Told([GOES_ON, Live(sample), DONE]), console)
+    follow_run(ScriptedRun([GOES_ON, Live(sample), DONE]), console)
     assert "Training · 3:05 · $0.12 · Training in progress." in own.getvalue()
 
 
 class TestInterrupts:
     def test_the_first_stops_the_run_and_waits_for_its_end(self, console: Console) -> None:
-        run = Told([GOES_ON, Output(b"one\n"), KeyboardInterrupt()], [Output(b"two\n"), DONE])
+        run = ScriptedRun([GOES_ON, Output(b"one\n"), KeyboardInterrupt()], [Output(b"two\n"), DONE])
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False]
         assert run.offsets == [0, 4]
@@ -152,37 +152,37 @@ class TestInterrupts:
     def test_a_second_does_not_wait_where_nothing_can_be_hurried(
         self, console: Console, own: io.StringIO
     ) -> None:
-        run = Told([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
+        run = ScriptedRun([GOES_ON, KeyboardInterrupt()], [KeyboardInterrupt()])
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert own.getvalue().endswith(
             "gpuproof: train-1 is still stopping; wait for its end with: gpuproof wait train-1 --region eu-west-1\n"
         )
 
     def test_a_second_stops_at_once_where_that_can_be(self, console: Console) -> None:
-        run = Told([KeyboardInterrupt()], [KeyboardInterrupt()], [DONE], at_once=True)
+        run = ScriptedRun([KeyboardInterrupt()], [KeyboardInterrupt()], [DONE], at_once=True)
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
     def test_a_second_interrupt_during_the_first_still_requests_the_stop(self, console: Console) -> None:
-        run = Told([KeyboardInterrupt()])
+        run = ScriptedRun([KeyboardInterrupt()])
         run.stop_error = KeyboardInterrupt()
         assert follow_run(run, console) == ExitCode.INTERRUPTED
         assert run.stops == [False, True]
 
     def test_interrupting_a_follower_stops_nothing(self, console: Console) -> None:
-        run = Told([GOES_ON, KeyboardInterrupt()])
+        run = ScriptedRun([GOES_ON, KeyboardInterrupt()])
         assert follow_run(run, console, stop_on_interrupt=False) == ExitCode.INTERRUPTED
         assert run.stops == []
 
     def test_a_stop_that_fails_is_an_error_that_is_seen(self, console: Console) -> None:
-        run = Told([KeyboardInterrupt()])
+        run = ScriptedRun([KeyboardInterrupt()])
         run.stop_error = GPUproofError("it goes on, and costs")
         with pytest.raises(GPUproofError, match="goes on, and costs"):
             follow_run(run, console)
 
 
 def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
-    run = Told()
+    run = ScriptedRun()
     assert json.loads(final_document(run))["console"] == "https://console"
     run.is_remote, run.address_label, run.address = False, "folder", "/runs/train-1"
     document = json.loads(final_document(run))
@@ -191,7 +191,7 @@ def test_the_document_names_the_console_elsewhere_and_the_folder_here() -> None:
 
 
 def test_the_last_values_of_metrics_are_printed_at_the_end(console: Console, own: io.StringIO) -> None:
-    run = Told([DONE])
+    run = ScriptedRun([DONE])
     run.record = RunRecord.of({**DONE.document, "metrics": {"loss": 1 / 3, "val:accuracy": 0.91}})
     follow_run(run, console)
     assert "metrics    loss 0.333333, val:accuracy 0.91\n" in own.getvalue()
@@ -206,19 +206,19 @@ STATES: list[Event | BaseException] = [
 
 
 def test_without_a_progress_line_each_state_is_a_line(console: Console, own: io.StringIO) -> None:
-    follow_run(Told(STATES), console)
+    follow_run(ScriptedRun(STATES), console)
     lines = [line for line in own.getvalue().splitlines() if line.startswith("status")]
     assert lines == ["status     Starting: Preparing the instances", "status     Downloading"]
 
 
 def test_on_a_terminal_the_progress_line_shows_the_state(console: Console, own: io.StringIO) -> None:
     console.live = True
-    follow_run(Told(STATES), console)
+    follow_run(ScriptedRun(STATES), console)
     assert "status" not in own.getvalue()
 
 
 def test_a_run_on_this_machine_has_no_such_lines(console: Console, own: io.StringIO) -> None:
-    run = Told([state("Starting", place="local"), DONE])
+    run = ScriptedRun([state("Starting", place="local"), DONE])
     run.is_remote = False
     follow_run(run, console)
     assert "status" not in own.getvalue()

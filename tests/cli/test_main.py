@@ -25,7 +25,7 @@ Said = tuple[int, str, str]
 
 @pytest.fixture
 def gpuproof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """Type it; gives the exit code and what was said on both streams."""
+    """Run a command; returns the exit code, standard output and standard error."""
 
     def run(*words: str) -> Said:
         try:

@@ -1,4 +1,4 @@
-"""What --fix may do, and what it leaves alone."""
+"""What --fix may change, and what it never changes."""
 
 from collections.abc import Callable
 from dataclasses import replace

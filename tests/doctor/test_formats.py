@@ -138,16 +138,16 @@ def test_junit_is_xml_with_a_suite_a_layer_and_a_case_a_check(strict: bool, fail
         assert suite.get("skipped") == str(len(suite.findall("testcase/skipped")))
         assert all(case.get("name") and case.get("classname") for case in cases)
     assert [failure.get("type") for failure in root.iter("failure")] == failures
-    told = "".join(root.find(".//failure").itertext())  # pyright: ignore[reportOptionalMemberAccess]
-    assert ("D510" in told) is strict
-    assert "a control character: ? & <tag>" in told
+    output = "".join(root.find(".//failure").itertext())  # pyright: ignore[reportOptionalMemberAccess]
+    assert ("D510" in output) is strict
+    assert "a control character: ? & <tag>" in output
 
 
 PRIVATE = Private(home="/home/jane", user="jane", host="jane-laptop")
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "output"),
     [
         ("/home/jane/venv/bin/python", "~/venv/bin/python"),
         ("/home/bob/data", "/home/<user>/data"),
@@ -166,8 +166,8 @@ PRIVATE = Private(home="/home/jane", user="jane", host="jane-laptop")
         ("janet and janeway", "janet and janeway"),
     ],
 )
-def test_a_report_for_an_issue_has_nothing_of_whose_it_is(said: str, told: str) -> None:
-    assert redact(said, PRIVATE) == told
+def test_a_report_for_an_issue_has_nothing_of_whose_it_is(said: str, output: str) -> None:
+    assert redact(said, PRIVATE) == output
 
 
 def test_only_known_variables_are_reported(scenario_machine: Callable[[str], Machine]) -> None:
@@ -181,9 +181,9 @@ def test_only_known_variables_are_reported(scenario_machine: Callable[[str], Mac
         "CUDA_VISIBLE_DEVICES": "0",
     }
     machine = replace(machine, environment={**machine.environment, **secret})
-    told = render_markdown(examine(machine, CHECKS), machine, PRIVATE)
-    assert "hush" not in told
-    assert "`CUDA_VISIBLE_DEVICES=0`" in told
-    assert "| framework | failed |" in told
-    assert "**D402 error**" in told
-    assert "torch 2.11.0+cpu" in told
+    output = render_markdown(examine(machine, CHECKS), machine, PRIVATE)
+    assert "hush" not in output
+    assert "`CUDA_VISIBLE_DEVICES=0`" in output
+    assert "| framework | failed |" in output
+    assert "**D402 error**" in output
+    assert "torch 2.11.0+cpu" in output

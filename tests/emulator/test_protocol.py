@@ -149,7 +149,7 @@ def test_jobs_are_listed_in_pages_and_in_order(aws: Account) -> None:
     names: list[str] = []
     for _ in range(5):
         names.append(aws.train("true"))
-        time.sleep(0.002)  # times are told to the millisecond
+        time.sleep(0.002)  # times have a resolution of a millisecond
     pages = list(
         aws.client("sagemaker")
         .get_paginator("list_training_jobs")

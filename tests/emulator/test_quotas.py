@@ -16,7 +16,7 @@ from support.emulator_context import make_call, make_context
 
 
 class SlowStore(Store):
-    """Gives others time between what is looked up and what is done upon it."""
+    """Lets other threads run between a lookup and the change that follows."""
 
     def all(self, kind: str | None = None, region: str | None = None) -> list[Resource]:
         found = super().all(kind, region)
@@ -58,5 +58,5 @@ def test_a_quota_holds_for_requests_at_the_same_time(tmp_path: Path) -> None:
         return "made"
 
     with ThreadPoolExecutor(6) as pool:
-        told = sorted(pool.map(create, range(6)))
-    assert told == ["ResourceLimitExceeded"] * 4 + ["made"] * 2
+        outcomes = sorted(pool.map(create, range(6)))
+    assert outcomes == ["ResourceLimitExceeded"] * 4 + ["made"] * 2

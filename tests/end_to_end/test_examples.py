@@ -38,14 +38,14 @@ def test_an_example_trains_pulls_and_reaches_its_accuracy(sandbox: CliSandbox, n
     assert checked.returncode == 0, checked.stderr
     accuracy = float(checked.stdout.rsplit(" ", 1)[1])
     assert 0.95 <= accuracy <= 1
-    asked = _asked_over_http(sandbox, name)
+    asked = _predict_over_http(sandbox, name)
     assert asked.returncode == 0, asked.stdout + asked.stderr
     # The same digits, the same model: HTTP must not change a single answer.
     assert f"accuracy over HTTP on 360 held-back digits: {accuracy:.3f}" in asked.stdout
 
 
-def _asked_over_http(sandbox: CliSandbox, name: str) -> subprocess.CompletedProcess[str]:
-    """What `predict.py` says of the run's model, served as the demo does it."""
+def _predict_over_http(sandbox: CliSandbox, name: str) -> subprocess.CompletedProcess[str]:
+    """Run `predict.py` against the run's model, served as in the demo."""
     port = free_port()
     server = sandbox.start("serve", sandbox.newest().name, "--port", str(port), "--no-access-log")
     try:

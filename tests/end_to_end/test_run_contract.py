@@ -118,7 +118,7 @@ def test_a_processing_job_gets_its_inputs_and_delivers_its_outputs(sandbox: CliS
     )
     done = sandbox.gpuproof("run")
     assert done.returncode == 0, done.stderr
-    # The input covers the place below which SageMaker's own processors put the code: it lies beside.
+    # The input covers the folder where SageMaker's own processors put the code: it is put beside it.
     assert done.stdout == "/opt/ml/processing/code ['--rows', '3']\n"
     assert (sandbox.project / "done" / "b.txt").read_text() == "HELLO"
     again = sandbox.gpuproof("run")

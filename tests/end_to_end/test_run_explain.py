@@ -1,4 +1,4 @@
-"""`gpuproof run` says why a job failed, and `gpuproof explain` says it again."""
+"""`gpuproof run` prints why a job failed, and `gpuproof explain` prints it again."""
 
 from __future__ import annotations
 

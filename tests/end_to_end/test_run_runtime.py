@@ -49,16 +49,18 @@ def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path
     assert said["gpuproof"] == {}
 
 
-@pytest.mark.parametrize(("flag", "told"), [("--no-require-gpu", {"GPUPROOF_REQUIRE_GPU": "0"}), (None, {})])
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("--no-require-gpu", {"GPUPROOF_REQUIRE_GPU": "0"}), (None, {})]
+)
 def test_it_knows_the_gpu_settings_of_the_job(
-    sandbox: CliSandbox, bare: Path, flag: str | None, told: dict[str, str]
+    sandbox: CliSandbox, bare: Path, flag: str | None, expected: dict[str, str]
 ) -> None:
     sandbox.environment["GPUPROOF_REQUIRE_GPU"] = "1"  # a user's own is not the job's
     sandbox.write("train.py", SCRIPT.replace('rt.paths.channel("train").iterdir()', "()"))
     done = sandbox.gpuproof(
         "run", "train.py", "--python", bare, "--instance-type", "ml.g5.12xlarge", *([flag] if flag else [])
     )
-    assert json.loads(done.stdout)["gpuproof"] == {"GPUPROOF_EXPECTED_GPUS": "4", **told}
+    assert json.loads(done.stdout)["gpuproof"] == {"GPUPROOF_EXPECTED_GPUS": "4", **expected}
 
 
 def test_a_stopped_run_saves_and_the_next_attempt_goes_on(sandbox: CliSandbox, bare: Path) -> None:

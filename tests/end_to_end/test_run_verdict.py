@@ -1,4 +1,4 @@
-"""Verdicts on real processes through the stub NVML: the script says that it has the GPU, the stub shows it."""
+"""Verdicts on real processes through the stub NVML: the script registers its use of the GPU, the stub shows it."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def test_a_job_that_touches_its_gpu_in_time_goes_on(
     assert (result["run"]["status"], result["exit_code"]) == ("Completed", 0)
 
 
-# Ends when its run has been told of.
-TOLD = """
+# Ends when its run has been reported.
+UNTIL_REPORTED = """
 import glob, time
 while not any("no GPU did any work" in open(name).read() for name in glob.glob({states!r})):
     time.sleep(0.05)
@@ -145,7 +145,8 @@ def test_what_an_unused_gpu_does_is_the_jobs_choice(
 ) -> None:
     machine.gpu(0).write()
     sandbox.write(
-        "train.py", FOREVER if action == "fail" else TOLD.format(states=f"{sandbox.runs}/*/run.json")
+        "train.py",
+        FOREVER if action == "fail" else UNTIL_REPORTED.format(states=f"{sandbox.runs}/*/run.json"),
     )
     sandbox.write(
         "gpuproof.yaml",

@@ -36,7 +36,7 @@ def ended(sandbox: CliSandbox) -> Path:
 
 @pytest.fixture
 def running(sandbox: CliSandbox) -> Path:
-    """The folder of a run that goes on."""
+    """The folder of a running run."""
     sandbox.write("train.py", FOREVER)
     folder = sandbox.detached("train.py")
     until(lambda: ready(folder), "the script's start")

@@ -58,7 +58,7 @@ def ended(aws: CliSandbox, jobs: Jobs) -> str:
 
 @pytest.fixture
 def running(aws: CliSandbox, jobs: Jobs) -> Iterator[str]:
-    """The id of a run on SageMaker that goes on."""
+    """The id of a running run on SageMaker."""
     run_id = jobs.start(FOREVER)
     run = SageMakerRun(Aws(), run_id, "training")
     until(lambda: run.describe().record.started, "its start")

@@ -1,4 +1,4 @@
-"""Bad days on SageMaker, from the command line: each says what happened and what to type, and leaves nothing behind."""
+"""Failures on SageMaker, from the command line: each is reported with a remedy, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ def test_no_capacity_is_reported_once_with_other_types_and_json_has_the_run(
     emulator.faults("capacity")
     done = on_sagemaker(cloud, *GPU, "--fallback", "ml.g6.xlarge", "--format", "json")
     assert done.returncode == 5, done.stderr
-    told = json.loads(done.stdout)
-    assert [one["name"] for one in told["tried"]] == ["ml.g5.xlarge", "ml.g6.xlarge"]
-    assert (told["exit_code"], told["run"]["instance_type"]) == (5, "ml.g6.xlarge")
+    document = json.loads(done.stdout)
+    assert [one["name"] for one in document["tried"]] == ["ml.g5.xlarge", "ml.g6.xlarge"]
+    assert (document["exit_code"], document["run"]["instance_type"]) == (5, "ml.g6.xlarge")
     assert "--fallback ml.g5.2xlarge" in done.stderr
     assert "InstancePreferences" not in done.stderr
 
@@ -144,9 +144,9 @@ def test_no_capacity_is_reported_once_with_other_types_and_json_has_the_run(
 def test_no_quota_as_json_has_the_command_and_no_run(cloud: CliSandbox, emulator: RunningEmulator) -> None:
     emulator.faults("quota")
     done = on_sagemaker(cloud, *GPU, "--format", "json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["exit_code"], told["run"]) == (5, 5, None)
-    assert "--quota-code L-B6D80D9C" in told["tried"][0]["needs"]
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["exit_code"], document["run"]) == (5, 5, None)
+    assert "--quota-code L-B6D80D9C" in document["tried"][0]["needs"]
 
 
 def test_a_connection_lost_after_the_creation_makes_one_job(

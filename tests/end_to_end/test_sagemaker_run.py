@@ -71,7 +71,7 @@ def job(emulator: RunningEmulator, run_id: str) -> dict[str, Any]:
 
 
 def run_id(stderr: str) -> str:
-    """The newest run that was told of."""
+    """The id of the newest run in the output."""
     return [line.split()[1] for line in stderr.splitlines() if line.startswith("run        ")][-1].rstrip(":")
 
 
@@ -110,9 +110,9 @@ def test_the_plan_is_printed_before_anything_is_created(cloud: CliSandbox) -> No
 
 def test_json_is_the_run_with_its_verdict(cloud: CliSandbox) -> None:
     done = on_sagemaker(cloud, "--format", "json")
-    told = json.loads(done.stdout)
-    assert (told["exit_code"], told["run"]["place"]) == (0, "sagemaker")
-    assert told["verdict"]["outcome"] == "no-gpu-expected"
+    document = json.loads(done.stdout)
+    assert (document["exit_code"], document["run"]["place"]) == (0, "sagemaker")
+    assert document["verdict"]["outcome"] == "no-gpu-expected"
     assert "epochs" in done.stderr
 
 
@@ -130,13 +130,13 @@ def test_a_dry_run_shows_every_call_and_makes_nothing(cloud: CliSandbox, emulato
 
 
 def test_a_dry_run_as_json_holds_the_calls_as_data(cloud: CliSandbox) -> None:
-    told = json.loads(on_sagemaker(cloud, "--dry-run", "--format", "json").stdout)
-    assert told["version"] == 1
-    assert told["calls"][-1]["operation"] == "create_training_job"
-    assert told["calls"][-1]["request"]["Environment"] == {"GREETING": "***"}
-    assert told["order"]["hyperparameters"] == {"epochs": 3, "layers": [8, 8], "fast": True, "name": "5"}
-    assert told["order"]["environment"] == {}
-    assert told["instance_types"][0]["name"] == "ml.m5.xlarge"
+    document = json.loads(on_sagemaker(cloud, "--dry-run", "--format", "json").stdout)
+    assert document["version"] == 1
+    assert document["calls"][-1]["operation"] == "create_training_job"
+    assert document["calls"][-1]["request"]["Environment"] == {"GREETING": "***"}
+    assert document["order"]["hyperparameters"] == {"epochs": 3, "layers": [8, 8], "fast": True, "name": "5"}
+    assert document["order"]["environment"] == {}
+    assert document["instance_types"][0]["name"] == "ml.m5.xlarge"
 
 
 def test_a_script_that_fails_leaves_with_one(cloud: CliSandbox, emulator: RunningEmulator) -> None:
@@ -183,16 +183,16 @@ def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: CliSandbox, emulator: R
 
 def test_a_detached_run_is_looked_after_from_another_machine(cloud: CliSandbox, tmp_path: Path) -> None:
     done = on_sagemaker(cloud, "--detach", "--format", "json")
-    told = json.loads(done.stdout)
-    assert told["id"] in told["console"]
+    document = json.loads(done.stdout)
+    assert document["id"] in document["console"]
     project, home = tmp_path / "elsewhere", tmp_path / "their-home"
     project.mkdir()
     home.mkdir()
     other = CliSandbox(home, project, dict(cloud.environment))
-    assert other.gpuproof("wait", told["id"]).returncode == 0
-    assert "module beside the script" in other.gpuproof("logs", told["id"]).stdout
-    assert told["id"] in other.gpuproof("ps").stdout
-    assert other.gpuproof("pull", told["id"], "--to", "got").returncode == 0
+    assert other.gpuproof("wait", document["id"]).returncode == 0
+    assert "module beside the script" in other.gpuproof("logs", document["id"]).stdout
+    assert document["id"] in other.gpuproof("ps").stdout
+    assert other.gpuproof("pull", document["id"], "--to", "got").returncode == 0
     assert (project / "got" / "model.tar.gz").is_file()
 
 

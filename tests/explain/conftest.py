@@ -1,4 +1,4 @@
-"""Facts as they ship, without what somebody refreshed."""
+"""The shipped facts, without refreshed tables of the user."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def nvml_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def scenario(nvml_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenario]:
-    """What the stub shows in this process; empty until the test says otherwise."""
+    """The scenario of the stub in this process; empty until the test fills it."""
     shown = Scenario(tmp_path / "gpus.txt").write()
     monkeypatch.setenv(SCENARIO_VARIABLE, str(shown.path))
     with loaded(nvml_home):

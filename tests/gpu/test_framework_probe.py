@@ -1,4 +1,4 @@
-"""Frameworks, asked in processes of their own: the real CPU builds, and what their logs say."""
+"""Probing frameworks in separate processes: the real CPU builds and their logs."""
 
 import json
 import os

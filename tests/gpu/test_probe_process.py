@@ -1,4 +1,4 @@
-"""Processes of their own for what might crash or hang."""
+"""Separate processes for probes that might crash or hang."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from support.cuda_stub import CUDA_VARIABLE, build_cuda
 
 @pytest.fixture
 def python(tmp_path: Path):
-    """An interpreter that does what a shell script says."""
+    """Make an interpreter from a shell script."""
 
     def write(script: str) -> str:
         path = tmp_path / "python"

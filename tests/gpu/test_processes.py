@@ -66,7 +66,7 @@ def test_a_tree_is_the_root_and_everything_below_it(proc: FakeProc):
     proc.process(10, 1)
     proc.process(11, 10)
     proc.process(12, 11)
-    proc.process(20, 1, name="somebody else")
+    proc.process(20, 1, name="another process")
     reading = read_tree(10, str(proc.root))
     assert reading is not None
     assert reading.pids == {10, 11, 12}
@@ -157,7 +157,7 @@ def test_processes_outside_the_tree_are_not_read_again(proc: FakeProc):
     proc.process(20, 1)
     tree = proc.tree(10)
     tree.read()
-    proc.process(20, 10)  # cannot be: nobody moves into a tree from outside
+    proc.process(20, 10)  # impossible: no process moves into a tree from outside
     reading = tree.read()
     assert reading is not None
     assert reading.pids == {10}

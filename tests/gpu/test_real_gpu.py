@@ -49,7 +49,7 @@ def real_gpu() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cuda_torch() -> None:
-    """A torch that can use the GPU. Asked in a process of its own: this one must not hold a context."""
+    """A torch that can use the GPU. Probed in a separate process: this one must not hold a context."""
     if count_gpus() == 0:
         pytest.skip("there is no NVIDIA GPU here")
     asked = subprocess.run(

@@ -19,7 +19,7 @@ ONE = Expectation(1, "A10G", "--gpu A10G", required=True)
 
 
 class Time:
-    """Seconds that pass only while the sampler waits; the scenario's clock goes along with them."""
+    """A clock that advances only while the sampler waits, together with the scenario's clock."""
 
     def __init__(self, seconds: float, scenario: Scenario | None = None) -> None:
         self.now = 0.0
@@ -41,7 +41,7 @@ class Time:
 
     def run(self, watching: Sampler) -> Telemetry:
         """Lets the time pass to its end and stops."""
-        # At the end the sampler sits in `wait` until it is told to stop.
+        # At the end the sampler stays in `wait` until it is stopped.
         self._stopping = watching._stopping
         watching.start()
         assert self._over.wait(60)

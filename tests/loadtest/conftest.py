@@ -1,4 +1,4 @@
-"""A server of raw sockets that misbehaves as it is told."""
+"""A server of raw sockets with configurable faults."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def script(tmp_path: Path) -> Script:
 def gpu_machine(
     script: Script, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Scenario]:
-    """Gives the script a machine with a driver and GPUs; `gpu_machine("Tesla T4", (7, 5))`."""
+    """Run the script on a machine with a driver and GPUs; `gpu_machine("Tesla T4", (7, 5))`."""
 
     def make(name: str = "NVIDIA A10G", capability: tuple[int, int] = (8, 6), count: int = 1) -> Scenario:
         base = tmp_path_factory.getbasetemp() / "stub"

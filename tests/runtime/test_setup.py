@@ -172,7 +172,7 @@ print(cast.fast_dtype, scaler.is_enabled())
 
 def test_torch_on_a_t4_computes_in_float16_with_a_scaler(script: Script, gpu_machine: Machine) -> None:
     gpu_machine("Tesla T4", (7, 5))
-    # A build without CUDA switches both off again, and warns: what was asked of them is what counts here.
+    # A build without CUDA switches both off again, and warns: only the requested values count here.
     code = TORCH.format(allocator=None).replace("import random", "import torch.amp, random", 1)
     code = code.replace("report.grad_scaler()", "report.grad_scaler.__self__.precision")
     code = code.replace("scaler.is_enabled()", "scaler.dtype == 'float16'")

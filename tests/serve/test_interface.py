@@ -63,15 +63,17 @@ def _ask(model: Model, case: Case) -> None:
             answer(model, request)
         status = getattr(caught.value, "status", 500)
         assert status == case.status, f"{case.about}: {caught.value!r}"
-        assert case.told.get("message", "") in str(caught.value)
+        assert case.document.get("message", "") in str(caught.value)
         return
     response = answer(model, request)
     body: Any = response.body
-    assert isinstance(body, bytes) is not bool(case.told.get("streamed")), f"{case.about}: {body!r}"
+    assert isinstance(body, bytes) is not bool(case.document.get("streamed")), f"{case.about}: {body!r}"
     case.check(response.content_type, body if isinstance(body, bytes) else b"".join(body))
-    for name, value in case.told.get("answer_headers", {}).items():
+    for name, value in case.document.get("answer_headers", {}).items():
         assert response.headers[name] == value
-    assert response.custom_attributes == case.told.get("answer_custom_attributes", response.custom_attributes)
+    assert response.custom_attributes == case.document.get(
+        "answer_custom_attributes", response.custom_attributes
+    )
 
 
 def answer(model: Model, request: Request) -> Any:

@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def version(number: int, gate: Path | None = None) -> str:
-    """A handler that tells its version and its process, and that waits for a file before it has loaded."""
+    """A handler that returns its version and its process, and that waits for a file before it has loaded."""
     text = ECHO.replace("    return data", f"    return [{number}, os.getpid()]")
     if gate is None:
         return text

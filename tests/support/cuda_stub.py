@@ -9,7 +9,7 @@ import pytest
 
 SOURCES = Path(__file__).with_name("cuda")
 CUDA_VARIABLE = "GPUPROOF_CUDA_STUB"
-"""Names the file that says what the stub libcuda does; `cuda/cuda_stub.c` describes it."""
+"""Names the configuration file of the stub libcuda; `cuda/cuda_stub.c` describes it."""
 
 
 def build_cuda(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Stands between boto3 and a server such as moto's, and answers in its place, or hangs up, as a test wants.
+"""A proxy between boto3 and a server such as moto's, which answers in its place or disconnects, as a test requests.
 
 with FaultyAws(moto.url) as aws:
     aws.fault("CreateTrainingJob", json_error("ThrottlingException"))
@@ -21,21 +21,21 @@ from urllib.parse import parse_qs, urlsplit
 
 
 @dataclass
-class Said:
-    """An answer."""
+class FakeResponse:
+    """A response in place of AWS's."""
 
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = field(default_factory=dict)
     hangs_up: bool = False
-    """Close the connection in place of an answer."""
+    """Close the connection without a response."""
     reaches: bool = False
-    """The request reaches the server behind all the same."""
+    """Forward the request to the server behind nevertheless."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked."""
+    """A request to AWS."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class Request:
         return json.loads(self.body)
 
 
-Fault = Said | Callable[[Request], Said | None]
+Fault = FakeResponse | Callable[[Request], FakeResponse | None]
 
 
 class FaultyAws:
@@ -82,7 +82,7 @@ class FaultyAws:
                     return
                 self.send_response_only(said.status)
                 headers = {"Date": formatdate(usegmt=True), **said.headers}
-                # A Content-Length that a test gives may promise more than comes.
+                # A Content-Length that a test sets may announce more than is sent.
                 headers.setdefault("Content-Length", str(len(said.body)))
                 self.close_connection |= headers["Content-Length"] != str(len(said.body))
                 for name, value in headers.items():
@@ -108,7 +108,7 @@ class FaultyAws:
             self._faults.append((operation, answer, times))
 
     def count(self, operation: str) -> int:
-        """How often an operation was asked."""
+        """How often an operation was requested."""
         return self.asked.count(operation)
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class FaultyAws:
         self._server.shutdown()
         self._server.server_close()
 
-    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Said:
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> FakeResponse:
         request = Request(method, path, _operation(method, headers, body), headers, body)
         with self._lock:
             self.asked.append(request.operation)
@@ -143,8 +143,8 @@ class FaultyAws:
                     return answer
         return None
 
-    def _pass_on(self, request: Request) -> Said:
-        assert self._behind, f"nobody answers {request.operation}"
+    def _pass_on(self, request: Request) -> FakeResponse:
+        assert self._behind, f"{request.operation} has neither a fault nor a server"
         connection = http.client.HTTPConnection(self._behind, timeout=120)
         try:
             headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "expect")}
@@ -155,37 +155,39 @@ class FaultyAws:
             kept = {k: v for k, v in answer.getheaders() if k.lower() not in hidden}
             if request.method != "HEAD":
                 kept = {k: v for k, v in kept.items() if k.lower() != "content-length"}
-            return Said(answer.status, content, kept)
+            return FakeResponse(answer.status, content, kept)
         finally:
             connection.close()
 
 
-def json_error(code: str, message: str = "said the server", status: int = 400, **headers: str) -> Said:
+def json_error(
+    code: str, message: str = "said the server", status: int = 400, **headers: str
+) -> FakeResponse:
     """An error as SageMaker and CloudWatch Logs write it."""
     body = json.dumps({"__type": code, "message": message}).encode()
-    return Said(status, body, {"Content-Type": "application/x-amz-json-1.1", **headers})
+    return FakeResponse(status, body, {"Content-Type": "application/x-amz-json-1.1", **headers})
 
 
-def xml_error(code: str, message: str = "said the server", status: int = 400, **headers: str) -> Said:
+def xml_error(code: str, message: str = "said the server", status: int = 400, **headers: str) -> FakeResponse:
     """An error as S3 writes it."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
-    return Said(status, body.encode(), {"Content-Type": "application/xml", **headers})
+    return FakeResponse(status, body.encode(), {"Content-Type": "application/xml", **headers})
 
 
-def query_error(code: str, message: str = "said the server", status: int = 400) -> Said:
+def query_error(code: str, message: str = "said the server", status: int = 400) -> FakeResponse:
     """An error as IAM and STS write it."""
     body = f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
-    return Said(status, body.encode(), {"Content-Type": "text/xml"})
+    return FakeResponse(status, body.encode(), {"Content-Type": "text/xml"})
 
 
-def json_answer(document: object) -> Said:
+def json_answer(document: object) -> FakeResponse:
     """An answer as SageMaker writes it."""
-    return Said(200, json.dumps(document).encode(), {"Content-Type": "application/x-amz-json-1.1"})
+    return FakeResponse(200, json.dumps(document).encode(), {"Content-Type": "application/x-amz-json-1.1"})
 
 
-def hang_up(*, reaches: bool = False) -> Said:
+def hang_up(*, reaches: bool = False) -> FakeResponse:
     """The connection is lost after the request was sent."""
-    return Said(hangs_up=True, reaches=reaches)
+    return FakeResponse(hangs_up=True, reaches=reaches)
 
 
 def _operation(method: str, headers: Mapping[str, str], body: bytes) -> str:

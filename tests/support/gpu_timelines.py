@@ -1,4 +1,4 @@
-"""Evidence of runs that never were: readings of GPUs over time, added up by the real aggregator.
+"""Evidence of simulated runs: readings of GPUs over time, added up by the real aggregator.
 
 telemetry = watched(60, gpu(util=90, mib=8000, pids={JOB: 7900}, since=5))
 """

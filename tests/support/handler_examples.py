@@ -20,8 +20,8 @@ class Case:
     """One request and its answer.
 
     Args:
-        answer: the response's body as JSON; other formats are in `told` (`answer_text`, `answer_npy`, …).
-        told: the case as in `example.json`.
+        answer: the response's body as JSON; other formats are in `document` (`answer_text`, `answer_npy`, …).
+        document: the case as in `example.json`.
     """
 
     about: str
@@ -31,21 +31,21 @@ class Case:
     headers: Mapping[str, str]
     custom_attributes: str
     status: int
-    told: Mapping[str, Any]
+    document: Mapping[str, Any]
 
     def check(self, content_type: str, body: bytes) -> None:
         """Asserts that an answer with status 200 is the expected one."""
-        told = self.told
-        if "answer_content_type" in told:
-            assert content_type == told["answer_content_type"]
-        if "answer_text" in told:
-            assert body.decode() == told["answer_text"]
-        elif "answer_npy" in told:
-            _same(_npy(body).tolist(), told["answer_npy"])
-        elif "answer_npz" in told:
-            _same({name: array.tolist() for name, array in _npy(body).items()}, told["answer_npz"])
-        elif "answer" in told:
-            _same(json.loads(body), told["answer"])
+        document = self.document
+        if "answer_content_type" in document:
+            assert content_type == document["answer_content_type"]
+        if "answer_text" in document:
+            assert body.decode() == document["answer_text"]
+        elif "answer_npy" in document:
+            _same(_npy(body).tolist(), document["answer_npy"])
+        elif "answer_npz" in document:
+            _same({name: array.tolist() for name, array in _npy(body).items()}, document["answer_npz"])
+        elif "answer" in document:
+            _same(json.loads(body), document["answer"])
 
 
 @dataclass(frozen=True)
@@ -94,45 +94,45 @@ def examples() -> list[Example]:
 
 def example(name: str) -> Example:
     """One handler."""
-    told = json.loads((HANDLERS / name / "example.json").read_text())
+    document = json.loads((HANDLERS / name / "example.json").read_text())
     return Example(
         name,
-        told["style"],
-        tuple(told["needs"]),
-        told.get("environment", {}),
-        told.get("batch"),
-        tuple(_case(case) for case in told["cases"]),
-        told.get("model_of", name),
+        document["style"],
+        tuple(document["needs"]),
+        document.get("environment", {}),
+        document.get("batch"),
+        tuple(_case(case) for case in document["cases"]),
+        document.get("model_of", name),
     )
 
 
-def _case(told: Mapping[str, Any]) -> Case:
+def _case(document: Mapping[str, Any]) -> Case:
     return Case(
-        about=told.get("about", ""),
-        body=_body(told),
-        content_type=told["content_type"],
-        accept=told.get("accept", ""),
-        headers=told.get("headers", {}),
-        custom_attributes=told.get("custom_attributes", ""),
-        status=told.get("status", 200),
-        told=told,
+        about=document.get("about", ""),
+        body=_body(document),
+        content_type=document["content_type"],
+        accept=document.get("accept", ""),
+        headers=document.get("headers", {}),
+        custom_attributes=document.get("custom_attributes", ""),
+        status=document.get("status", 200),
+        document=document,
     )
 
 
-def _body(told: Mapping[str, Any]) -> bytes:
-    if "body_base64" in told:
-        return base64.b64decode(told["body_base64"])
-    if "npy" in told or "npz" in told:
+def _body(document: Mapping[str, Any]) -> bytes:
+    if "body_base64" in document:
+        return base64.b64decode(document["body_base64"])
+    if "npy" in document or "npz" in document:
         import numpy as np
 
         stream = io.BytesIO()
-        if "npy" in told:
-            np.save(stream, np.array(told["npy"], np.float32))
+        if "npy" in document:
+            np.save(stream, np.array(document["npy"], np.float32))
         else:
-            np.savez(stream, **{name: np.array(value, np.float32) for name, value in told["npz"].items()})
+            np.savez(stream, **{name: np.array(value, np.float32) for name, value in document["npz"].items()})
         body = stream.getvalue()
-        return body[: len(body) - told.get("cut", 0)]
-    return told["body"].encode()
+        return body[: len(body) - document.get("cut", 0)]
+    return document["body"].encode()
 
 
 def _npy(body: bytes) -> Any:

@@ -152,8 +152,8 @@ def serving(
     os.close(writable)
     started: list[int] = []
     try:
-        with open(readable) as told:
-            line = told.readline()
+        with open(readable) as ready:
+            line = ready.readline()
         assert line, log.read_text()
         server = Server(process, int(line), log, access_log)
         if healthy:

@@ -9,7 +9,7 @@
     subprocess.run([...], env={**os.environ, **scenario.environment(library)})
 
 For a journey, `scenario.when_registered(pid_file, ...)` shows a busy GPU as long as a process lives whose id a script
-wrote into `pid_file`, and `scenario.seen(looks)` counts how often somebody has looked: `STAYS` is a script that goes on
+wrote into `pid_file`, and `scenario.seen(looks)` counts the readings so far: `STAYS` is a script that runs
 until it was seen, however slow the machine. `scenario.run_in_real_time()` lets the clock go.
 """
 
@@ -53,7 +53,7 @@ INVISIBLE: Mapping[int, int] = {}
 
 
 def build_library(folder: Path, *, without: Sequence[str] = ()) -> Path:
-    """Compiles the stub and gives the folder that `LD_LIBRARY_PATH` needs; built once for each `folder`.
+    """Compile the stub and return the folder for `LD_LIBRARY_PATH`; built once for each `folder`.
 
     Args:
         folder: where to build, such as a session's temporary folder.
@@ -77,7 +77,7 @@ def build_library(folder: Path, *, without: Sequence[str] = ()) -> Path:
 
 @contextmanager
 def loaded(home: Path) -> Iterator[None]:
-    """Has the stub in this process, so that its SONAME satisfies whatever asks for NVML; takes it out again after."""
+    """Load the stub into this process, so that its SONAME is used for NVML; unload it afterwards."""
     unload()  # a real one would otherwise be found under the same name
     ctypes.CDLL(str(home / LIBRARY), mode=ctypes.RTLD_GLOBAL)
     try:
@@ -87,11 +87,11 @@ def loaded(home: Path) -> Iterator[None]:
 
 
 def unload() -> None:
-    """Takes NVML, real or not, out of this process; nobody may have it open."""
+    """Unload NVML, real or stub, from this process; no handle may be open."""
     if pynvml := sys.modules.get("pynvml"):
         pynvml.nvmlLib = None
         pynvml._nvmlGetFunctionPointer_cache.clear()
-    # Everybody who loaded it counts once, and none of them ever lets go.
+    # Each load counts once, and none is ever released.
     for _ in range(1000):
         try:
             library = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD)
@@ -207,7 +207,7 @@ class Scenario:
         return self
 
     def seen(self, looks: Path) -> "Scenario":
-        """Has `looks` grow by a byte each time that the utilization of GPU 0 is asked for."""
+        """Make `looks` grow by a byte each time that the utilization of GPU 0 is read."""
         looks.touch()
         self._looks = f"looks {looks}"
         return self

@@ -1,4 +1,4 @@
-"""Ports for servers that must be told one before they start."""
+"""Ports for servers that need a port number before they start."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _LOWEST = 10_240
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens at."""
+    """Return a free port of 127.0.0.1."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports that nobody listens at.
+    """Return the given number of different free ports.
 
-    They lie below those that the system gives away by itself: no connection and no server at port 0 takes one before
-    the server that is told of it has started.
+    They are below the system's ephemeral ports: no connection and no server at port 0 takes one before
+    the server has started.
     """
     found: list[int] = []
     for port in random.sample(range(_LOWEST, _first_ephemeral()), 1000):

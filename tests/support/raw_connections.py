@@ -64,14 +64,14 @@ def served(
     program = ["-m", "gpuproof.serve"] if code is None else ["-c", code]
     if limits is not None:
         program = ["-c", LIMITED, json.dumps(limits)]
-    told = ["serve", "--host", "127.0.0.1", "--ready-fd", str(writable), *words]
+    arguments = ["serve", "--host", "127.0.0.1", "--ready-fd", str(writable), *words]
     if "SAGEMAKER_BIND_TO_PORT" not in environment:
-        told += ["--port", "0"]
+        arguments += ["--port", "0"]
     if handler is not None:
-        told += ["--model-dir", str(as_folder(tmp_path, handler))]
+        arguments += ["--model-dir", str(as_folder(tmp_path, handler))]
     with log.open("wb") as errors, access_log.open("wb") as output:
         process = subprocess.Popen(
-            [*under, sys.executable, *program, *told],
+            [*under, sys.executable, *program, *arguments],
             env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -171,7 +171,7 @@ def wire(server: Server, seconds: float = 60) -> Iterator[Wire]:
 
 
 def raw(server: Server, *pieces: bytes, seconds: float = 60) -> Answer:
-    """The answer to bytes on a connection of their own."""
+    """Send bytes on a new connection and return the answer."""
     with wire(server, seconds) as client:
         return client.send(*pieces).answer()
 

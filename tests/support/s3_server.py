@@ -80,7 +80,7 @@ class Bucket:
         backend.put_object(self.name, key, content)
 
     def downloads(self) -> list[str]:
-        """Keys of the objects that were asked for since this was last called."""
+        """Keys of the objects that were requested since the last call."""
         marker = f"GET /{self.name}/"
         asked = [line.removeprefix(marker) for line in self.server.requests if line.startswith(marker)]
         self.server.requests.clear()
@@ -89,7 +89,7 @@ class Bucket:
 
 @dataclass
 class Reply:
-    """What the bad server says."""
+    """A response of the faulty server."""
 
     status: int = 200
     body: bytes = b""

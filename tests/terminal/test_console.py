@@ -1,4 +1,4 @@
-"""GPUproof's own words beside the script's output."""
+"""GPUproof's own messages beside the script's output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Terminal:
 
     def seen(self) -> str:
         """What has come since this was last called."""
-        # A mark after it tells when all of it has come through the terminal.
+        # A mark after it shows when all of it has come through the terminal.
         print("\0", end="", file=self.text, flush=True)
         seen = b""
         while not seen.endswith(b"\0"):

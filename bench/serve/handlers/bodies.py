@@ -1,4 +1,4 @@
-"""Bodies to tensors and back, as those write it whose server brings nothing of the kind."""
+"""Conversion of bodies to tensors and back, for servers that have none."""
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 
 def read(body: Any, content_type: str) -> torch.Tensor:
-    """A body of JSON, JSON that was parsed already, or NPY."""
+    """Read a body of JSON, parsed JSON or NPY."""
     if content_type.startswith("application/x-npy"):
         return torch.from_numpy(np.load(io.BytesIO(body), allow_pickle=False))
     parsed = json.loads(body) if isinstance(body, (bytes, bytearray, str)) else body
@@ -20,7 +20,7 @@ def read(body: Any, content_type: str) -> torch.Tensor:
 
 
 def write(prediction: torch.Tensor, content_type: str) -> Any:
-    """The answer in the form of the question; what becomes JSON is left to the server."""
+    """Write the answer in the format of the request; JSON is encoded by the server."""
     if not content_type.startswith("application/x-npy"):
         return prediction.tolist()
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""ResNet-50 and BERT in plain torch, with the weights that seed 0 gives."""
+"""ResNet-50 and BERT in plain torch, with weights from seed 0."""
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Bottleneck(nn.Module):
 class ResNet(nn.Module):
     """Table 1 of the same paper: with width 64 and blocks (3, 4, 6, 3) the one of 50 layers.
 
-    `forward` takes images as decoders give them, (n, height, width, 3) of uint8, and gives (n, classes).
+    `forward` takes decoded images, (n, height, width, 3) of uint8, and returns (n, classes).
     """
 
     mean: torch.Tensor
@@ -104,7 +104,7 @@ class Layer(nn.Module):
 class Bert(nn.Module):
     """Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2018; BASE has 12 layers of 768.
 
-    `forward` takes token ids, (n, length) of int64, all of them words, and gives the pooler's output, (n, width).
+    `forward` takes token ids without padding, (n, length) of int64, and returns the pooler's output, (n, width).
     """
 
     def __init__(self, layers: int, width: int, heads: int, tokens: int, positions: int) -> None:
@@ -128,7 +128,7 @@ class Bert(nn.Module):
 
 
 def build(name: str, size: dict[str, Any]) -> nn.Module:
-    """`resnet50` or `bert` of a size: the arguments of its class."""
+    """Build `resnet50` or `bert`; `size` holds the arguments of its class."""
     torch.manual_seed(0)
     if name == "bert":
         return Bert(**size).eval()

@@ -27,7 +27,7 @@ def invocations(payload: list[list[float]]) -> list:
 
 @app.post("/images")
 async def images(request: Request) -> list:
-    # Nobody writes a type for four dimensions.
+    # Applications have no type for four dimensions.
     data = bodies.read(await request.json(), "application/json")
     return (await run_in_threadpool(inference.predict_fn, data, model)).tolist()
 

@@ -1,4 +1,4 @@
-"""The handler of `bench/serve_gpu.py`, as one writes it for AWS's container: the model goes to the GPU if there is one."""
+"""The handler of `bench/serve_gpu.py`, written as for AWS's container: the model is moved to the GPU if there is one."""
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations

@@ -17,15 +17,15 @@ SHAPES = {"noop": (8,), "mlp": (784,), "resnet18": (3, 224, 224)}
 
 
 class First(nn.Module):
-    """Gives the first number back: what is left is the server's own work."""
+    """Returns the first number, so that the rest of the time is the server's own work."""
 
     def forward(self, data: torch.Tensor) -> torch.Tensor:
         return data[:, :1]
 
 
 class Longer(nn.Module):
-    """Another model, asked with more numbers than it takes, of which the first are its own: then a body is long for
-    nothing, and what is left is the price of its bytes.
+    """Wraps a model and passes it the first of more numbers than it takes: the rest makes the body long, which shows the
+    cost of its bytes.
     """
 
     def __init__(self, model: nn.Module, shape: tuple[int, ...]) -> None:
@@ -79,9 +79,9 @@ def mlp() -> nn.Module:
 
 
 def load(model_dir: str) -> Any:
-    """The model that `bench.json` names, with the weights that seed 0 gives."""
+    """The model that `bench.json` names, with weights from seed 0."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    told = json.loads((Path(model_dir) / "bench.json").read_text())
-    model: nn.Module = {"noop": First, "mlp": mlp, "resnet18": resnet18}[told["model"]]()
-    return (Longer(model, SHAPES[told["model"]]) if told["longer"] else model).eval()
+    config = json.loads((Path(model_dir) / "bench.json").read_text())
+    model: nn.Module = {"noop": First, "mlp": mlp, "resnet18": resnet18}[config["model"]]()
+    return (Longer(model, SHAPES[config["model"]]) if config["longer"] else model).eval()

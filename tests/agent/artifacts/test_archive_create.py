@@ -1,4 +1,4 @@
-"""Packing: reproducible, whole or not at all, and true to what lies in the folder."""
+"""Packing: reproducible, atomic, and with exactly the content of the folder."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Unpacking: whatever an archive says, nothing is written outside of its folder."""
+"""Unpacking: no archive can write outside of its folder."""
 
 import io
 import os
@@ -16,7 +16,7 @@ Member = tuple[str, bytes, str | bytes]
 
 @pytest.fixture
 def forge(tmp_path: Path) -> Callable[..., Path]:
-    """Writes an archive with (name, type, link target or content) as told, however wicked."""
+    """Write an archive with the given (name, type, link target or content), malicious ones included."""
 
     def write(*members: Member) -> Path:
         archive = tmp_path / "forged.tar.gz"

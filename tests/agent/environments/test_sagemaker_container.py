@@ -1,4 +1,4 @@
-"""A job in a container: what its script finds, and what SageMaker is told at its end."""
+"""A job in a container: the environment of its script, and what SageMaker gets at its end."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def test_the_input_data_config_reaches_the_script_unchanged(box: Box) -> None:
     config = box.ml / "input/config/inputdataconfig.json"
     config.write_text(config.read_text().replace('"File"', '"FastFile"'))
     box.send({"train.py": REPORT})
-    told = json.loads(seen_by(box)["env"]["SM_INPUT_DATA_CONFIG"])
-    assert set(told) == {"training"}
-    assert told["training"]["TrainingInputMode"] == "FastFile"
+    received = json.loads(seen_by(box)["env"]["SM_INPUT_DATA_CONFIG"])
+    assert set(received) == {"training"}
+    assert received["training"]["TrainingInputMode"] == "FastFile"
 
 
 def test_a_channel_of_the_users_that_is_called_code_is_shown(box: Box) -> None:

@@ -28,7 +28,7 @@ SYSTEM_PYTHON = Path("/usr/bin/python3")
 first_process = pytest.mark.skipif(not PID_NAMESPACES, reason="this host allows no process namespaces")
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that here")
 
-# Says that it is there, and saves when it is told to stop.
+# Reports that it is running, and saves on SIGTERM.
 OBEDIENT = """
 import signal, sys, time
 def stop(number, frame):
@@ -176,7 +176,7 @@ def zombies_below(pid: int) -> list[str]:
 
 
 def stat(pid: str) -> str:
-    """What /proc tells of a process; nothing of one that is gone."""
+    """The status of a process in /proc; empty for one that has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text()
     except OSError:

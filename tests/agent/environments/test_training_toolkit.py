@@ -34,7 +34,7 @@ print(json.dumps({"argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.envir
 
 
 def ask(box: Box, hyperparameters: Mapping[str, str], **files: str) -> None:
-    """What lies in the container of such a job."""
+    """The files in the container of such a job."""
     box.sagemaker(channels=["training"])
     box.send({})
     config = box.ml / "input/config/hyperparameters.json"
@@ -44,7 +44,7 @@ def ask(box: Box, hyperparameters: Mapping[str, str], **files: str) -> None:
     box.pack(
         box.folder / "sourcedir.tar.gz", {name.replace("_py", ".py"): text for name, text in files.items()}
     )
-    # The agent stands in for what the image brings along: it lies beside the contract, not in a channel.
+    # The agent stands in for the image's own files: it is beside the contract, not in a channel.
     box.folder.rename(box.ml / "toolkit")
 
 

@@ -50,7 +50,7 @@ def start() -> Iterator[Callable[..., Reaper]]:
 
 @pytest.fixture
 def users_folder() -> Iterator[Path]:
-    """A folder of the user `nobody`, whom pytest's own folders shut out."""
+    """A folder of the user `nobody`, who has no access to pytest's own folders."""
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, 65534, 65534)
         yield Path(folder)
@@ -93,8 +93,8 @@ def test_a_program_that_is_not_there_is_refused_with_the_reason(start: Callable[
 def test_what_the_script_leaves_running_ends_with_it(start: Callable[..., Reaper]) -> None:
     reaper = start()
     reaper.message()
-    # A daemon as they are made by the book: a session of its own, and its parent gone. The script ends once it has said
-    # who it is.
+    # A proper daemon: a session of its own, and its parent has ended. The script ends once the daemon has printed
+    # its process id.
     daemon = (
         "import os, time\nreads, writes = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
         "        print(os.getpid(), flush=True)\n        os.write(writes, b'x')\n        time.sleep(600)\n"
@@ -225,7 +225,7 @@ def test_a_plain_user_gets_a_private_opt_ml_too_and_stays_who_they_are(users_fol
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-            # A change of user without exec takes /proc/self away from the process: PR_SET_DUMPABLE gives it back.
+            # After a change of user without exec, /proc/self is not accessible: PR_SET_DUMPABLE restores access.
             ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
             enter_private_contract(ml, [])
             Path("/opt/ml/who").write_text(str(os.getuid()))
@@ -249,7 +249,7 @@ def test_a_refused_mount_is_named(start: Callable[..., Reaper], tmp_path: Path) 
     assert "/no/such/folder" in answer["reason"]
 
 
-# On a host whose /opt/ml is an empty folder, which somebody removes when the process is in its own world.
+# On a host whose empty /opt/ml is removed after the process has entered its own mount namespace.
 _REMOVED_MEANWHILE = """
 import ctypes, os, sys
 from pathlib import Path

@@ -299,7 +299,7 @@ def test_an_interpreter_that_does_not_start_is_an_error(packages: Path, write: W
 
 
 def test_a_run_that_is_stopped_takes_pip_with_it(packages: Path, write: Write, tmp_path: Path) -> None:
-    # The interpreter stands for a pip that takes for ever; it tells its process id first.
+    # The interpreter stands for a pip that never ends; it prints its process id first.
     python = tmp_path / "python"
     python.write_text(
         "#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""What held the GPUs back, where the evidence points anywhere."""
+"""Bottlenecks that the evidence supports."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whose work was it: the job's, somebody else's, or nobody can say."""
+"""Attribution of GPU work: to the job, to other processes, or unknown."""
 
 from dataclasses import replace
 

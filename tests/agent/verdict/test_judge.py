@@ -1,4 +1,4 @@
-"""The five outcomes, and what a run has to answer for."""
+"""The five outcomes, and which of them are the run's fault."""
 
 import json
 

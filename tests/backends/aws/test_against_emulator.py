@@ -1,4 +1,4 @@
-"""The client against `gpuproof emulator`, with the faults that can be asked of it."""
+"""The client against `gpuproof emulator`, with the faults that it can inject."""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ def test_a_single_sign_on_that_has_ended_is_begun_again_by_profile(
     assert "aws sso login --profile work" in str(caught.value.remedy)
 
 
-def test_a_broken_configuration_file_causes_no_traceback(one_attempt: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_broken_configuration_file_causes_no_traceback(
+    one_attempt: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     config = tmp_path / "config"
     config.write_text("this is no configuration\n")
     one_attempt.setenv("AWS_CONFIG_FILE", str(config))

@@ -1,4 +1,4 @@
-"""What each error code of AWS's is answered with."""
+"""Hints for AWS's error codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUOTA = (
     "request delta of {delta} Instances. Please use AWS Service Quotas to request an increase for this quota."
 )
 
-# Service, operation, error code (or botocore's exceptions), AWS's message, what the remedy says.
+# Service, operation, error code (or botocore's exceptions), AWS's message, part of the remedy.
 CASES = [
     ("s3", "ListObjectsV2", "ExpiredToken", "The provided token has expired.", "aws sso login"),
     ("sagemaker", "CreateTrainingJob", "ExpiredTokenException", "The security token included", "expired"),
@@ -309,12 +309,12 @@ def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_do
 def test_of_a_long_list_of_valid_values_the_first_are_shown() -> None:
     response = {"Error": {"Code": "ValidationException", "Message": REFUSED_TYPE}}
     error = ClientError(response, "CreateTrainingJob")  # type: ignore[arg-type]
-    told = translate_error(
+    hint = translate_error(
         error, RequestInfo("sagemaker", "CreateTrainingJob"), ErrorContext("us-east-1", 0, lambda _: set())
     )
-    assert told is not None
-    assert "Value 'ml.g55.xlarge'" in told.message
-    assert told.message.endswith("enum value set: [ml.g0.xlarge, ml.g1.xlarge, ml.g2.xlarge, …].")
+    assert hint is not None
+    assert "Value 'ml.g55.xlarge'" in hint.message
+    assert hint.message.endswith("enum value set: [ml.g0.xlarge, ml.g1.xlarge, ml.g2.xlarge, …].")
 
 
 def test_an_image_is_named_with_its_region_and_registry() -> None:

@@ -1,4 +1,4 @@
-"""What is asked of S3, over HTTP with real boto3."""
+"""Reading from S3, over HTTP with real boto3."""
 
 from __future__ import annotations
 

@@ -84,12 +84,12 @@ def test_transfers_in_progress_finish_before_an_error_is_raised() -> None:
 
 
 def test_progress_is_reported_as_a_running_total_and_can_decrease() -> None:
-    told: list[tuple[int, int]] = []
-    tally = ByteCounter(10, lambda done, total: told.append((done, total)))
+    updates: list[tuple[int, int]] = []
+    tally = ByteCounter(10, lambda done, total: updates.append((done, total)))
     for count in (4, -4, 0, 10):
         tally.add(count)
-    assert told == [(4, 10), (0, 10), (10, 10)]
+    assert updates == [(4, 10), (0, 10), (10, 10)]
     tally.cancel()
     with pytest.raises(TransferCancelled):
         tally.add(1)
-    assert len(told) == 3
+    assert len(updates) == 3

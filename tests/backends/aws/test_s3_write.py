@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_transfer import PART
-from support.faulty_aws import FaultyAws, Said, hang_up, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, hang_up, xml_error
 from support.s3_server import Bucket, MotoServer
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_more_objects_than_one_request_takes_are_removed(faulty: FaultyAws, aws:
 
 def test_an_object_that_cannot_be_removed_is_named(faulty: FaultyAws, aws: Aws, bucket: Bucket) -> None:
     body = "<DeleteResult><Error><Key>kept</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
-    faulty.fault("POST", Said(200, body.encode(), {"Content-Type": "application/xml"}))
+    faulty.fault("POST", FakeResponse(200, body.encode(), {"Content-Type": "application/xml"}))
     with pytest.raises(AwsRefused, match=f"s3://{bucket.name}/kept: AccessDenied") as caught:
         aws.delete_objects(bucket.name, ["kept"])
     assert caught.value.is_permission
@@ -159,7 +159,7 @@ def test_a_stream_goes_on_where_it_was_when_the_connection_breaks_off(
     aws.put_object(bucket.name, "rows", content)
     etag = bucket.client.head_object(Bucket=bucket.name, Key="rows")["ETag"]
     half = {"Content-Length": str(len(content)), "ETag": etag}
-    broken = Said(200, content[:250_000], half)
+    broken = FakeResponse(200, content[:250_000], half)
     faulty.fault("GET", broken)
     with aws.open_object(bucket.name, "rows") as stream:
         assert stream.read() == content
@@ -178,7 +178,7 @@ def test_where_a_bucket_is_and_that_there_is_none(
 ) -> None:
     assert aws.bucket_region(bucket.name) == "us-east-1"
     assert aws.bucket_region("there-is-none-of-this-name") is None
-    faulty.fault("HEAD", Said(403, b""))
+    faulty.fault("HEAD", FakeResponse(403, b""))
     with pytest.raises(AwsRefused, match="403") as caught:
         aws.bucket_region(bucket.name)
     assert caught.value.is_permission

@@ -1,4 +1,4 @@
-"""SageMaker, logs, tags and IAM, asked through HTTP."""
+"""Requests to SageMaker, CloudWatch Logs, tagging and IAM over HTTP."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, LogEvent, NoCredentials
 from gpuproof.backends.aws.iam import trusted_services
-from support.faulty_aws import FaultyAws, Request, Said, json_answer, json_error, query_error
+from support.faulty_aws import FakeResponse, FaultyAws, Request, json_answer, json_error, query_error
 
 pytestmark = pytest.mark.slow
 
 ARN = "arn:aws:sagemaker:us-east-1:123456789012:training-job/job"
 
 
-def summaries(*numbers: int, token: str | None = None) -> Said:
+def summaries(*numbers: int, token: str | None = None) -> FakeResponse:
     found = [
         {
             "TrainingJobName": f"job-{number}",
@@ -44,7 +44,7 @@ def test_the_caller_is_known_with_the_part_of_aws_it_is_in(aws: Aws) -> None:
     ],
     ids=["not-found", "could-not-find", "resource-not-found"],
 )
-def test_a_job_that_is_not_there_is_none(faulty: FaultyAws, aws: Aws, kind: str, fault: Said) -> None:
+def test_a_job_that_is_not_there_is_none(faulty: FaultyAws, aws: Aws, kind: str, fault: FakeResponse) -> None:
     faulty.fault(f"Describe{kind.capitalize()}Job", fault)
     assert aws.describe_job(kind, "job") is None
 
@@ -108,7 +108,7 @@ def test_tags_are_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
 
 
 def test_a_search_is_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
-    def page(name: str, **more: str) -> Said:
+    def page(name: str, **more: str) -> FakeResponse:
         return json_answer({"Results": [{"TrainingJob": {"TrainingJobName": name}}, {}], **more})
 
     faulty.fault("Search", page("newer", NextToken="more"))
@@ -119,7 +119,7 @@ def test_a_search_is_read_over_all_pages(faulty: FaultyAws, aws: Aws) -> None:
 
 
 def test_resources_are_found_by_twenty_values_of_a_tag_at_a_time(faulty: FaultyAws, aws: Aws) -> None:
-    def answer(request: Request) -> Said:
+    def answer(request: Request) -> FakeResponse:
         (asked,) = request.json()["TagFilters"]
         found = [
             {"ResourceARN": f"{ARN}-{value}", "Tags": [{"Key": "gpuproof:run", "Value": value}]}

@@ -1,4 +1,4 @@
-"""What is asked again, how long, and what never is."""
+"""Which requests are retried, for how long, and which never are."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ NONE = json_answer({"TrainingJobSummaries": []})
 
 def test_a_throttled_creation_is_retried_and_reported(faulty: FaultyAws) -> None:
     waited: list[float] = []
-    told: list[str] = []
+    notices: list[str] = []
     faulty.fault("CreateProcessingJob", json_error("ThrottlingException", "Rate exceeded"), times=3)
     faulty.fault("CreateProcessingJob", MADE)
-    aws = Aws(sleep=waited.append, region="us-east-1", notify=told.append)
+    aws = Aws(sleep=waited.append, region="us-east-1", notify=notices.append)
     assert aws.call("sagemaker", "create_processing_job", **JOB)["ProcessingJobArn"]
     assert faulty.count("CreateProcessingJob") == 4
     assert waited == sorted(waited)
-    assert len(told) == 3
-    assert "ThrottlingException" in told[0]
+    assert len(notices) == 3
+    assert "ThrottlingException" in notices[0]
 
 
 def test_waits_are_spread_so_that_callers_do_not_come_back_together(faulty: FaultyAws) -> None:
@@ -106,7 +106,9 @@ def test_a_look_whose_connection_is_lost_is_taken_again(
     assert len(waited) == 3
 
 
-def test_a_worker_that_never_answered_is_not_waited_for(faulty: FaultyAws, aws: Aws, waited: list[float]) -> None:
+def test_a_worker_that_never_answered_is_not_waited_for(
+    faulty: FaultyAws, aws: Aws, waited: list[float]
+) -> None:
     faulty.fault("ListTrainingJobs", hang_up(), times=None)
     with pytest.raises(AwsUnreachable) as caught:
         list(aws.list_jobs("training"))

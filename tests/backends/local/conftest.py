@@ -44,7 +44,7 @@ class Runs:
         return paths
 
     def make_alive(self, run_id: str, **values: Any) -> RunPaths:
-        """A run that goes on: its lock is held until `end`."""
+        """Make a run that is alive: its lock is held until it is released."""
         paths = self.make(run_id, **{"status": "InProgress", **values})
         lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         fcntl.flock(lock, fcntl.LOCK_EX)

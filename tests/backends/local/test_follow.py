@@ -22,7 +22,7 @@ class Agent:
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
 
-    def says(self, text: bytes) -> None:
+    def prints(self, text: bytes) -> None:
         with self.paths.log().open("ab") as log:
             log.write(text)
 
@@ -62,7 +62,7 @@ def kinds(events: Iterator[Event] | list[Event]) -> list[object]:
 
 
 def test_an_ended_run_is_printed_completely_and_following_ends(store: RunFolders, agent: Agent) -> None:
-    agent.says(b"one\ntwo\n")
+    agent.prints(b"one\ntwo\n")
     agent.becomes("Completed")
     assert kinds(follow(store, "train-1")) == [b"one\ntwo\n", "Completed"]
 
@@ -72,9 +72,9 @@ def test_output_comes_as_it_is_written(store: RunFolders, agent: Agent) -> None:
     first = next(events)
     assert isinstance(first, RunRecord)
     assert first.status == "InProgress"
-    agent.says(b"one\n")
+    agent.prints(b"one\n")
     assert next(events) == Output(b"one\n")
-    agent.says(b"two\n")
+    agent.prints(b"two\n")
     assert next(events) == Output(b"two\n")
     agent.becomes("Completed")
     assert kinds(events) == ["Completed"]
@@ -85,7 +85,7 @@ def test_the_last_words_come_before_the_end(store: RunFolders, agent: Agent) -> 
     next(events)
 
     def end() -> None:
-        agent.says(b"last\n")
+        agent.prints(b"last\n")
         agent.becomes("Failed")
 
     thread = meanwhile(end)
@@ -107,7 +107,7 @@ def test_each_state_change_is_reported_once(store: RunFolders, agent: Agent) -> 
 
 
 def test_what_was_seen_before_is_left_out(store: RunFolders, agent: Agent) -> None:
-    agent.says(b"0123456789")
+    agent.prints(b"0123456789")
     agent.becomes("Completed")
     assert kinds(follow(store, "train-1", offset=4)) == [b"456789", "Completed"]
     assert kinds(follow(store, "train-1", offset=99)) == ["Completed"]
@@ -130,7 +130,7 @@ def test_the_same_sample_is_not_reported_twice(store: RunFolders, agent: Agent) 
     next(events)
     agent.samples({"seconds": 1})
     next(events)
-    agent.says(b"x")
+    agent.prints(b"x")
     assert next(events) == Output(b"x")
     agent.becomes("Completed")
     assert kinds(events) == ["Completed"]
@@ -166,7 +166,7 @@ def test_a_lot_of_output_comes_whole(store: RunFolders, agent: Agent) -> None:
 
     def talk() -> None:
         for start in range(0, len(lines), 100_000):
-            agent.says(lines[start : start + 100_000])
+            agent.prints(lines[start : start + 100_000])
         agent.becomes("Completed")
 
     thread = meanwhile(talk)

@@ -19,7 +19,9 @@ HERE = {"tensorflow": "2.21.0", "torch": "2.13.0+cpu"}
         ("xgboost", "1.7"),
     ],
 )
-def test_nothing_is_reported_where_the_framework_matches_the_jobs(framework: str | None, version: str | None) -> None:
+def test_nothing_is_reported_where_the_framework_matches_the_jobs(
+    framework: str | None, version: str | None
+) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
     assert framework_warning(job, HERE) is None
 

@@ -235,7 +235,7 @@ class TestRemoving:
         assert done.returncode == 0, done.stderr
         assert list(store.root.iterdir()) == []
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can leave files that are somebody else's")
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can leave files of another user")
     def test_files_of_another_user_are_reported_and_the_run_is_no_longer_listed(
         self, store: RunFolders, runs
     ) -> None:
@@ -255,7 +255,7 @@ class TestRemoving:
 
 
 def as_plain_user(code: str) -> subprocess.CompletedProcess[str]:
-    """Run Python as somebody without root's rights over files, who owns what this user owns."""
+    """Run Python as the same user without root's privileges over files."""
     words = [sys.executable, "-c", code]
     if os.geteuid() == 0:
         words = ["unshare", "--user", "--map-user=1000", "--map-group=1000", *words]

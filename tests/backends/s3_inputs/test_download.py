@@ -1,4 +1,4 @@
-"""Inputs on S3, brought to this machine over HTTP."""
+"""Inputs on S3, downloaded over HTTP."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ def test_progress_ends_at_the_bytes_that_were_missing(bucket: Bucket, cache: Pat
     bucket.put(**{"data/a": b"x" * 1000})
     downloaded(bucket, "data/", cache)
     bucket.put(**{"data/b": b"x" * 500})
-    told = RecordingProgress()
-    result = downloaded(bucket, "data/", cache, told)
-    assert told.steps[0] == (0, 500)
-    assert told.steps[-1] == (500, 500)
+    progress = RecordingProgress()
+    result = downloaded(bucket, "data/", cache, progress)
+    assert progress.steps[0] == (0, 500)
+    assert progress.steps[-1] == (500, 500)
     assert result.downloaded_bytes == 500
-    ((label, text),) = told.reports
+    ((label, text),) = progress.reports
     assert label == "download"
     assert text.endswith("500 B downloaded")
 
@@ -238,10 +238,10 @@ def test_what_came_twice_after_a_break_is_counted_once(
     body = b"x" * 400_000
     sends = iter([300_000, None])
     answering(lambda key, *_: Reply(200, body, sends=next(sends)) if key else listing({"data/a": body}))
-    told = RecordingProgress()
-    download(S3Prefix("rows", "data/"), Aws(sleep=lambda _: None), cache, told)
-    assert told.steps[-1] == (400_000, 400_000)
-    assert max(done for done, _ in told.steps) <= 400_000
+    progress = RecordingProgress()
+    download(S3Prefix("rows", "data/"), Aws(sleep=lambda _: None), cache, progress)
+    assert progress.steps[-1] == (400_000, 400_000)
+    assert max(done for done, _ in progress.steps) <= 400_000
 
 
 def test_an_interrupt_does_not_wait_for_a_connection_that_hangs(
@@ -299,7 +299,7 @@ def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half(
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
     try:
         bucket.put(**{"data/a": b"x" * 100_000, "data/b": b"y" * 3_000_000})
-        # As if somebody else took the room between the look and the write.
+        # As if another process filled the disk between the check and the write.
         roomy = shutil.disk_usage("/")._replace(free=2**40)
         monkeypatch.setattr(downloading.shutil, "disk_usage", lambda _: roomy)
         with pytest.raises(GPUproofError, match="The disk is full"):

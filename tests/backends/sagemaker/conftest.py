@@ -32,7 +32,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEmulat
 @pytest.fixture
 def sandbox(emulator: RunningEmulator, tmp_path: Path) -> Iterator[SageMakerSandbox]:
     """A job's folder, and a bucket of its own."""
-    folder = tmp_path / "desk"
+    folder = tmp_path / "project"
     folder.mkdir()
     yield SageMakerSandbox(emulator, folder, emulator.bucket(f"bucket-{next(_NUMBERS)}"))
     emulator.faults()

@@ -1,4 +1,4 @@
-"""Following a job, told by a clock that the test moves."""
+"""Following a job with a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least that AWS has to allow, held against what GPUproof really asks."""
+"""The minimal IAM policy, compared with the operations that GPUproof calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def operations() -> dict[str, set[str]]:
     return found
 
 
-def asked_in_code() -> set[str]:
+def called_operations() -> set[str]:
     """Operations whose names the code of the places holds, or composes with a job's kind."""
     places = Path(gpuproof.__file__).parent / "backends"
     trees = (ast.parse(path.read_text()) for room in ROOMS for path in (places / room).rglob("*.py"))
@@ -79,7 +79,7 @@ def allowed(policy: dict[str, Any], action: str, resource: str) -> list[dict[str
 @pytest.mark.slow
 def test_the_table_names_exactly_the_operations_that_the_code_calls() -> None:
     listed = {row.operation for row in read_actions() if row.who == "user"}
-    assert listed == asked_in_code()
+    assert listed == called_operations()
 
 
 def test_each_operation_is_listed_under_its_service() -> None:

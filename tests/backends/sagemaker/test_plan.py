@@ -63,9 +63,9 @@ def test_printed_calls_hide_the_environment(sandbox: SageMakerSandbox) -> None:
 
 
 def test_calls_of_one_kind_are_shown_together(sandbox: SageMakerSandbox) -> None:
-    told = format_calls(sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls())
+    shown = format_calls(sandbox.backend().plan(sandbox.training(inputs={"training": "data"})).calls())
     assert "s3 upload_file (2 times): upload the input training, unless it exists" in [
-        title for title, _ in told
+        title for title, _ in shown
     ]
 
 
@@ -241,7 +241,9 @@ def test_missing_credentials_are_reported(sandbox: SageMakerSandbox, monkeypatch
         backend.plan(sandbox.training())
 
 
-def test_an_expired_token_is_reported_with_its_code(sandbox: SageMakerSandbox, emulator: RunningEmulator) -> None:
+def test_an_expired_token_is_reported_with_its_code(
+    sandbox: SageMakerSandbox, emulator: RunningEmulator
+) -> None:
     emulator.faults("expired-token")
     with pytest.raises(AwsRefused) as raised:
         sandbox.backend().plan(sandbox.training())

@@ -1,4 +1,4 @@
-"""What lies where in the bucket."""
+"""The layout of the bucket."""
 
 from __future__ import annotations
 

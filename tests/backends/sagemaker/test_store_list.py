@@ -81,7 +81,7 @@ def test_removed_runs_take_no_bill_from_those_that_are_listed() -> None:
 def test_an_old_run_that_goes_on_is_found_among_many_others(others: int) -> None:
     account = Account(
         (run_id(0), "InProgress"),
-        *((f"somebody-{number}", "InProgress") for number in range(others)),
+        *((f"other-{number}", "InProgress") for number in range(others)),
         (run_id(1), "Completed"),
     )
     records, _ = SageMakerRunStore(account).newest(1)

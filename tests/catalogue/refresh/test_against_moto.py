@@ -57,7 +57,7 @@ def test_regions_are_those_of_the_account(refreshing) -> None:
 def test_progress_is_reported_for_each_part_and_region(refreshing) -> None:
     one = refreshing()
     one.refresh.fetch(REGIONS, ["instances", "offerings"])
-    assert len(one.told) == 4
+    assert len(one.messages) == 4
 
 
 @pytest.mark.usefixtures("moto")

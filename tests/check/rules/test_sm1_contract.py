@@ -1,4 +1,4 @@
-"""What the SM1 rules say about jobs and scripts in several files, beyond the examples in their docstrings."""
+"""The SM1 rules on jobs and scripts in several files, beyond the examples in their docstrings."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ HANDLER = "def model_fn(model_dir):\n    return load(model_dir)\n\n"
 
 @pytest.fixture
 def look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
-    """Writes files into an empty folder and gives what one rule finds in them."""
+    """Write files into an empty folder and return one rule's findings."""
     monkeypatch.chdir(tmp_path)
 
     def found(code: str, files: dict[str, str]) -> list[Hit]:

@@ -174,9 +174,7 @@ def test_each_order_has_its_first(gpuproof, sort: str, first: str) -> None:
     assert types(out)[0] == first
 
 
-def test_a_narrow_terminal_omits_columns_with_a_note(
-    gpuproof, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_terminal_omits_columns_with_a_note(gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = gpuproof("--gpu", "L40S")
     table, legend = out.split("\n\n")

@@ -113,7 +113,9 @@ def test_fix_mends_and_diff_only_shows(here: Path, gpuproof) -> None:
     assert "type=bool" not in (here / "a.py").read_text()
 
 
-def test_a_file_that_cannot_be_written_is_reported(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_is_reported(
+    here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_files(here, {"a.py": 'import argparse\nargparse.ArgumentParser().add_argument("--a", type=bool)\n'})
 
     def refuse(*_: object, **__: object) -> None:
@@ -175,9 +177,11 @@ def test_nothing_heavy_is_imported_to_check_a_script(here: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_no_facts_are_read_where_no_rule_needs_them(here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_facts_are_read_where_no_rule_needs_them(
+    here: Path, gpuproof, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("somebody asked the catalogue")
+        raise AssertionError("the catalogue was queried")
 
     monkeypatch.setattr("gpuproof.catalogue.catalogue.Catalogue.load", refuse)
     write_files(here, {"a.py": "import torch\nx = 1\n"})

@@ -186,12 +186,12 @@ def test_fix_does_what_it_showed_and_checks_again(
     gpuproof: Run, put: Callable[[str], Machine], tmp_path: Path
 ) -> None:
     python = Path(put("torch_cpu_quick").python)
-    # The scenario's interpreter stands for pip, too: it writes down what it was told and has the other build then.
-    told, better = tmp_path / "told", SCENARIOS / "sound_torch" / "probes" / "packages.jsonl"
-    pip = f'if [ $1 = -m ]; then echo "$@" > {told}; cp {better} {tmp_path}/machine/probes/packages.jsonl; exit; fi'
+    # The scenario's interpreter also stands for pip: it records its arguments and has the other build afterwards.
+    arguments, better = tmp_path / "arguments", SCENARIOS / "sound_torch" / "probes" / "packages.jsonl"
+    pip = f'if [ $1 = -m ]; then echo "$@" > {arguments}; cp {better} {tmp_path}/machine/probes/packages.jsonl; exit; fi'
     python.write_text(python.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{pip}\n"))
     code, out, _ = gpuproof("--fix", "--yes")
-    assert told.read_text().startswith("-m pip install torch==2.11.0+cu130")
+    assert arguments.read_text().startswith("-m pip install torch==2.11.0+cu130")
     assert "PyTorch 2.11.0+cu130" in out.partition("Checking again")[2]
     assert code == 0
 

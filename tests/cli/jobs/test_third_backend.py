@@ -21,7 +21,7 @@ Typed = Callable[..., tuple[int, str, str]]
 def typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Typed]:
-    """Run a command with a third backend registered; gives the exit code and what it printed."""
+    """Run a command with a third backend registered; returns the exit code and its output."""
     monkeypatch.setitem(BACKENDS, "fake", "support.fake_backend:FakeBackend")
     monkeypatch.setattr(FakeRuns, "known", {})
     monkeypatch.setenv("GPUPROOF_STATE_DIR", str(tmp_path / "state"))

@@ -55,7 +55,7 @@ def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after"
                 **os.environ,
                 "GPUPROOF_CACHE_DIR": str(tmp_path / "cache"),
                 "OMP_NUM_THREADS": "1",
-                # Who is killed leaves its folder.
+                # A killed process leaves its folder.
                 "TMPDIR": str(tmp_path),
             },
             stdout=output,
@@ -95,7 +95,7 @@ def test_what_holds_no_code_is_not_watched(tmp_path: Path) -> None:
 
 
 class Hangups:
-    """A server's process that counts its hangups, and ends once a file says so."""
+    """A server process that counts SIGHUPs, and ends once a file exists."""
 
     def __init__(self, end: Path) -> None:
         self.end = end

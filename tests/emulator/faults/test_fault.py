@@ -107,8 +107,11 @@ def test_throttling_strikes_one_operation_so_many_times(aws: Account) -> None:
 def test_boto3_gets_over_a_little_throttling_by_itself(aws: Account) -> None:
     aws.emulator.faults("throttling,operation=DescribeTrainingJob,count=1")
     name = aws.trained("true")["TrainingJobName"]
-    told = [item for item in aws.emulator.requests if item["name"] == name]
-    assert [item["status"] for item in told if item["operation"] == "DescribeTrainingJob"][:2] == [400, 200]
+    matching = [item for item in aws.emulator.requests if item["name"] == name]
+    assert [item["status"] for item in matching if item["operation"] == "DescribeTrainingJob"][:2] == [
+        400,
+        200,
+    ]
 
 
 def test_s3_throttling_is_slow_down(aws: Account) -> None:

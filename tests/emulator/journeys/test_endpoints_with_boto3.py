@@ -125,7 +125,7 @@ def test_a_model_is_served_by_its_handler(aws: Account) -> None:
     assert json.loads(answer["Body"]) == {"result": 42, "accept": "application/json", "greeting": "hello"}
     assert answer["ContentType"] == "application/json"
     assert answer["InvokedProductionVariant"] == "v1"
-    until(lambda: _says(aws, name, "loading from /opt/ml/model"), "the handler's line in the log")
+    until(lambda: _log_contains(aws, name, "loading from /opt/ml/model"), "the handler's line in the log")
 
 
 def test_source_on_s3_is_laid_out_and_its_program_found(aws: Account) -> None:
@@ -183,11 +183,11 @@ def test_a_handlers_failure_is_a_model_error_with_its_message(aws: Account) -> N
     runtime = aws.client("sagemaker-runtime", retries={"total_max_attempts": 1})
     with pytest.raises(runtime.exceptions.ModelError) as caught:
         runtime.invoke_endpoint(EndpointName=name, Body=b"six", ContentType="text/plain")
-    told = caught.value.response
-    assert told["OriginalStatusCode"] in (400, 500)
-    assert told["OriginalMessage"]
-    assert told["LogStreamArn"].startswith("arn:aws:logs:us-east-1:")
-    assert f"/aws/sagemaker/Endpoints/{name}" in told["Error"]["Message"]
+    response = caught.value.response
+    assert response["OriginalStatusCode"] in (400, 500)
+    assert response["OriginalMessage"]
+    assert response["LogStreamArn"].startswith("arn:aws:logs:us-east-1:")
+    assert f"/aws/sagemaker/Endpoints/{name}" in response["Error"]["Message"]
 
 
 def test_a_variant_can_be_chosen_and_else_weights_decide(aws: Account) -> None:
@@ -207,7 +207,8 @@ def test_a_model_that_cannot_be_loaded_fails_the_endpoint_and_logs_why(aws: Acco
     assert endpoint["EndpointStatus"] == "Failed"
     assert "production variant v1 did not pass the ping health check" in endpoint["FailureReason"]
     until(
-        lambda: _says(aws, endpoint["EndpointName"], "weights are of another model"), "the reason in the log"
+        lambda: _log_contains(aws, endpoint["EndpointName"], "weights are of another model"),
+        "the reason in the log",
     )
     with pytest.raises(ClientError, match="not found"):
         invoke(aws, endpoint["EndpointName"])
@@ -291,7 +292,7 @@ def test_a_handler_runs_on_the_interpreter_of_its_images_framework(tmp_path: Pat
         definition = container(aws, {"code/inference.py": NAMED, "name.txt": "x"})
         image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference:2.19-gpu"
         name = served(aws, {**definition, "Image": image})
-        until(lambda: _says(aws, name, "chosen for TensorFlow"), "the interpreter's line in the log")
+        until(lambda: _log_contains(aws, name, "chosen for TensorFlow"), "the interpreter's line in the log")
 
 
 def test_a_deleted_endpoint_leaves_no_process(aws: Account) -> None:
@@ -358,7 +359,7 @@ def test_endpoints_come_back_with_the_emulator_and_their_processes_go_with_it(tm
     assert all(gone(pid) for pid in processes)
 
 
-def _says(aws: Account, endpoint: str, words: str) -> bool:
+def _log_contains(aws: Account, endpoint: str, words: str) -> bool:
     found = aws.client("logs").filter_log_events(logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}")
     return any(words in event["message"] for event in found["events"])
 

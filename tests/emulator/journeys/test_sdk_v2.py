@@ -23,7 +23,7 @@ def test_tensorflow_fit(aws: Account, tmp_path: Path) -> None:
     # `fit` streams the job's log.
     assert "epoch 1 loss=0.5" in said["printed"]
     model = said["model"].removeprefix(f"s3://{aws.bucket}/")
-    assert json.loads(aws.archive(model)["told.json"]) == {
+    assert json.loads(aws.archive(model)["report.json"]) == {
         "greeting": "from beside",
         "name": "two words",
         "epochs": 2,

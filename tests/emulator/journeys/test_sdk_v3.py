@@ -21,6 +21,6 @@ def test_model_trainer_train(aws: Account, tmp_path: Path) -> None:
     assert said["version"].startswith("3.")
     assert said["status"] == "Completed"
     assert any("epoch 1 loss=0.5" in line for line in aws.log(said["job"]))
-    told = json.loads(aws.archive(said["model"].removeprefix(f"s3://{aws.bucket}/"))["told.json"])
-    assert (told["greeting"], told["name"], told["epochs"]) == ("from beside", "two words", 2)
-    assert (told["files"], told["variable"]) == (["a.csv"], "given")
+    report = json.loads(aws.archive(said["model"].removeprefix(f"s3://{aws.bucket}/"))["report.json"])
+    assert (report["greeting"], report["name"], report["epochs"]) == ("from beside", "two words", 2)
+    assert (report["files"], report["variable"]) == (["a.csv"], "given")

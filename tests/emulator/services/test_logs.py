@@ -68,11 +68,11 @@ def test_lines_are_filtered_by_the_beginning_of_their_streams_name(aws: Account)
     aws.trained("echo not mine")
     group, logs = "/aws/sagemaker/TrainingJobs", aws.client("logs")
 
-    def told(prefix: str) -> list[str]:
+    def messages(prefix: str) -> list[str]:
         found = logs.filter_log_events(logGroupName=group, logStreamNamePrefix=prefix)
         return [event["message"] for event in found["events"]]
 
-    assert told(f"{mine}/") == ["mine"]
-    assert told("nobody/") == []
+    assert messages(f"{mine}/") == ["mine"]
+    assert messages("nobody/") == []
     with pytest.raises(logs.exceptions.ResourceNotFoundException):
         logs.filter_log_events(logGroupName="/none", logStreamNamePrefix="x")

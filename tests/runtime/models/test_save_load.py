@@ -59,7 +59,7 @@ def project(script: Script) -> Script:
 
 
 def serve(project: Script, elsewhere: Path) -> str:
-    """What the model beside its own loader says in a process that knows neither GPUproof nor the project."""
+    """The output of the model with its own loader in a process without GPUproof and the project."""
     model = elsewhere / "served"
     (project.folder.parent / "model").rename(model)
     (model / "code" / "serve.py").write_text(SERVE)

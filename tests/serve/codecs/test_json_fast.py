@@ -1,4 +1,4 @@
-"""Lists of numbers straight into arrays: the same as the slow way says, or nothing."""
+"""Parsing lists of numbers into arrays: the same result as the slow path, or none."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ print(resident() - before, len(body))
 @pytest.mark.slow
 @needs_simdjson
 def test_one_huge_body_leaves_no_memory_behind() -> None:
-    # In a process of its own: what other tests have freed lies in pieces, and lets no memory go.
+    # In a separate process: fragmented memory of other tests is not returned to the system.
     done = subprocess.run([sys.executable, "-c", HUGE], check=True, capture_output=True, text=True)
     grown, length = map(int, done.stdout.split())
     # The shared parser would hold on to eight times the body.

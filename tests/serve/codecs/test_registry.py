@@ -1,4 +1,4 @@
-"""Bodies to arrays and back, and what is said of bodies that are not what they announce."""
+"""Bodies to arrays and back, and the errors for bodies that do not match their content type."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_an_npz_bomb_is_413() -> None:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a.npy", b"\0")
     body = bytearray(stream.getvalue())
-    # The directory at the end says what a member unpacks to.
+    # The directory at the end contains the unpacked size of a member.
     at = body.index(b"PK\x01\x02") + 24
     body[at : at + 4] = (3 << 30).to_bytes(4, "little")
     with pytest.raises(RequestError) as caught:

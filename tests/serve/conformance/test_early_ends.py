@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C before the server is up: it ends without a word too many, and nothing is left behind."""
+"""SIGTERM and Ctrl-C before the server is up: it ends without superfluous output, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpuproof.serve.frontend import frontend
 frontend._STOP_WORKERS_S = 600
 sys.exit(main.main(sys.argv[1:]))
 """
-"""A server that gives its workers ten minutes to end, where they are asked to."""
+"""A server that waits ten minutes for its workers after it has asked them to end."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,4 +1,4 @@
-"""Requests computed together: who opted in, what goes together, and that nobody pays for a neighbour."""
+"""Batching of requests: which handlers opt in, what is batched, and that requests do not affect each other."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def model_fn(model_dir):
     return pathlib.Path(model_dir)
 
 def input_fn(body, content_type):
-    told = json.loads(body)
-    return np.array(told["rows"], told.get("dtype", "float32"))
+    document = json.loads(body)
+    return np.array(document["rows"], document.get("dtype", "float32"))
 
 def predict_fn(data, model):
     if (data == -1).any():

@@ -39,7 +39,7 @@ def output_fn(prediction, accept):
     CALLS.append(["output_fn", prediction, accept])
     return json.dumps({"calls": CALLS, "pid": os.getpid()}), accept
 """
-"""A handler that tells how it was called, all calls of its process."""
+"""A handler that returns how it was called, with all calls of its process."""
 
 CONTEXT = """
 import json
@@ -83,8 +83,8 @@ def contextual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def calls(server: Server, body: bytes, content_type: str, **headers: str) -> list[list[object]]:
     """The four calls that one request and the loading before it made."""
     answer = server.ask("POST", "/invocations", body, {"Content-Type": content_type, **headers})
-    told = answer.json["calls"]
-    return [told[0], *told[-3:]]
+    received = answer.json["calls"]
+    return [received[0], *received[-3:]]
 
 
 # The handler's functions
@@ -140,21 +140,21 @@ def test_model_fn_is_called_once_however_many_requests_come(telling: Server) -> 
 
 
 def test_functions_that_take_a_context_are_given_the_requests_headers(contextual: Server) -> None:
-    told = contextual.predict(
+    received = contextual.predict(
         1,
         X_Amzn_SageMaker_Custom_Attributes="tenant=7, trace=ü".encode().decode("latin-1"),
         X_Amzn_SageMaker_Target_Variant="blue",
         X_Amzn_SageMaker_Session_Id="s-1",
         X_Amzn_SageMaker_Inference_Id="id-1",
     ).json
-    assert told["attributes"].startswith("tenant=7, trace=")
-    assert (told["variant"], told["session"], told["id"]) == ("blue", "s-1", "id-1")
+    assert received["attributes"].startswith("tenant=7, trace=")
+    assert (received["variant"], received["session"], received["id"]) == ("blue", "s-1", "id-1")
 
 
 def test_the_context_knows_the_models_folder_and_that_there_is_no_gpu(contextual: Server) -> None:
-    told = contextual.predict(1).json
-    assert Path(told["model_dir"]).joinpath("code").is_dir()
-    assert told["gpu_id"] is None
+    received = contextual.predict(1).json
+    assert Path(received["model_dir"]).joinpath("code").is_dir()
+    assert received["gpu_id"] is None
 
 
 def test_custom_attributes_and_headers_that_the_handler_sets_reach_the_client(contextual: Server) -> None:
@@ -187,8 +187,8 @@ def test_ping_is_healthy_and_json(telling: Server) -> None:
 
 
 def test_batch_transform_gets_the_execution_parameters(telling: Server) -> None:
-    told = telling.ask("GET", "/execution-parameters").json
-    assert told == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 25}
+    received = telling.ask("GET", "/execution-parameters").json
+    assert received == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 25}
 
 
 def test_ping_is_503_until_the_model_is_loaded_on_every_worker(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_ping_is_503_after_one_of_two_workers_has_died_for_good_and_the_other_st
 
 
 def test_ping_is_answered_many_times_while_the_model_holds_the_interpreter_once(tmp_path: Path) -> None:
-    # PyDLL: whoever calls through it keeps the interpreter to itself, here until somebody opens the other end.
+    # PyDLL: a call through it holds the interpreter lock, here until another process opens the other end.
     holds = ECHO.replace(
         "    return data",
         "    import ctypes\n    print('holds it', flush=True)\n"
@@ -379,8 +379,8 @@ def test_a_recorded_request_is_answered_before_ping_returns_200(tmp_path: Path) 
     recorded.write_text("[1]")
     folder = as_folder(tmp_path, TELLS)
     with served(tmp_path, folder, "--warmup", str(recorded)) as server:
-        told = server.predict(1).json["calls"]
-        assert [call[0] for call in told].count("predict_fn") > 1
+        received = server.predict(1).json["calls"]
+        assert [call[0] for call in received].count("predict_fn") > 1
 
 
 def test_the_model_reloads_on_sighup_without_a_request_lost(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def shaped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def raising(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Raises what it is told, where it is told."""
+    """Raises the requested exception in the requested function."""
     text = """
         import json, sys
 

@@ -23,7 +23,7 @@ HOOKS = {"input_fn": "return json.loads(body)", "predict_fn": "return data", "ou
 
 
 def in_hook(hook: str, does: str, *, once: bool = False) -> str:
-    """The echoing handler; one of its functions does something when the request says `bad`."""
+    """The echo handler; one of its functions runs a fault when the request is `bad`."""
     argument = {"input_fn": "json.loads(body)", "predict_fn": "data", "output_fn": "prediction"}[hook]
     guard = f"    if {argument} == 'bad':\n        {does}\n    {HOOKS[hook]}"
     return ECHO.replace(f"    {HOOKS[hook]}", guard)

@@ -1,4 +1,4 @@
-"""Which worker gets which GPU, and what happens to a model that is not on it; NVML is a stub here, CUDA is not there."""
+"""Which worker gets which GPU, and what happens to a model that is not on it; NVML is a stub, without CUDA."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def seen(server: Server, workers: int) -> list[str | None]:
     found: dict[int, str | None] = {}
 
     def ask(_: int) -> None:
-        told = server.predict(1).json
-        found[told["pid"]] = told["seen"]
+        reply = server.predict(1).json
+        found[reply["pid"]] = reply["seen"]
 
     def all_have_answered() -> bool:
         with ThreadPoolExecutor(8) as pool:

@@ -1,4 +1,4 @@
-"""Handlers in the styles that people publish, unchanged, asked over real HTTP."""
+"""Handlers in published styles, unchanged, over real HTTP."""
 
 from __future__ import annotations
 
@@ -80,8 +80,10 @@ def check(case: Case, answer: Answer) -> None:
     if case.status != 200:
         return
     case.check(answer.headers["content-type"], answer.body)
-    assert (answer.headers.get("transfer-encoding") == "chunked") is bool(case.told.get("streamed"))
-    for name, value in case.told.get("answer_headers", {}).items():
+    assert (answer.headers.get("transfer-encoding") == "chunked") is bool(case.document.get("streamed"))
+    for name, value in case.document.get("answer_headers", {}).items():
         assert answer.headers[name.lower()] == value
-    if "answer_custom_attributes" in case.told:
-        assert answer.headers["x-amzn-sagemaker-custom-attributes"] == case.told["answer_custom_attributes"]
+    if "answer_custom_attributes" in case.document:
+        assert (
+            answer.headers["x-amzn-sagemaker-custom-attributes"] == case.document["answer_custom_attributes"]
+        )

@@ -1,4 +1,4 @@
-"""A worker's memory: on huge pages where the kernel gives them to who asks."""
+"""A worker's memory: on huge pages where the kernel provides them on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHTS = """
 import json
 
 def model_fn(model_dir):
-    # Not numpy's memory: numpy asks for huge pages itself.
+    # Not numpy's memory: numpy requests huge pages itself.
     return bytearray(b"x") * (64 << 20)
 
 def predict_fn(data, model):
@@ -29,7 +29,7 @@ def output_fn(prediction, accept):
 """
 
 
-def gives_to_who_asks() -> bool:
+def huge_pages_available() -> bool:
     name, version = platform.libc_ver()
     new = name == "glibc" and tuple(map(int, version.split(".")[:2])) >= (2, 35)
     return (
@@ -41,7 +41,7 @@ def gives_to_who_asks() -> bool:
 
 
 @pytest.mark.skipif(
-    not gives_to_who_asks(), reason="this machine's kernel or C library gives none to who asks"
+    not huge_pages_available(), reason="this machine's kernel or C library provides none on request"
 )
 def test_a_models_weights_are_on_huge_pages_unless_disabled(tmp_path: Path) -> None:
     with serving(tmp_path / "asked", WEIGHTS) as server:

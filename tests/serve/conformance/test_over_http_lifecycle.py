@@ -1,4 +1,4 @@
-"""Signals and ends: what is asked is answered, nothing is left, also as the first process of a container."""
+"""Signals and shutdown: open requests are answered, nothing is left, also as the first process of a container."""
 
 from __future__ import annotations
 

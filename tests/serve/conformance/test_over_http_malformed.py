@@ -1,4 +1,4 @@
-"""What is no HTTP, or could be understood in two ways, is refused, and hurts nobody else."""
+"""Malformed or ambiguous HTTP is refused, without an effect on other clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_else_is_hurt(server: Server) -> Iterator[None]:
+def other_clients_are_served(server: Server) -> Iterator[None]:
     """After each of these the same worker answers the next client."""
     before = server.workers
     yield

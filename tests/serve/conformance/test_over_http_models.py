@@ -1,4 +1,4 @@
-"""The multi-model API: models are loaded, listed, asked and unloaded while the server runs."""
+"""The multi-model API: models are loaded, listed, invoked and unloaded while the server runs."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def test_a_model_that_was_loaded_answers_by_its_path_and_by_sagemakers_header(
 def test_a_model_is_listed_with_its_folder(server: Server, tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "one", handler())
     load(server, "one", folder)
-    told = {"modelName": "one", "modelUrl": str(folder)}
-    assert server.ask("GET", "/models").json == {"models": [told]}
-    assert server.ask("GET", "/models/one").json == told
+    entry = {"modelName": "one", "modelUrl": str(folder)}
+    assert server.ask("GET", "/models").json == {"models": [entry]}
+    assert server.ask("GET", "/models/one").json == entry
 
 
 def test_each_model_has_its_own_code_of_the_same_name(server: Server, tmp_path: Path) -> None:

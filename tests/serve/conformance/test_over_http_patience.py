@@ -1,4 +1,4 @@
-"""Slow clients, clients that leave, and clients that ask for much: nobody else waits for them."""
+"""Slow clients, clients that disconnect, and clients with many requests do not delay others."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_else_waits(server: Server) -> Iterator[None]:
-    """Whatever a client did, its connection is let go of and the next client is answered."""
+def other_clients_are_not_delayed(server: Server) -> Iterator[None]:
+    """Whatever a client did, its connection is closed and the next client is answered."""
     before = descriptors(server)
     yield
     assert quickly(server, b'{"next": 1}') == {"next": 1}
@@ -96,7 +96,7 @@ def test_a_client_that_never_reads_its_large_answers_is_cut_off(server: Server) 
 
 
 def is_established(server: Server, client: socket.socket) -> bool:
-    """Whether the server still keeps a connection, as /proc/net/tcp tells it."""
+    """Whether the server still keeps a connection, by /proc/net/tcp."""
     ends = [f":{server.port:04X}", f":{client.getsockname()[1]:04X}"]
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any([row[1][-5:], row[2][-5:], row[3]] == [*ends, "01"] for row in rows)

@@ -1,4 +1,4 @@
-"""What is seen from outside: metrics that add up, an access log of JSON lines, a description that holds."""
+"""Observability: consistent metrics, an access log of JSON lines, an accurate OpenAPI description."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_queue_and_predictors_are_gauges(server: Server) -> None:
 
 
 def lines(server: Server, inference_id: str) -> list[dict[str, Any]]:
-    """What the access log tells of the requests with this id."""
+    """The access log lines of the requests with this id."""
     found = [json.loads(line) for line in server.access_log.read_text().splitlines()]
     return [line for line in found if line.get("inference_id") == inference_id]
 
@@ -173,8 +173,8 @@ def test_every_line_of_the_access_log_is_json_with_a_time(server: Server) -> Non
 def test_an_access_log_line_shows_where_the_time_went(server: Server) -> None:
     server.predict("four", X_Amzn_SageMaker_Inference_Id="timed")
     line = logged(server, "timed")
-    told = (line["method"], line["path"], line["status"], line["bytes_in"], line["bytes_out"])
-    assert told == ("POST", "/invocations", 200, 6, 6)
+    document = (line["method"], line["path"], line["status"], line["bytes_in"], line["bytes_out"])
+    assert document == ("POST", "/invocations", 200, 6, 6)
     assert 0 < sum(line[f"{phase}_ms"] for phase in PHASES) <= line["ms"]
     assert line["batch_size"] == 1
 
@@ -208,9 +208,9 @@ def test_the_last_requests_before_the_end_are_in_the_log(tmp_path: Path) -> None
 
 
 def test_the_description_names_every_route(server: Server) -> None:
-    told = server.ask("GET", "/openapi.json").json
-    assert told["openapi"].startswith("3.")
-    assert set(told["paths"]) == {
+    document = server.ask("GET", "/openapi.json").json
+    assert document["openapi"].startswith("3.")
+    assert set(document["paths"]) == {
         "/ping",
         "/invocations",
         "/metrics",
@@ -230,8 +230,8 @@ def test_the_description_matches_every_response(tmp_path: Path, multi_model: boo
     environment = {"SAGEMAKER_MULTI_MODEL": "true"} if multi_model else {}
     with served(tmp_path, None if multi_model else folder, **environment) as server:
         if multi_model:
-            told = json.dumps({"model_name": "name", "url": str(folder)})
-            assert server.ask("POST", "/models", told).status == 200
+            document = json.dumps({"model_name": "name", "url": str(folder)})
+            assert server.ask("POST", "/models", document).status == 200
         url = f"http://127.0.0.1:{server.port}"
         schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
         for operation in schema.get_all_operations():

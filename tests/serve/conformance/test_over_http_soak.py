@@ -220,10 +220,10 @@ def test_the_metrics_have_counted_every_answer(soaked: Soaked) -> None:
     for status in ("200", "400", "500", "504"):
         ends = (status, "cut") if status == "200" else status
         answered = sum(count for what, count in load.answers.items() if what.endswith(ends))
-        told = load.server.metric(
+        counted = load.server.metric(
             "gpuproof_requests_total", method="POST", path="/invocations", status=status
         )
-        assert told == answered, status
+        assert counted == answered, status
 
 
 def test_the_server_is_as_healthy_as_before(soaked: Soaked) -> None:

@@ -1,4 +1,4 @@
-"""The whole server is stopped for a while, as a frozen container is: nobody is taken for hanging, and nobody for gone."""
+"""The whole server is stopped for a while, as in a frozen container: no worker counts as hung or as lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
         answer = pool.submit(server.predict, str(go))
         server.until_it_has(1)
         stop_for_long(server)
-        # It has looked at its clock: otherwise it could not have told this.
+        # It has read its clock: otherwise it could not have answered.
         assert server.ping() == 200
         go.touch()
         assert answer.result(60).status == 200

@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @contextmanager
-def asked(server: Server, **data: object) -> Iterator[http.client.HTTPResponse]:
+def streaming_request(server: Server, **data: object) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
     connection.request("POST", "/invocations", json.dumps(data), {"Content-Type": "application/json"})
     try:
@@ -78,14 +78,14 @@ def asked(server: Server, **data: object) -> Iterator[http.client.HTTPResponse]:
 
 
 def test_a_streamed_answer_comes_in_chunks_and_whole(server: Server) -> None:
-    with asked(server, pieces=5) as answer:
+    with streaming_request(server, pieces=5) as answer:
         assert answer.getheader("transfer-encoding") == "chunked"
         assert answer.getheader("content-length") is None
         assert answer.read() == b"0\n1\n2\n3\n4\n"
 
 
 def test_the_first_pieces_are_there_before_the_last_are_made(server: Server, folder: Path) -> None:
-    with asked(server, pieces=4, wait_at=2, go="go-first") as answer:
+    with streaming_request(server, pieces=4, wait_at=2, go="go-first") as answer:
         assert answer.readline() + answer.readline() == b"0\n1\n"
         until(lambda: (folder / "made").read_text() == "2", "the generator to wait for its third piece")
         (folder / "go-first").touch()
@@ -108,45 +108,46 @@ def test_to_http_1_0_a_stream_ends_with_the_connection(server: Server) -> None:
 
 
 def test_a_stream_that_fails_before_its_first_piece_is_a_plain_500(server: Server) -> None:
-    with asked(server, pieces=3, fail_at=0) as answer:
+    with streaming_request(server, pieces=3, fail_at=0) as answer:
         assert answer.status == 500
         assert b"/opt" not in answer.read()
 
 
 def test_a_stream_that_fails_later_is_visibly_cut_short(server: Server) -> None:
-    with asked(server, pieces=5, fail_at=3) as answer, pytest.raises(http.client.IncompleteRead) as cut:
+    with (
+        streaming_request(server, pieces=5, fail_at=3) as answer,
+        pytest.raises(http.client.IncompleteRead) as cut,
+    ):
         answer.read()
     assert cut.value.partial == b"0\n1\n2\n"
     until(lambda: "no more words" in server.said, "the traceback in the log")
 
 
 def test_a_process_that_dies_in_a_stream_cuts_it_short_and_is_replaced(server: Server) -> None:
-    with asked(server, pieces=5, die_at=2) as answer, pytest.raises(http.client.IncompleteRead):
+    with streaming_request(server, pieces=5, die_at=2) as answer, pytest.raises(http.client.IncompleteRead):
         answer.read()
     assert server.predict({"plain": 1}).json == {"plain": 1}
 
 
 def test_a_client_that_leaves_ends_the_generator(server: Server, folder: Path) -> None:
-    with asked(server, pieces=1_000_000_000, times=1000) as answer:
+    with streaming_request(server, pieces=1_000_000_000, times=1000) as answer:
         assert answer.readline()
     until((folder / "closed").exists, "the generator's finally")
     assert server.predict({"plain": 1}).json == {"plain": 1}
 
 
-def test_a_slow_reader_delays_only_its_own_generator(
-    server: Server, folder: Path
-) -> None:
-    with asked(server, pieces=1_000_000_000, times=1_000_000) as answer:
+def test_a_slow_reader_delays_only_its_own_generator(server: Server, folder: Path) -> None:
+    with streaming_request(server, pieces=1_000_000_000, times=1_000_000) as answer:
         assert answer.read(1)
         until(lambda: _steady(folder / "made"), "the generator to wait")
-        # Between being emptied and written it says nothing.
+        # It is empty between truncation and writing.
         assert int(until((folder / "made").read_text, "its number")) < 100
         assert server.predict({"plain": 1}).json == {"plain": 1}
     until((folder / "closed").exists, "the generator's finally")
 
 
 def test_two_streams_go_on_side_by_side(server: Server) -> None:
-    with asked(server, pieces=3) as one, asked(server, pieces=3) as other:
+    with streaming_request(server, pieces=3) as one, streaming_request(server, pieces=3) as other:
         assert [one.readline(), other.readline(), one.read(), other.read()] == [
             b"0\n",
             b"0\n",
@@ -157,7 +158,7 @@ def test_two_streams_go_on_side_by_side(server: Server) -> None:
 
 def test_a_piece_that_does_not_come_in_time_ends_the_stream(tmp_path: Path) -> None:
     def was_cut() -> bool:
-        with asked(server, pieces=2, wait_at=1, go="never") as answer:
+        with streaming_request(server, pieces=2, wait_at=1, go="never") as answer:
             if answer.status == http.HTTPStatus.GATEWAY_TIMEOUT:
                 return False  # on a slow machine a second may be too little for the first piece
             with pytest.raises(http.client.IncompleteRead):
@@ -171,7 +172,7 @@ def test_a_piece_that_does_not_come_in_time_ends_the_stream(tmp_path: Path) -> N
 
 def test_a_stream_longer_than_the_timeout_goes_on_while_its_pieces_come(tmp_path: Path) -> None:
     slow = HANDLER.replace("yield str(number)", "time.sleep(0.5)\n                yield str(number)")
-    with served(tmp_path, slow, "--timeout", "4") as server, asked(server, pieces=9) as answer:
+    with served(tmp_path, slow, "--timeout", "4") as server, streaming_request(server, pieces=9) as answer:
         assert answer.read() == b"0\n1\n2\n3\n4\n5\n6\n7\n8\n"
 
 

@@ -28,10 +28,10 @@ class Net(torch.nn.Module):
         self.fc = torch.nn.Linear(2, 1)
         torch.nn.init.ones_(self.fc.weight)
         torch.nn.init.zeros_(self.fc.bias)
-        self.told = []
+        self.recorded = []
 
     def forward(self, x):
-        self.told.append((x.dtype, self.training, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")))
+        self.recorded.append((x.dtype, self.training, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")))
         return self.fc(x)
 
 def model_fn(model_dir):
@@ -68,8 +68,8 @@ def npy(array: Any) -> bytes:
     return stream.getvalue()
 
 
-def told(model: Model) -> Any:
-    return model._model.told[-1]  # type: ignore[attr-defined]
+def recorded(model: Model) -> Any:
+    return model._model.recorded[-1]  # type: ignore[attr-defined]
 
 
 def test_a_default_prediction_is_in_evaluation_mode_without_gradients(net: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_default_prediction_is_in_evaluation_mode_without_gradients(net: Path)
 
     model = load_model(net, Settings(), Device())
     assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
-    assert told(model) == (torch.float32, False, False, False)
+    assert recorded(model) == (torch.float32, False, False, False)
 
 
 def test_float64_arrays_become_what_the_weights_are(net: Path) -> None:
@@ -86,7 +86,7 @@ def test_float64_arrays_become_what_the_weights_are(net: Path) -> None:
 
     model = load_model(net, Settings(), Device())
     response = ask(model, npy(np.array([[1.0, 2.0]])), "application/x-npy", "application/x-npy")
-    assert told(model)[0] == torch.float32
+    assert recorded(model)[0] == torch.float32
     assert np.load(io.BytesIO(response.body)).dtype == np.float32
 
 
@@ -111,7 +111,7 @@ def test_an_array_that_pytorch_has_no_type_for_is_422(net: Path) -> None:
 def test_autocast_computes_in_bfloat16_and_answers_in_numbers(net: Path) -> None:
     model = load_model(net, Settings(autocast="bf16"), Device())
     assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
-    assert told(model)[3]
+    assert recorded(model)[3]
 
 
 def test_a_half_precision_model_takes_json(net: Path) -> None:
@@ -128,25 +128,21 @@ def test_compilation_keeps_the_answers(net: Path, monkeypatch: pytest.MonkeyPatc
         modes.append(mode)
         return torch._dynamo.optimize("eager")(model)
 
-    # The real compiler takes half a minute on a CPU; that it is asked, and how, is what is tested.
+    # The real compiler takes half a minute on a CPU; only its call and arguments are tested.
     monkeypatch.setattr(torch, "compile", compile_eagerly)
     model = load_model(net, Settings(compile=True, cuda_graphs=True), Device())
     assert modes == ["reduce-overhead"]
     assert json.loads(ask(model, b"[[1, 2]]").body) == [[3]]
 
 
-def test_unsupported_compilation_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unsupported_compilation_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     torch = pytest.importorskip("torch")
     torch.jit.script(torch.nn.Linear(2, 1)).save(tmp_path / "model.pt")
     load_model(tmp_path, Settings(compile=True), Device())
     assert [record.message.partition(":")[0] for record in caplog.records] == ["--compile has no effect"]
 
 
-def test_unsupported_mixed_precision_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unsupported_mixed_precision_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "inference.py").write_text("def model_fn(d): return len\n")
     load_model(tmp_path, Settings(autocast="bf16"), Device())
     assert "--autocast has no effect" in caplog.text
@@ -157,7 +153,7 @@ def test_a_handlers_own_predict_fn_finds_the_model_as_model_fn_left_it(net: Path
     (net / "code" / "inference.py").write_text(HANDLER + own)
     model = load_model(net, Settings(), Device())
     ask(model, b"[[1, 2]]")
-    assert told(model)[1:3] == (True, True)
+    assert recorded(model)[1:3] == (True, True)
 
 
 HUGGING_FACE = """

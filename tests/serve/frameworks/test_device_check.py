@@ -125,7 +125,7 @@ def test_what_is_not_a_model_has_no_parts_and_ends() -> None:
 
 
 class Build:
-    """What is asked of a PyTorch build."""
+    """The attributes of a PyTorch build that are read."""
 
     def __init__(self, cuda: str | None, *, usable: bool) -> None:
         self.__version__ = "2.13.0" if cuda else "2.13.0+cpu"
@@ -140,7 +140,9 @@ def test_a_pytorch_that_cannot_use_a_gpu_reports_why() -> None:
 
 
 @pytest.mark.slow
-def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_with_a_warning(tmp_path: Path) -> None:
+def test_a_build_for_the_cpu_serves_a_model_without_a_handler_on_the_cpu_with_a_warning(
+    tmp_path: Path,
+) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this PyTorch uses the GPU")

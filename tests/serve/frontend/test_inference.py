@@ -1,4 +1,4 @@
-"""The core without sockets: who is taken in, who waits, who is refused, and when it is over."""
+"""The core without sockets: which requests are accepted, queued, refused or timed out."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from gpuproof.serve.workers.worker_client import WorkerClient
 
 
 class Client(Exchange):
-    """Remembers what it is told."""
+    """Records what it receives."""
 
     def __init__(self, body: bytes | memoryview = b"x", **headers: str) -> None:
         named = RequestHeaders({name.replace("_", "-"): value for name, value in headers.items()})
         super().__init__("POST", "/invocations", "", named, body)
-        self.told: list[Any] = []
-        self.told_headers: dict[str, str] = {}
+        self.received: list[Any] = []
+        self.received_headers: dict[str, str] = {}
 
     def respond(self, status: int, headers: Headers, body: bytes | memoryview) -> None:
         self.status = status
-        self.told.append((status, bytes(body)))
-        self.told_headers = dict(headers)
+        self.received.append((status, bytes(body)))
+        self.received_headers = dict(headers)
 
     def start_stream(self, status: int, headers: Headers) -> None:
-        self.told.append("begin")
+        self.received.append("begin")
 
     def send_piece(self, piece: bytes | memoryview) -> None:
-        self.told.append(bytes(piece))
+        self.received.append(bytes(piece))
 
     def end_stream(self) -> None:
-        self.told.append("end")
+        self.received.append("end")
 
     def abort(self) -> None:
-        self.told.append("abort")
+        self.received.append("abort")
 
 
 class Ignored:
@@ -120,8 +120,8 @@ def test_nothing_is_taken_in_before_the_model_is_loaded() -> None:
     async def test(bench: Bench) -> None:
         client = Client()
         bench.ask(client)
-        assert client.told[0][0] == 503
-        assert int(client.told_headers["retry-after"]) >= 1
+        assert client.received[0][0] == 503
+        assert int(client.received_headers["retry-after"]) >= 1
 
     on_a_loop(test)
 
@@ -176,14 +176,14 @@ def test_what_the_queue_does_not_hold_is_refused(options: dict[str, int], taken:
         bench.model.health.loaded.add(0)
         clients = [Client(b"0123456789") for _ in range(4)]
         bench.ask(*clients)
-        assert [bool(client.told) for client in clients] == [False] * taken + [True] * (4 - taken)
-        assert clients[-1].told[0][0] == 429
+        assert [bool(client.received) for client in clients] == [False] * taken + [True] * (4 - taken)
+        assert clients[-1].received[0][0] == 429
 
     on_a_loop(test, **options)
 
 
 def test_a_body_in_shared_memory_stays_until_its_predictor_is_past_it() -> None:
-    """Its client may be told 504 long before: the next body must not be written over it."""
+    """Its client may get a 504 long before: the next body must not be written over it."""
 
     async def test(bench: Bench) -> None:
         memory = BodyMemory.create()
@@ -192,13 +192,13 @@ def test_a_body_in_shared_memory_stays_until_its_predictor_is_past_it() -> None:
         worker.batch_size = 2
         clients = [Client(taken(memory)), Client(taken(memory), x_gpuproof_timeout="0.1")]
         bench.ask(*clients)
-        await until(lambda: clients[1].told)
+        await until(lambda: clients[1].received)
         assert clients.pop().status == 504
         assert len(worker.requests) == 2
         assert memory.offset_of(memory.take(10)) == 2 * SLOT
-        told = frames.pack(frames.RESPONSE, 2, response_fields(504, Phases()))
-        worker.get_buffer(0)[: len(told)] = told
-        worker.buffer_updated(len(told))
+        packed = frames.pack(frames.RESPONSE, 2, response_fields(504, Phases()))
+        worker.get_buffer(0)[: len(packed)] = packed
+        worker.buffer_updated(len(packed))
         assert memory.offset_of(memory.take(10)) == SLOT
         os.close(memory.descriptor)
 
@@ -216,8 +216,8 @@ def test_a_deadline_that_passes_in_the_queue_is_504() -> None:
         bench.model.health.loaded.add(0)
         client = Client(x_gpuproof_timeout="0.05")
         bench.ask(client)
-        await until(lambda: client.told)
-        assert client.told[0][0] == 504
+        await until(lambda: client.received)
+        assert client.received[0][0] == 504
         assert not bench.model.dispatcher.queue
         assert bench.model.dispatcher.waiting_bytes == 0
 
@@ -257,14 +257,14 @@ def test_what_a_dead_worker_was_at_fails_and_what_waited_goes_on() -> None:
         await turn()
         worker.status.publish(1, time.monotonic())
         bench.model.dispatcher.remove(worker, "it died")
-        assert [client.told[0][0] if client.told else None for client in clients] == [500, None, None]
+        assert [client.received[0][0] if client.received else None for client in clients] == [500, None, None]
         assert [call.exchange.body for call in bench.model.dispatcher.queue] == [b"1", b"2"]
         # Twice is enough: it may be they that kill.
         second = bench.worker(2)
         second.batch_size = 4
         await turn()
         bench.model.dispatcher.remove(second, "it died")
-        assert [client.told[0][0] for client in clients] == [500, 500, 500]
+        assert [client.received[0][0] for client in clients] == [500, 500, 500]
 
     on_a_loop(test)
 
@@ -281,8 +281,8 @@ def test_what_waited_for_a_predictor_that_hung_is_refused_in_its_time() -> None:
         del bench.model.dispatcher.workers[1]
         await asyncio.sleep(0.2)
         bench.model.dispatcher.remove(worker, "it hung")
-        await until(lambda: waiting.told)
-        assert [client.told[0][0] for client in (hanging, waiting)] == [500, 504]
+        await until(lambda: waiting.received)
+        assert [client.received[0][0] for client in (hanging, waiting)] == [500, 504]
 
     on_a_loop(test, timeout_s=0.5)
 
@@ -298,13 +298,13 @@ def test_time_in_which_nothing_ran_counts_against_no_request() -> None:
         # So the loop finds itself after a SIGSTOP.
         time.sleep(3)
         await asyncio.sleep(0.2)
-        assert not computed.told
-        assert not waiting.told
+        assert not computed.received
+        assert not waiting.received
         assert not bench.late
         assert not bench.hung
-        await until(lambda: bench.hung and waiting.told)
+        await until(lambda: bench.hung and waiting.received)
         assert bench.late[0] is worker
-        assert [client.told[0][0] for client in (computed, waiting)] == [504, 504]
+        assert [client.received[0][0] for client in (computed, waiting)] == [504, 504]
 
     on_a_loop(test, timeout_s=0.6, grace_s=0.6)
 
@@ -368,7 +368,7 @@ def test_every_end_is_recorded_once() -> None:
         (call,) = next(iter(bench.model.dispatcher.workers.values())).requests.values()
         call.respond(200, (), b"yes")
         call.reject(504, "late")
-        assert client.told == [(200, b"yes")]
+        assert client.received == [(200, b"yes")]
         assert [record.status for record in bench.records] == [200]
 
     on_a_loop(test)
@@ -380,6 +380,6 @@ def test_a_draining_server_takes_nothing_in() -> None:
         bench.core.draining = True
         client = Client()
         bench.ask(client)
-        assert client.told[0][0] == 503
+        assert client.received[0][0] == 503
 
     on_a_loop(test)

@@ -81,23 +81,23 @@ def test_each_route_takes_its_methods_alone(server: Server, method: str, path: s
 
 
 def test_batch_transform_gets_the_execution_parameters(server: Server) -> None:
-    told = server.ask("GET", "/execution-parameters").json
-    assert told["MaxPayloadInMB"] == 25
-    assert told["BatchStrategy"] == "MULTI_RECORD"
-    assert told["MaxConcurrentTransforms"] >= 1
+    document = server.ask("GET", "/execution-parameters").json
+    assert document["MaxPayloadInMB"] == 25
+    assert document["BatchStrategy"] == "MULTI_RECORD"
+    assert document["MaxConcurrentTransforms"] >= 1
 
 
 def test_the_description_names_every_route_and_resolves_its_references(server: Server) -> None:
-    told = server.ask("GET", "/openapi.json").json
-    assert set(told["paths"]) == {
+    document = server.ask("GET", "/openapi.json").json
+    assert set(document["paths"]) == {
         "/ping",
         "/invocations",
         "/metrics",
         "/execution-parameters",
         "/openapi.json",
     }
-    for reference in re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(told)):
-        assert reference in told["components"]["schemas"]
+    for reference in re.findall(r'"\$ref": "#/components/schemas/(\w+)"', json.dumps(document)):
+        assert reference in document["components"]["schemas"]
 
 
 def test_the_inference_id_comes_back(server: Server) -> None:
@@ -165,9 +165,9 @@ def test_the_access_log_has_a_line_for_each_invocation(server: Server) -> None:
     lines = until(
         lambda: [t for t in server.access_log.read_text().splitlines() if "logged" in t], "the line"
     )
-    told = json.loads(lines[0])
-    assert (told["status"], told["path"], told["bytes_in"]) == (200, "/invocations", 1)
-    assert told["predict_ms"] > 0
+    document = json.loads(lines[0])
+    assert (document["status"], document["path"], document["bytes_in"]) == (200, "/invocations", 1)
+    assert document["predict_ms"] > 0
 
 
 def test_a_hangup_loads_the_model_again_and_no_request_fails(tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ async def through_asgi(
 
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     await app({"type": "http", "method": method, "path": path, "headers": raw}, receive, send)
-    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:])
+    document = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], document, b"".join(message.get("body", b"") for message in sent[1:])
 
 
 @pytest.mark.parametrize(

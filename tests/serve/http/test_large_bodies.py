@@ -29,7 +29,7 @@ def post(body: bytes, more: str = "") -> bytes:
 
 
 def resident() -> int:
-    """Bytes of this process that lie in memory now."""
+    """Resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
@@ -38,7 +38,7 @@ def test_large_and_small_bodies_on_one_connection_come_back_in_order(running: Ru
     bodies = [chance.randbytes(size) for size in (10, 3 * MIB, 1, 65_535, 65_536, 65_537, MIB, 0, 5)]
     sent = b"".join(post(body) for body in bodies[:-1]) + post(bodies[-1], "Connection: close\r\n")
     with running.connect() as client, client.makefile("rb") as answers:
-        # Answers are read meanwhile: who reads none is not read from for ever.
+        # Answers are read meanwhile: the server stops reading from clients that read none.
         sender = threading.Thread(target=client.sendall, args=(sent,))
         sender.start()
         for body in bodies:

@@ -266,7 +266,7 @@ def test_a_client_that_disconnects_cancels_its_request(running: Running, half: b
             client.shutdown(socket.SHUT_WR)
             assert client.recv(10) == b""
     until(lambda: running.front.gone == 1, "the cancellation")
-    # Too late, and nobody minds.
+    # Too late, and ignored.
     running.do(running.front.waiting[0].respond, 200, (), b"late")
 
 

@@ -1,4 +1,4 @@
-"""What is remembered of heads, and what is not."""
+"""Which heads are cached, and which are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that the frontend shares with workers: who has which part, for how long, and what it costs."""
+"""The memory that the frontend shares with workers: owner, lifetime and cost of its slots."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_the_front_writes_is_what_another_process_reads(memory: BodyMemory)
     second[:] = b"abc"
     offset = memory.offset_of(second)
     assert offset is not None
-    told = textwrap.dedent(
+    program = textwrap.dedent(
         """
         import sys
         from gpuproof.serve.ipc.shared_memory import OpenedMemory
@@ -51,7 +51,7 @@ def test_what_the_front_writes_is_what_another_process_reads(memory: BodyMemory)
         print(bytes(memory.part(int(sys.argv[2]), 3)), set(bytes(memory.part(0, 100_000))))
         """
     )
-    command = [sys.executable, "-c", told, str(memory.descriptor), str(offset)]
+    command = [sys.executable, "-c", program, str(memory.descriptor), str(offset)]
     done = subprocess.run(command, pass_fds=[memory.descriptor], capture_output=True, text=True, check=True)
     assert done.stdout == f"{b'abc'!r} {{{ord('x')}}}\n"
 

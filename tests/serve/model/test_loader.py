@@ -34,7 +34,7 @@ def output_fn(prediction, accept):
 """
 
 
-AS_NOBODY = """
+AS_UNPRIVILEGED_USER = """
 import os, sys
 from pathlib import Path
 from gpuproof.serve.errors import LoadError
@@ -112,13 +112,13 @@ def test_a_program_that_is_nowhere_names_the_places(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_may_not_be_read_is_a_load_error(tmp_path: Path) -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(write(tmp_path / "model", ECHO))],
+    result = subprocess.run(
+        [sys.executable, "-c", AS_UNPRIVILEGED_USER, str(write(tmp_path / "model", ECHO))],
         capture_output=True,
         text=True,
     )
-    assert "Permission denied" in told.stdout, told.stderr
-    assert "user 65534" in told.stdout
+    assert "Permission denied" in result.stdout, result.stderr
+    assert "user 65534" in result.stdout
 
 
 def test_requirements_beside_the_handler_are_noted(tmp_path: Path) -> None:

@@ -134,9 +134,9 @@ def test_the_command_builds_and_proves(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "request.json").write_text('{"value": 4}')
     assert main(["package", str(model), "--request", "request.json", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["holds"] == "handler code/inference.py"
-    assert told["serves"]["answer"] == "8"
+    document = json.loads(capsys.readouterr().out)
+    assert document["holds"] == "handler code/inference.py"
+    assert document["serves"]["answer"] == "8"
     assert names(tmp_path / "model.tar.gz") == ["code/inference.py"]
 
 

@@ -1,4 +1,4 @@
-"""What frameworks say of data that does not fit, made by the frameworks themselves; and what is nobody's request's fault."""
+"""Errors of real frameworks for data that does not fit, and errors that no request has caused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warming a model up with a request that nobody recorded."""
+"""Warming a model up with a generated request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def predict_fn(data, model):
 
 
 def warmed(tmp_path: Path, handler: str) -> tuple[list[object], str]:
-    """What the model was asked, and what was said of it."""
+    """The inputs of the model, and the reported lines."""
     model = load_model(model_folder(tmp_path, handler), Settings(), Device())
     said: list[str] = []
     warm_up(model, "auto", said.append)
@@ -51,7 +51,9 @@ def test_a_model_that_takes_no_zeros_is_served_all_the_same(tmp_path: Path, erro
     assert "--warmup FILE" in said
 
 
-def test_a_handler_that_fails_at_a_recorded_request_is_reported_with_its_name_and_line(tmp_path: Path) -> None:
+def test_a_handler_that_fails_at_a_recorded_request_is_reported_with_its_name_and_line(
+    tmp_path: Path,
+) -> None:
     handler = "def model_fn(d):\n    return 1\ndef predict_fn(x, m):\n    return x['age']\n"
     model = load_model(model_folder(tmp_path / "model", handler), Settings(), Device())
     (tmp_path / "request.json").write_text('{"name": 1}')

@@ -1,4 +1,4 @@
-"""What the server says of GPUs that its requests leave idle."""
+"""Warnings of the server about GPUs that its requests leave idle."""
 
 from __future__ import annotations
 

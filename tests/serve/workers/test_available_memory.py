@@ -1,4 +1,4 @@
-"""How much memory is left to models, as container and machine say."""
+"""Memory available to models, by the limits of container and machine."""
 
 from __future__ import annotations
 

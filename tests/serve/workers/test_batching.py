@@ -1,4 +1,4 @@
-"""Batches: who is computed with whom, and that one bad request fails no other."""
+"""Batches: which requests are computed together, and that one bad request fails no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuproof.serve.workers.batching import HandlerTimeout, Outcome, Task, compu
 
 
 class Doubling(Model):
-    """Doubles numbers; the text of a body says what else it does."""
+    """Doubles numbers; the text of a body selects a fault."""
 
     def __init__(self, *, batching: bool = True, most: int = 32, fits: int = 1000) -> None:
         self.name = "model"

@@ -1,4 +1,4 @@
-"""Large JSON bodies: read by a process of their own while the workers compute, and by them where it cannot."""
+"""Large JSON bodies: parsed by a separate process while the workers compute, or by them where it cannot."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def rows(number: int) -> list[list[int]]:
 def right(answer: Answer, number: int) -> bool:
     """Whether an answer is that of `rows(number)`: float32 holds these numbers but for their last bits."""
     assert answer.status == 200, answer.body
-    told = answer.json
+    document = answer.json
     wanted = sum(map(sum, rows(number)))
     return (
-        told["shape"] == [ROWS, 100]
-        and told["dtype"] == "torch.float32"
-        and abs(told["sum"] / wanted - 1) < 1e-6
+        document["shape"] == [ROWS, 100]
+        and document["dtype"] == "torch.float32"
+        and abs(document["sum"] / wanted - 1) < 1e-6
     )
 
 
-class Asked:
-    """A server whose worker is at a request until `go`."""
+class BusyServer:
+    """A server whose worker is busy with a request until `go`."""
 
     def __init__(self, server: Server, go: Path, pool: ThreadPoolExecutor) -> None:
         self.server = server
@@ -83,7 +83,7 @@ class Asked:
         return self._pool.submit(self.server.ask, *request)
 
     def until_all_are_there(self, but: int = 0) -> None:
-        """Wait until the server has all that was asked, but so many that have their answer already."""
+        """Wait until the server has all requests except `but` ones that are already answered."""
         self.server.until_it_has(self._asked - but)
 
     def go(self) -> None:
@@ -113,14 +113,14 @@ class Asked:
 
 
 @contextmanager
-def asked(tmp_path: Path, handler: str = SUMS, **environment: str) -> Iterator[Asked]:
+def busy_server(tmp_path: Path, handler: str = SUMS, **environment: str) -> Iterator[BusyServer]:
     go = tmp_path / "go"
     with (
         serving(tmp_path, handler, GO=str(go), **environment) as server,
         ThreadPoolExecutor(40) as pool,
     ):
         try:
-            yield Asked(server, go, pool)
+            yield BusyServer(server, go, pool)
         finally:
             go.touch()
 
@@ -143,7 +143,7 @@ def woken(pid: int) -> int:
 
 
 def test_what_waits_is_read_meanwhile_and_answered_as_ever(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         pid = busy.reader()
         before = woken(pid)
         several = [busy.ask(rows(number)) for number in range(1, 9)]
@@ -155,7 +155,7 @@ def test_what_waits_is_read_meanwhile_and_answered_as_ever(tmp_path: Path) -> No
 
 
 def test_a_free_predictor_reads_by_itself(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         busy.go()
         assert busy.first.result().status == 200
         for number in range(1, 4):
@@ -169,7 +169,7 @@ def test_a_free_predictor_reads_by_itself(tmp_path: Path) -> None:
     ids=["own_input_fn", "an_object", "small"],
 )
 def test_what_is_none_for_a_reader_starts_none(tmp_path: Path, handler: str, data: Any) -> None:
-    with asked(tmp_path, handler) as busy:
+    with busy_server(tmp_path, handler) as busy:
         several = [busy.ask(data) for _ in range(3)]
         busy.until_all_are_there()
         assert busy.readers == []
@@ -189,7 +189,7 @@ def test_what_is_none_for_a_reader_starts_none(tmp_path: Path, handler: str, dat
 def test_what_a_reader_cannot_read_is_judged_as_ever(
     tmp_path: Path, body: str, status: int | None, says: str | None
 ) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         busy.reader()
         headers = {"Content-Type": "application/json"}
         waits_for = busy.submit("POST", "/invocations", body, headers)
@@ -205,7 +205,7 @@ def test_what_a_reader_cannot_read_is_judged_as_ever(
 
 
 def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
         several = [busy.ask(rows(number)) for number in range(1, 4)]
@@ -214,7 +214,7 @@ def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path:
         until(lambda: ENDED in busy.server.said, "its end")
         busy.go()
         assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
-    with asked(tmp_path / "again") as busy:
+    with busy_server(tmp_path / "again") as busy:
         first = busy.reader()
         os.kill(first, signal.SIGKILL)
         until(lambda: ENDED in busy.server.said, "its end")
@@ -222,7 +222,7 @@ def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path:
 
 
 def test_a_reader_that_hangs_is_ended_and_predictors_read(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
         several = [busy.ask(rows(number)) for number in range(1, 4)]
@@ -233,7 +233,7 @@ def test_a_reader_that_hangs_is_ended_and_predictors_read(tmp_path: Path) -> Non
 
 
 def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         several: list[Future[Answer]] = []
         for count in range(3):
             several.append(busy.ask(rows(count)))
@@ -250,7 +250,7 @@ def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(
 
 
 def test_a_request_waiting_for_a_reader_can_time_out_or_be_cancelled(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
         late = busy.ask(rows(1), x_gpuproof_timeout="0.3")
@@ -268,7 +268,7 @@ def test_a_request_waiting_for_a_reader_can_time_out_or_be_cancelled(tmp_path: P
 
 
 def test_memory_is_given_back_after_many_large_bodies(tmp_path: Path) -> None:
-    with asked(tmp_path) as busy:
+    with busy_server(tmp_path) as busy:
         busy.reader()
         busy.go()
         several = [busy.ask(rows(number)) for number in range(1, 300)]

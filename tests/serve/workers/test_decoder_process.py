@@ -198,10 +198,8 @@ def run(
     """A real reader, started in a folder."""
     ours, theirs = socket.socketpair()
     ours.settimeout(60)
-    told = json.dumps({"channel": theirs.fileno(), "memory": memory.descriptor})
-    code = (
-        f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['decoder', {told!r}]))"
-    )
+    arguments = json.dumps({"channel": theirs.fileno(), "memory": memory.descriptor})
+    code = f"import sys; {before}; from gpuproof.serve.main import main; sys.exit(main(['decoder', {arguments!r}]))"
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, pass_fds=[theirs.fileno(), memory.descriptor]
     )
@@ -232,8 +230,8 @@ def test_it_decodes_in_place_beside_other_modules_and_ends_with_its_front(
         body[:] = b"[[1, 2.5], [3, -4]] "
         where = pack_sizes((0, 20, SLOT, 40))
         ours.sendall(pack(frames.DECODE, 7, b"", len(where)) + where)
-        told = frame(ours)
-        assert (told.kind, told.id, read_sizes(told.fields)) == (frames.DECODED, 7, (2, 2))
+        received = frame(ours)
+        assert (received.kind, received.id, read_sizes(received.fields)) == (frames.DECODED, 7, (2, 2))
         assert list(OpenedMemory(memory.descriptor).part(SLOT, 16).cast("f")) == [1, 2.5, 3, -4]
         body[:] = b"[[1, 2.5], [3]]     "
         ours.sendall(pack(frames.DECODE, 8, b"", len(where)) + where)

@@ -1,4 +1,4 @@
-"""What handlers and clients do to a server, with real processes: nobody else is hurt, and nothing is left behind."""
+"""Faults of handlers and clients, with real processes: others are not affected, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_handler_that_sleeps_too_long_is_interrupted_and_its_process_kept(tmp_
 
 
 def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: Path) -> None:
-    # Swallows everything and goes on.
+    # Swallows everything and continues.
     hangs = "while data.get('hang'):\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n    return data"
     with serving(tmp_path, handler(hangs), "--timeout", "1") as server:
         (before,) = server.workers
@@ -269,7 +269,7 @@ def test_a_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
 def test_an_address_that_is_not_this_machines_is_not_taken_for_another_server(tmp_path: Path) -> None:
     folder = model_folder(tmp_path / "model", ECHO)
     done = subprocess.run(
-        # RFC 5737: nobody's address.
+        # RFC 5737: an address reserved for documentation.
         [sys.executable, "-m", "gpuproof.serve", "serve", "--model-dir", str(folder), "--host", "192.0.2.1"],
         capture_output=True,
         text=True,
@@ -319,11 +319,11 @@ def test_a_full_disk_under_the_logs_stops_nothing(tmp_path: Path) -> None:
             pass_fds=[writable],
         )
     os.close(writable)
-    with open(readable) as told:
-        server = Server(process, int(told.readline()), tmp_path / "none", tmp_path / "none")
+    with open(readable) as ready:
+        server = Server(process, int(ready.readline()), tmp_path / "none", tmp_path / "none")
     try:
         until(lambda: server.ping() == 200, "healthy")
-        # The handler's own print fails, and says so to its client; ours does not.
+        # The handler's own print fails, which its client sees; the server's does not.
         assert server.predict({}).status == 500
         assert server.ping() == 200
     finally:
@@ -377,8 +377,8 @@ def test_as_the_first_process_of_a_container_it_ends_on_sigterm_and_reaps_orphan
         stdout=subprocess.DEVNULL,
     )
     os.close(writable)
-    with open(readable) as told:
-        server = Server(process, int(told.readline()), tmp_path / "none", tmp_path / "none")
+    with open(readable) as ready:
+        server = Server(process, int(ready.readline()), tmp_path / "none", tmp_path / "none")
     try:
         until(lambda: server.ping() == 200, "healthy")
         assert server.predict(1).json < 100

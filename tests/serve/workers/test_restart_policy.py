@@ -1,4 +1,4 @@
-"""What follows from the end of a worker, counted without one."""
+"""The policy after the end of a worker, without a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers on GPUs: who gets which, and a model that stays on the CPU. The GPUs are a stub NVML's."""
+"""Assignment of workers to GPUs, and a model that stays on the CPU. The GPUs are a stub NVML's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's loop, spoken to over its socket as the frontend does."""
+"""A worker's loop, link to over its socket as the frontend does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.cli_sandbox import until
 
 
 class Held(Model):
-    """Answers with the body; waits for leave first; streams as many pieces as a body of `stream N` says."""
+    """Answers with the body once it is released; a body of `stream N` is answered with N pieces."""
 
     def __init__(self, *, batching: bool = False) -> None:
         self.name = "model"
@@ -72,7 +72,7 @@ class Held(Model):
         self.unloaded = True
 
 
-class Spoken:
+class WorkerLink:
     """The frontend's end of a worker that runs in a thread."""
 
     def __init__(self, model: Held) -> None:
@@ -114,19 +114,19 @@ class Spoken:
 
 
 @pytest.fixture
-def spoken() -> Iterator[Spoken]:
-    one = Spoken(Held())
+def link() -> Iterator[WorkerLink]:
+    one = WorkerLink(Held())
     yield one
     one.stop()
 
 
-def test_each_call_is_answered_under_its_number(spoken: Spoken) -> None:
-    spoken.send(spoken.call(7, b"seven"), spoken.call(8, b"eight"))
-    assert [spoken.answer(), spoken.answer()] == [(7, 200, b"seven"), (8, 200, b"eight")]
+def test_each_call_is_answered_under_its_number(link: WorkerLink) -> None:
+    link.send(link.call(7, b"seven"), link.call(8, b"eight"))
+    assert [link.answer(), link.answer()] == [(7, 200, b"seven"), (8, 200, b"eight")]
 
 
 def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
-    one = Spoken(Held(batching=True))
+    one = WorkerLink(Held(batching=True))
     one.model.leave.clear()
     one.send(one.call(1, b"a"))
     assert one.model.began.wait(60)
@@ -137,65 +137,65 @@ def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
     one.stop()
 
 
-def test_the_status_distinguishes_started_requests_from_waiting_ones(spoken: Spoken) -> None:
-    spoken.model.leave.clear()
-    spoken.send(spoken.call(1, b"a"), spoken.call(2, b"b"))
-    assert spoken.model.began.wait(60)
-    assert spoken.status.taken == 1
-    assert 0 < spoken.status.busy_since <= time.monotonic()
-    spoken.model.leave.set()
-    spoken.answer()
-    spoken.answer()
-    until(lambda: spoken.status.busy_since == 0, "the worker to rest")
-    assert spoken.status.taken == 2
+def test_the_status_distinguishes_started_requests_from_waiting_ones(link: WorkerLink) -> None:
+    link.model.leave.clear()
+    link.send(link.call(1, b"a"), link.call(2, b"b"))
+    assert link.model.began.wait(60)
+    assert link.status.taken == 1
+    assert 0 < link.status.busy_since <= time.monotonic()
+    link.model.leave.set()
+    link.answer()
+    link.answer()
+    until(lambda: link.status.busy_since == 0, "the worker to rest")
+    assert link.status.taken == 2
 
 
-def test_a_cancelled_waiting_request_is_not_computed_and_reported_as_ended(spoken: Spoken) -> None:
-    spoken.model.leave.clear()
-    spoken.send(spoken.call(1, b"a"))
-    assert spoken.model.began.wait(60)
-    spoken.send(spoken.call(2, b"b"), spoken.call(3, b"c"), pack(frames.CANCEL, 2))
-    spoken.model.leave.set()
-    assert [spoken.answer()[:2] for _ in range(3)] == [(1, 200), (2, 504), (3, 200)]
-    assert spoken.model.seen == [b"a", b"c"]
+def test_a_cancelled_waiting_request_is_not_computed_and_reported_as_ended(link: WorkerLink) -> None:
+    link.model.leave.clear()
+    link.send(link.call(1, b"a"))
+    assert link.model.began.wait(60)
+    link.send(link.call(2, b"b"), link.call(3, b"c"), pack(frames.CANCEL, 2))
+    link.model.leave.set()
+    assert [link.answer()[:2] for _ in range(3)] == [(1, 200), (2, 504), (3, 200)]
+    assert link.model.seen == [b"a", b"c"]
 
 
-def test_what_comes_too_late_is_not_computed(spoken: Spoken) -> None:
-    spoken.send(spoken.call(1, b"a", within=-1))
-    assert spoken.answer()[:2] == (1, 504)
-    assert spoken.model.seen == []
+def test_what_comes_too_late_is_not_computed(link: WorkerLink) -> None:
+    link.send(link.call(1, b"a", within=-1))
+    assert link.answer()[:2] == (1, 504)
+    assert link.model.seen == []
 
 
-def test_a_stream_waits_for_credit_and_others_do_not_wait_for_it(spoken: Spoken) -> None:
-    spoken.send(spoken.call(1, b"stream 20"))
-    assert spoken.next().kind == frames.STREAM_START
-    assert [bytes(spoken.next().body) for _ in range(MAX_PIECES_AHEAD)] == [
+def test_a_stream_waits_for_credit_and_others_do_not_wait_for_it(link: WorkerLink) -> None:
+    link.send(link.call(1, b"stream 20"))
+    assert link.next().kind == frames.STREAM_START
+    assert [bytes(link.next().body) for _ in range(MAX_PIECES_AHEAD)] == [
         b"%d" % n for n in range(MAX_PIECES_AHEAD)
     ]
-    spoken.send(spoken.call(2, b"other"))
-    assert spoken.answer() == (2, 200, b"other")
-    spoken.send(pack(frames.CREDIT, 1, b"10"))
-    assert [bytes(spoken.next().body) for _ in range(4)] == [b"16", b"17", b"18", b"19"]
-    assert spoken.next().kind == frames.STREAM_END
+    link.send(link.call(2, b"other"))
+    assert link.answer() == (2, 200, b"other")
+    link.send(pack(frames.CREDIT, 1, b"10"))
+    assert [bytes(link.next().body) for _ in range(4)] == [b"16", b"17", b"18", b"19"]
+    assert link.next().kind == frames.STREAM_END
 
 
-def test_a_cancelled_stream_is_closed(spoken: Spoken) -> None:
-    spoken.send(spoken.call(1, b"stream 1000"))
+def test_a_cancelled_stream_is_closed(link: WorkerLink) -> None:
+    link.send(link.call(1, b"stream 1000"))
     for _ in range(MAX_PIECES_AHEAD + 1):
-        spoken.next()
-    spoken.send(pack(frames.CANCEL, 1))
-    assert spoken.next().kind == frames.STREAM_END
-    assert spoken.model.closed == 1
+        link.next()
+    link.send(pack(frames.CANCEL, 1))
+    assert link.next().kind == frames.STREAM_END
+    assert link.model.closed == 1
 
 
-def test_attributes_and_id_reach_the_handler(spoken: Spoken) -> None:
-    spoken.send(spoken.call(1, b"a", **{"x-amzn-sagemaker-custom-attributes": "trace"}))
-    _, _, headers = read_response(spoken.next().fields)
+def test_attributes_and_id_reach_the_handler(link: WorkerLink) -> None:
+    link.send(link.call(1, b"a", **{"x-amzn-sagemaker-custom-attributes": "trace"}))
+    _, _, headers = read_response(link.next().fields)
     assert ("x-amzn-sagemaker-custom-attributes", "trace") in headers
 
 
 def test_stop_answers_first_what_has_come() -> None:
-    one = Spoken(Held())
+    one = WorkerLink(Held())
     one.model.leave.clear()
     one.send(one.call(1, b"a"), one.call(2, b"b"), pack(frames.STOP, 0))
     one.model.leave.set()
@@ -218,7 +218,7 @@ def test_a_model_that_cannot_be_loaded_is_reported_to_the_front(
         assert WorkerProcess(theirs, status, 60).load(Path("/none"), Settings(), Device(), "model") is None
         (frame,) = FrameReader().feed(ours.recv(65536))
     status.close()
-    told = json.loads(frame.fields)
+    report = json.loads(frame.fields)
     assert frame.kind == frames.LOAD_FAILED
-    assert told["message"] in ("no weights", "loading raised SystemExit: 3")
-    assert "Traceback" in told["details"]
+    assert report["message"] in ("no weights", "loading raised SystemExit: 3")
+    assert "Traceback" in report["details"]

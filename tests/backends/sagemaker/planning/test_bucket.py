@@ -11,7 +11,7 @@ import pytest
 from gpuproof.backends.aws import Aws, AwsRefused
 from gpuproof.backends.sagemaker.planning.bucket import BucketPlan, own_bucket_name, plan_bucket
 from gpuproof.errors import UsageError
-from support.faulty_aws import FaultyAws, Said, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, xml_error
 from support.s3_server import MotoServer
 
 pytestmark = pytest.mark.slow
@@ -76,7 +76,7 @@ def test_a_bucket_in_another_region_is_refused_with_both_regions(faulty: FaultyA
         CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
     )
     elsewhere = {"x-amz-bucket-region": "eu-west-1"}
-    faulty.fault("HEAD", Said(200, b"", elsewhere))
+    faulty.fault("HEAD", FakeResponse(200, b"", elsewhere))
     with pytest.raises(
         UsageError, match="in-ireland is in eu-west-1, but the job would run in us-east-1"
     ) as caught:
@@ -131,7 +131,7 @@ def test_making_the_bucket_can_be_taken_back() -> None:
 
 
 def test_gpuproofs_bucket_name_owned_by_another_account_is_not_used(faulty: FaultyAws) -> None:
-    faulty.fault("HEAD", Said(403, b""))
+    faulty.fault("HEAD", FakeResponse(403, b""))
     with pytest.raises(
         UsageError, match="belongs to another account, or you have no permission to see it: 403"
     ) as caught:

@@ -1,4 +1,4 @@
-"""Which earlier run's checkpoints a job goes on from, asked of an account in memory."""
+"""Which earlier run's checkpoints a job resumes from, in a fake account in memory."""
 
 from __future__ import annotations
 

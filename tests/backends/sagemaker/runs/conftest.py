@@ -39,7 +39,7 @@ class SageMakerSandbox:
         return self.look_at(run.id, run.kind)
 
     def keys(self, prefix: str = "", bucket: str | None = None) -> list[str]:
-        """What lies in the runs' bucket, or in another."""
+        """The keys of the runs' bucket, or of another."""
         return sorted(item.key for item in self.aws.list_objects(bucket or self.jobs.bucket, prefix))
 
 

@@ -52,7 +52,7 @@ def files(folder: Path) -> list[str]:
 
 @pytest.fixture
 def running(aws: Any) -> Any:
-    """A job that goes on, and is stopped after the test."""
+    """A running job, which is stopped after the test."""
     run = aws.start(FOREVER)
     next(event for event in run.follow() if isinstance(event, Output))
     yield run
@@ -149,7 +149,9 @@ class TestFollowing:
         )
         assert aws.look_at(running.id).record.status == "InProgress"
 
-    def test_a_token_that_expires_while_following_gets_the_command_to_resume(self, aws: Any, running: Any) -> None:
+    def test_a_token_that_expires_while_following_gets_the_command_to_resume(
+        self, aws: Any, running: Any
+    ) -> None:
         def expire(event: Event) -> bool:
             aws.emulator.faults("expired-token,service=sagemaker")
             return isinstance(event, Output)
@@ -214,9 +216,7 @@ class TestStopping:
             running.stop()
         assert f"gpuproof stop {running.id}" in str(caught.value.remedy)
 
-    def test_an_interrupted_spot_run_reports_interruption_and_savings(
-        self, aws: Any, tmp_path: Path
-    ) -> None:
+    def test_an_interrupted_spot_run_reports_interruption_and_savings(self, aws: Any, tmp_path: Path) -> None:
         aws.emulator.faults("interruption,line=begun,count=1")
         begun = str(tmp_path / "begun")
         run = aws.start(
@@ -233,13 +233,13 @@ class TestStopping:
 class TestPulling:
     def test_archives_verdict_and_logs_come_home(self, aws: Any, tmp_path: Path) -> None:
         run = aws.ended(SAVES)
-        told: list[str] = []
-        made = run.pull(tmp_path / "out", progress=lambda name, *_: told.append(name))
+        names: list[str] = []
+        made = run.pull(tmp_path / "out", progress=lambda name, *_: names.append(name))
         assert [path.name for path in made] == ["model.tar.gz", "output.tar.gz", "verdict.json", "algo-1.log"]
         assert files(tmp_path / "out") == sorted(path.name for path in made)
         assert (tmp_path / "out" / "algo-1.log").read_text() == "saved\n"
         assert json.loads((tmp_path / "out" / "verdict.json").read_text()) == run.verdict
-        assert set(told) == {"model.tar.gz", "output.tar.gz"}
+        assert set(names) == {"model.tar.gz", "output.tar.gz"}
 
     def test_unpacked_they_are_folders(self, aws: Any, tmp_path: Path) -> None:
         aws.ended(SAVES).pull(tmp_path, extract=True)

@@ -68,10 +68,10 @@ class TestFinding:
         described = aws.aws.describe_job("training", run.id)
         asked = ("AlgorithmSpecification", "RoleArn", "InputDataConfig", "OutputDataConfig", "ResourceConfig")
         request = {name: described[name] for name in (*asked, "StoppingCondition")}
-        aws.emulator.client("sagemaker").create_training_job(TrainingJobName="somebody-elses", **request)
-        found = runs.run(runs.find("somebody-elses"))
-        assert found.wait().job_name == "somebody-elses"
-        assert "somebody-elses" not in [record.id for record in runs.records()]
+        aws.emulator.client("sagemaker").create_training_job(TrainingJobName="unrelated", **request)
+        found = runs.run(runs.find("unrelated"))
+        assert found.wait().job_name == "unrelated"
+        assert "unrelated" not in [record.id for record in runs.records()]
 
     @pytest.mark.parametrize("name", ["nothing", "train-20260501-120000-ffff", "no/job*name"])
     def test_an_unknown_name_names_the_searched_region(self, runs: SageMakerRunStore, name: str) -> None:

@@ -40,8 +40,8 @@ def test_code_carries_the_tag_by_which_the_bucket_cleans_up(sandbox: SageMakerSa
     backend.submit_once(plan)
     layout = plan.layout
     for key in (layout.agent, layout.source, layout.job):
-        told = sandbox.emulator.client("s3").get_object_tagging(Bucket=sandbox.bucket, Key=key)["TagSet"]
-        assert {tag["Key"]: tag["Value"] for tag in told} == CODE_TAGS
+        tags = sandbox.emulator.client("s3").get_object_tagging(Bucket=sandbox.bucket, Key=key)["TagSet"]
+        assert {tag["Key"]: tag["Value"] for tag in tags} == CODE_TAGS
 
 
 def test_what_is_there_is_not_sent_again(sandbox: SageMakerSandbox) -> None:
@@ -140,7 +140,9 @@ def test_the_job_document_names_the_type_it_got(sandbox: SageMakerSandbox) -> No
     assert (order["instance_type"], order["expected_gpus"]) == ("ml.m5.xlarge", 0)
 
 
-def test_no_quota_for_any_type_lists_all_that_was_tried_and_what_each_needs(sandbox: SageMakerSandbox) -> None:
+def test_no_quota_for_any_type_lists_all_that_was_tried_and_what_each_needs(
+    sandbox: SageMakerSandbox,
+) -> None:
     backend = sandbox.backend()
     job = sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge"])
     with injected_faults(sandbox.emulator, "quota"), pytest.raises(NoCapacity) as raised:

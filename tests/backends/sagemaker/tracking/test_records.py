@@ -1,4 +1,4 @@
-"""From what SageMaker says of a job to a record."""
+"""Converting SageMaker's description of a job to a record."""
 
 from __future__ import annotations
 
@@ -249,6 +249,6 @@ def test_an_arn_contains_kind_and_name(arn: str, found: tuple[str, str] | None) 
 
 def test_a_runs_id_holds_the_jobs_name() -> None:
     assert job_name_in("my-job-20260501-120000-ab12") == "my-job"
-    assert job_name_in("somebody-elses") == "somebody-elses"
+    assert job_name_in("unrelated") == "unrelated"
     assert is_run_id("my-job-20260501-120000-ab12")
     assert not is_run_id("my-job")

@@ -71,12 +71,12 @@ class TestArchives:
     def test_they_are_copied_as_they_are(self, bucket: Any, tmp_path: Path) -> None:
         content = archive(w=b"1")
         bucket.put(**{"o/model.tar.gz": content})
-        told: list[tuple[str, int, int]] = []
-        downloads = Downloads(Aws(), lambda *progress: told.append(progress))
+        updates: list[tuple[str, int, int]] = []
+        downloads = Downloads(Aws(), lambda *progress: updates.append(progress))
         made = list(downloads.archives(prefix(bucket, "o/"), tmp_path / "deep" / "out"))
         assert made == [tmp_path / "deep" / "out" / "model.tar.gz"]
         assert made[0].read_bytes() == content
-        assert told[-1] == ("model.tar.gz", len(content), len(content))
+        assert updates[-1] == ("model.tar.gz", len(content), len(content))
 
     def test_unpacked_they_are_folders_and_the_archive_is_gone(self, bucket: Any, tmp_path: Path) -> None:
         bucket.put(**{"o/model.tar.gz": archive(**{"deep/w": b"1"})})
@@ -116,17 +116,17 @@ class TestArchives:
         disk = tmp_path / "disk"
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
-        told: list[Any] = []
+        updates: list[Any] = []
         try:
             with (
                 pytest.raises(GPUproofError, match="No space left on device") as caught,
                 translated_file_errors(disk, "s3://b/o/"),
             ):
-                list(Downloads(Aws(), lambda *one: told.append(one)).archives(prefix(bucket, "o/"), disk))
+                list(Downloads(Aws(), lambda *one: updates.append(one)).archives(prefix(bucket, "o/"), disk))
             assert list(disk.iterdir()) == []
         finally:
             subprocess.run(["umount", "-l", disk], check=True)
-        assert told == []
+        assert updates == []
         assert "the results are kept at s3://b/o/" in str(caught.value.remedy)
 
 
@@ -134,11 +134,11 @@ class TestTrees:
     def test_everything_below_the_prefix_comes(self, bucket: Any, tmp_path: Path) -> None:
         bucket.put(**{"rows/a.csv": b"1"})
         bucket.put(**{"rows/deep/b.csv": b"22"})
-        told: list[tuple[str, int, int]] = []
-        downloads = Downloads(Aws(), lambda *progress: told.append(progress))
+        updates: list[tuple[str, int, int]] = []
+        downloads = Downloads(Aws(), lambda *progress: updates.append(progress))
         assert downloads.tree(prefix(bucket, "rows/"), tmp_path / "out", "rows") == tmp_path / "out"
         assert everything(tmp_path / "out") == ["a.csv", "deep/b.csv"]
-        assert told[-1] == ("rows", 3, 3)
+        assert updates[-1] == ("rows", 3, 3)
 
     def test_what_is_there_already_is_replaced_and_the_rest_stays(self, bucket: Any, tmp_path: Path) -> None:
         bucket.put(**{"rows/a.csv": b"new"})

@@ -19,7 +19,7 @@ from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_fo
 from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.source.tree import SourceFile, SourceTree, collect
-from support.faulty_aws import FaultyAws, Said, hang_up, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, hang_up, xml_error
 from support.s3_server import Bucket, MotoServer
 
 
@@ -131,7 +131,7 @@ def test_a_file_that_does_not_hold_still_is_named(tmp_path: Path, change: bytes)
 
 
 class _Changing:
-    """A file that somebody else writes just after its size was asked."""
+    """A file that another process writes just after its size was read."""
 
     def __init__(self, file: object, path: Path, content: bytes) -> None:
         self._file, self._path, self._content = file, path, content
@@ -164,11 +164,13 @@ def test_a_source_file_that_is_gone_is_named(tmp_path: Path) -> None:
 def test_what_is_there_is_not_sent_again(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path, tmp_path: Path
 ) -> None:
-    told: list[tuple[int, int]] = []
+    updates: list[tuple[int, int]] = []
     hashed = pack_source(collect(project, "train.py"), tmp_path / "1")
-    first = upload_object(aws, bucket.name, hashed, progress=lambda done, total: told.append((done, total)))
+    first = upload_object(
+        aws, bucket.name, hashed, progress=lambda done, total: updates.append((done, total))
+    )
     assert first.sent == hashed.size
-    assert told[-1] == (hashed.size, hashed.size)
+    assert updates[-1] == (hashed.size, hashed.size)
     again = upload_object(aws, bucket.name, pack_source(collect(project, "train.py"), tmp_path / "2"))
     assert (again.sent, again.uri) == (0, first.uri)
     assert faulty.count("PUT") == 1
@@ -192,8 +194,10 @@ def test_half_an_object_does_not_pass_for_all_of_it(aws: Aws, bucket: Bucket, pr
 
 
 @pytest.mark.slow
-def test_without_list_permission_uploads_still_work(faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path) -> None:
-    faulty.fault("HEAD", Said(403, b""))
+def test_without_list_permission_uploads_still_work(
+    faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path
+) -> None:
+    faulty.fault("HEAD", FakeResponse(403, b""))
     assert upload_object(aws, bucket.name, hash_file(project / "train.py")).sent
 
 
@@ -250,10 +254,10 @@ def test_a_folder_is_sent_once_with_a_manifest(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, data: Path
 ) -> None:
     folder = hash_folder(data)
-    told: list[tuple[int, int]] = []
-    sent = upload_folder(aws, bucket.name, folder, progress=lambda done, total: told.append((done, total)))
+    updates: list[tuple[int, int]] = []
+    sent = upload_folder(aws, bucket.name, folder, progress=lambda done, total: updates.append((done, total)))
     assert (sent.size, sent.sent) == (4000, 4000)
-    assert told[-1] == (4000, 4000)
+    assert updates[-1] == (4000, 4000)
     for name in folder.files:
         assert aws.get_bytes(bucket.name, f"{sent.key}{name}") == (data / name).read_bytes()
     manifest = json.loads(aws.get_bytes(bucket.name, manifest_key(folder.digest)) or b"")
@@ -269,7 +273,7 @@ def test_an_upload_that_was_interrupted_goes_on(
 ) -> None:
     folder = hash_folder(data)
 
-    def refuse_two(request: object) -> Said | None:
+    def refuse_two(request: object) -> FakeResponse | None:
         path = request.path  # type: ignore[attr-defined]
         return xml_error("AccessDenied", status=403) if path.endswith("/two") else None
 

@@ -16,5 +16,7 @@ from gpuproof.gpu.framework_probe import Packages
         ("torch", {"torch": "2.99.0"}, None),
     ],
 )
-def test_the_name_of_a_build_shows_whether_it_is_for_the_cpu(name: str, versions: dict[str, str], cpu: bool | None) -> None:
+def test_the_name_of_a_build_shows_whether_it_is_for_the_cpu(
+    name: str, versions: dict[str, str], cpu: bool | None
+) -> None:
     assert is_cpu_build(name, Packages(arch="x86_64", versions=versions), None) is cpu

@@ -1,4 +1,4 @@
-"""Which wheel suits a driver and GPUs, and what pip is told."""
+"""Which wheel suits a driver and GPUs, and the arguments of pip."""
 
 import pytest
 

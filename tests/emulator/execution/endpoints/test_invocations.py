@@ -18,18 +18,18 @@ from gpuproof.emulator.protocol import AwsError, AwsRequest, AwsResponse
 
 def test_a_container_that_takes_too_long_is_a_model_error() -> None:
     with _container(None) as port:
-        told = _error(forward(_request(), _target(port, timeout=0.2)))
-    assert told["ErrorCode"] == "ModelError"
-    assert told["Message"].startswith(
+        response = _error(forward(_request(), _target(port, timeout=0.2)))
+    assert response["ErrorCode"] == "ModelError"
+    assert response["Message"].startswith(
         "Your invocation timed out while waiting for a response from container primary"
     )
 
 
 def test_a_container_that_hangs_up_is_a_model_error() -> None:
     with _container(b"") as port:
-        told = _error(forward(_request(), _target(port)))
-    assert told["OriginalStatusCode"] == 502
-    assert "closed the connection" in told["OriginalMessage"]
+        response = _error(forward(_request(), _target(port)))
+    assert response["OriginalStatusCode"] == 502
+    assert "closed the connection" in response["OriginalMessage"]
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,12 @@ def test_a_container_that_hangs_up_is_a_model_error() -> None:
 )
 def test_an_error_response_is_reported_with_its_status_and_message(status: int, whose: str) -> None:
     with _container(f"HTTP/1.1 {status} X\r\nContent-Length: 4\r\n\r\nwhy!".encode()) as port:
-        told = _error(forward(_request(), _target(port)))
-    assert (told["OriginalStatusCode"], told["OriginalMessage"]) == (status, "why!")
-    assert told["Message"].startswith(f'Received {whose} error ({status}) from primary with message "why!"')
-    assert told["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/e:log-stream:v1/i-0")
+        response = _error(forward(_request(), _target(port)))
+    assert (response["OriginalStatusCode"], response["OriginalMessage"]) == (status, "why!")
+    assert response["Message"].startswith(
+        f'Received {whose} error ({status}) from primary with message "why!"'
+    )
+    assert response["LogStreamArn"].endswith(":log-group:/aws/sagemaker/Endpoints/e:log-stream:v1/i-0")
 
 
 def test_a_request_to_an_absent_container_can_be_retried() -> None:
@@ -57,7 +59,7 @@ def test_headers_of_sagemaker_pass_both_ways_and_the_others_stay() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nX-Amzn-SageMaker-Custom-Attributes: back\r\nServer: s\r\n"
     )
     with _container(answer + b"Content-Length: 2\r\n\r\nok", seen) as port:
-        told = forward(
+        response = forward(
             _request(
                 CONTENT_TYPE="text/csv",
                 HTTP_ACCEPT="a/b",
@@ -73,7 +75,7 @@ def test_headers_of_sagemaker_pass_both_ways_and_the_others_stay() -> None:
     assert b"content-type: text/csv\r\n" in sent
     assert b"secret" not in sent
     assert b"target-variant" not in sent
-    headers = {name.lower(): value for name, value in told.headers}
+    headers = {name.lower(): value for name, value in response.headers}
     assert headers["content-type"] == "a/b"
     assert headers["x-amzn-sagemaker-custom-attributes"] == "back"
     assert headers["x-amzn-invoked-production-variant"] == "v1"

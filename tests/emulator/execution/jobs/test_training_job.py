@@ -208,7 +208,7 @@ def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account
         "trap 'echo saved > /opt/ml/model/m; exit 0' TERM; echo ready; while true; do sleep 0.05; done"
     )
     aws.in_state(name, "Training")
-    _until_it_says(aws, name, "ready")
+    _wait_for_log_line(aws, name, "ready")
     aws.client("sagemaker").stop_training_job(TrainingJobName=name)
     assert aws.job(name)["TrainingJobStatus"] in ("Stopping", "Stopped")
     job = aws.ended(name)
@@ -218,11 +218,11 @@ def test_a_job_that_is_stopped_may_end_in_order_and_keeps_its_model(aws: Account
 
 
 def test_a_job_that_does_not_listen_is_killed(tmp_path: Path) -> None:
-    # The others' emulator gives a job that is stopped all the time that a slow machine takes.
+    # The shared emulator waits for a stopped job as long as a slow machine needs.
     with running_emulator(tmp_path, stop_grace=0.5) as emulator:
         aws = Account(emulator, emulator.bucket(), "stubborn")
         name = aws.train("trap '' TERM; echo ready; while true; do sleep 0.05; done")
-        _until_it_says(aws, name, "ready")
+        _wait_for_log_line(aws, name, "ready")
         aws.client("sagemaker").stop_training_job(TrainingJobName=name)
         assert aws.ended(name)["TrainingJobStatus"] == "Stopped"
 
@@ -292,7 +292,7 @@ def test_a_warm_pool_is_taken_over_by_the_next_job_of_its_kind(aws: Account) -> 
     assert (taken["Status"], taken["ReusedByJob"]) == ("Reused", second["TrainingJobName"])
 
 
-def _until_it_says(aws: Account, name: str, line: str) -> None:
+def _wait_for_log_line(aws: Account, name: str, line: str) -> None:
     from support.cli_sandbox import until
 
     def look() -> bool:

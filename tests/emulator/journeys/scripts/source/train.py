@@ -13,7 +13,7 @@ arguments, _ = parser.parse_known_args()
 for epoch in range(arguments.epochs):
     print(f"epoch {epoch} loss={1 / (epoch + 1)}", flush=True)
 channel = os.environ["SM_CHANNEL_TRAINING"]
-told = {
+report = {
     "greeting": GREETING,
     "name": arguments.name,
     "epochs": arguments.epochs,
@@ -21,5 +21,5 @@ told = {
     "variable": os.environ.get("VARIABLE"),
     "framework": os.environ.get("SM_FRAMEWORK_MODULE"),
 }
-with open(os.path.join(os.environ["SM_MODEL_DIR"], "told.json"), "w") as file:
-    json.dump(told, file)
+with open(os.path.join(os.environ["SM_MODEL_DIR"], "report.json"), "w") as file:
+    json.dump(report, file)

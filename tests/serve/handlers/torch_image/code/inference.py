@@ -15,7 +15,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Brightness(nn.Module):
-    """Says of a picture how red, green and blue it is."""
+    """Returns the mean red, green and blue of an image."""
 
     def __init__(self):
         super().__init__()
