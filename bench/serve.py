@@ -223,12 +223,12 @@ def _answer(target: Target, case: Case) -> list[float]:
     return _numbers(json.loads(content))
 
 
-def _numbers(said: Any) -> list[float]:
-    if isinstance(said, dict):
-        return _numbers(said["outputs"][0]["data"] if "outputs" in said else said["predictions"])
-    if isinstance(said, list):
-        return [number for part in said for number in _numbers(part)]
-    return [float(said)]
+def _numbers(output: Any) -> list[float]:
+    if isinstance(output, dict):
+        return _numbers(output["outputs"][0]["data"] if "outputs" in output else output["predictions"])
+    if isinstance(output, list):
+        return [number for part in output for number in _numbers(part)]
+    return [float(output)]
 
 
 def _close(given: list[float], wanted: list[float]) -> bool:
@@ -327,12 +327,12 @@ def _aims(table: Table) -> list[tuple[str, bool, str]]:
         share = statistics.median(shares)
         what = f"{table.name}: within 5 % of the bare loop, {clients} at a time"
         without = 100 * statistics.median(table.without_server)
-        said = f"{100 * share:.1f} % of it; without a server reading and writing leave {without:.1f} %"
+        output = f"{100 * share:.1f} % of it; without a server reading and writing leave {without:.1f} %"
         if clients == 1:
-            said += "".join(
+            output += "".join(
                 f"; {name}: {100 * statistics.median(paces):.1f} %" for name, paces in table.bounds.items()
             )
-        aims.append((what, share >= 0.95, said))
+        aims.append((what, share >= 0.95, output))
     ping = max(own.ping_p99.values(), default=0.0)
     aims.append((f"{table.name}: /ping p99 under 10 ms while busy", ping < 0.01, f"{ping * 1e3:.1f} ms"))
     beside = own.cold_ping - table.bare_load

@@ -67,9 +67,9 @@ def _wrk(target: Target, clients: int, seconds: float, scratch: Path) -> Reading
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
     if line is None:
         raise RuntimeError(f"wrk said: {done.stdout} {done.stderr}")
-    said = json.loads(line.removeprefix("RESULT "))
-    good = said["count"] - said["failed"]
-    return Reading(good / (said["us"] / 1e6), said["p50"] / 1e6, said["p99"] / 1e6, said["failed"])
+    output = json.loads(line.removeprefix("RESULT "))
+    good = output["count"] - output["failed"]
+    return Reading(good / (output["us"] / 1e6), output["p50"] / 1e6, output["p99"] / 1e6, output["failed"])
 
 
 def _own(target: Target, clients: int, seconds: float, _scratch: Path) -> Reading:

@@ -112,13 +112,13 @@ def _bare(
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise StackFailed(f"the bare loop failed: {last[0]}")
-    said = json.loads(done.stdout.splitlines()[-1])
+    output = json.loads(done.stdout.splitlines()[-1])
     wanted = "cpu" if place.index is None else "cuda"
-    if said["device"] != wanted:
-        raise StackFailed(f"the bare loop's model is on {said['device']} and not on {wanted}")
-    row.parameters = said["parameters"]
+    if output["device"] != wanted:
+        raise StackFailed(f"the bare loop's model is on {output['device']} and not on {wanted}")
+    row.parameters = output["parameters"]
     for batch in plan.batches:
-        measured = said["batches"][str(batch)]
+        measured = output["batches"][str(batch)]
         reading = Reading(measured["rate"], measured["p50"], measured["p99"], 0)
         row.bare.setdefault(batch, []).append(reading)
         if use := watch.during((measured["began"], measured["ended"])):

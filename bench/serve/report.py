@@ -199,13 +199,13 @@ def _table(table: Table) -> list[str]:
         ]
         lines += [f"In-process ceiling, one thread: {', '.join(parts)}.", ""]
     for clients in table.beside:
-        said = "; ".join(
+        ratios = "; ".join(
             f"{_quartiles(shares[clients])} of {what}"
             for shares, what in ((table.beside, _BARE), (table.beside_with_bodies, _WITH_BODIES))
             if clients in shares
         )
         noun = "client" if clients == 1 else "clients"
-        lines += [f"GPUproof's pace with {clients} {noun}, by median times: {said}.", ""]
+        lines += [f"GPUproof's pace with {clients} {noun}, by median times: {ratios}.", ""]
     if table.without_server:
         share = _quartiles(table.without_server)
         lines += [

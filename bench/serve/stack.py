@@ -138,20 +138,20 @@ def free_port() -> int:
 
 def _until_200(stack: Stack, target: Target, log: Path, patience: float) -> float:
     deadline = time.monotonic() + patience
-    said = "nothing"
+    problem = "nothing"
     while time.monotonic() < deadline and stack.process.poll() is None:
         try:
             answer = probe(target)
         except GPUproofError as error:
-            said = error.message
+            problem = error.message
         else:
             if answer.status == 200:
                 return time.monotonic()
-            said = f"{answer.status} {answer.body.decode(errors='replace')}"
+            problem = f"{answer.status} {answer.body.decode(errors='replace')}"
         time.sleep(_STEP_S)
     end = log.read_text(errors="replace").strip().splitlines()[-3:]
     raise StackFailed(
-        f"no 200 from {target.path}: {said[:200]}; the end of its log: {' / '.join(end)[-600:]}"
+        f"no 200 from {target.path}: {problem[:200]}; the end of its log: {' / '.join(end)[-600:]}"
     )
 
 

@@ -38,8 +38,8 @@ def main() -> int:
         return inference.predict_fn(data, model)
 
     def answer() -> object:
-        said = bodies.write(inference.predict_fn(bodies.read(body, kind), model), kind)
-        return said if isinstance(said, bytes) else json.dumps(said).encode()
+        output = bodies.write(inference.predict_fn(bodies.read(body, kind), model), kind)
+        return output if isinstance(output, bytes) else json.dumps(output).encode()
 
     def answer_as_gpuproof() -> object:
         read = torch.from_numpy(codecs.read_body(memoryview(body), kind, np.float32))

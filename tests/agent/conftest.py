@@ -65,7 +65,7 @@ class Ended:
 
 
 @dataclass
-class Box:
+class Container:
     """One host's container.
 
     Args:
@@ -238,13 +238,13 @@ def agent_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def box(tmp_path: Path, agent_file: Path) -> Iterator[Box]:
+def container(tmp_path: Path, agent_file: Path) -> Iterator[Container]:
     """A training job's container; set `kind` before `sagemaker()` for a processing job's."""
     if not _namespaces():
         pytest.skip("this host allows no private /opt/ml")
     ml = tmp_path / "ml"
     ml.mkdir()
-    made = Box(ml, agent_file)
+    made = Container(ml, agent_file)
     yield made
     for process in made.started:
         if process.poll() is None:

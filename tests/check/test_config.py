@@ -38,7 +38,7 @@ def test_per_file_ignores(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "expected"),
     [
         ('selct = ["E901"]', "did you mean 'select'"),
         ("select = 1", "list of strings"),
@@ -48,9 +48,9 @@ def test_per_file_ignores(here: Path) -> None:
         ("select = [", "not valid TOML"),
     ],
 )
-def test_wrong_settings_are_wrong_usage(here: Path, table: str, said: str) -> None:
+def test_wrong_settings_are_wrong_usage(here: Path, table: str, expected: str) -> None:
     write_files(here, {"pyproject.toml": f"[tool.gpuproof.check]\n{table}\n"})
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=expected):
         read_settings(here)
 
 

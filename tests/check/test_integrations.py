@@ -33,7 +33,7 @@ def test_the_hooks_entry_fails_on_a_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "code", "said"),
+    ("inputs", "code", "expected"),
     [
         ({}, 1, "::error file=a.py"),
         ({"paths": "b.py"}, 0, ""),
@@ -42,11 +42,11 @@ def test_the_hooks_entry_fails_on_a_finding(tmp_path: Path) -> None:
         ({"paths": "$(touch owned)"}, 2, ""),
     ],
 )
-def test_the_action_runs_check(tmp_path: Path, inputs: dict[str, str], code: int, said: str) -> None:
+def test_the_action_runs_check(tmp_path: Path, inputs: dict[str, str], code: int, expected: str) -> None:
     (tmp_path / "a.py").write_text(BAD)
     (tmp_path / "b.py").write_text("x = 1\n")
     done = run_action(tmp_path, inputs)
-    assert (done.returncode, said in done.stdout) == (code, True), done.stderr
+    assert (done.returncode, expected in done.stdout) == (code, True), done.stderr
     assert not (tmp_path / "owned").exists()
 
 

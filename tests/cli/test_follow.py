@@ -125,12 +125,12 @@ def test_output_goes_one_way_and_everything_else_the_other(
     run = ScriptedRun([GOES_ON, Output(b"epoch 1\n"), Notice("AWS answers again."), DONE])
     assert follow_run(run, console) == ExitCode.OK
     assert sink.getvalue() == b"epoch 1\n"
-    said = own.getvalue()
-    assert "note       AWS answers again.\n" in said
-    assert "run        train-1: Completed after 1:40\n" in said
-    assert "billed     $0.0507: 2:10 of ml.g5.xlarge; spot saved 62 %\n" in said
-    assert "note       its spot instance was reclaimed once\n" in said
-    assert "artifact   s3://b/model.tar.gz (2.0 KiB)\n" in said
+    printed = own.getvalue()
+    assert "note       AWS answers again.\n" in printed
+    assert "run        train-1: Completed after 1:40\n" in printed
+    assert "billed     $0.0507: 2:10 of ml.g5.xlarge; spot saved 62 %\n" in printed
+    assert "note       its spot instance was reclaimed once\n" in printed
+    assert "artifact   s3://b/model.tar.gz (2.0 KiB)\n" in printed
 
 
 def test_the_progress_line_has_state_time_cost_and_the_places_words(

@@ -32,8 +32,8 @@ def gpuproof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
             code = main(list(words))
         except SystemExit as end:
             code = int(end.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -117,9 +117,9 @@ def test_python_m_gpuproof_is_the_same() -> None:
     [("rnu", "run"), ("log", "logs"), ("puls", "pull"), ("catalog", "catalogue"), ("gpu", "gpus")],
 )
 def test_a_misspelt_command_suggests_the_nearest(gpuproof: Callable[..., Said], word: str, near: str) -> None:
-    code, _, said = gpuproof(word, "x")
+    code, _, output = gpuproof(word, "x")
     assert code == ExitCode.USAGE
-    assert said == f"gpuproof: Unknown command '{word}'.\n          Did you mean `gpuproof {near}`?\n"
+    assert output == f"gpuproof: Unknown command '{word}'.\n          Did you mean `gpuproof {near}`?\n"
 
 
 def test_a_script_without_a_command_is_understood(gpuproof: Callable[..., Said]) -> None:
@@ -127,15 +127,15 @@ def test_a_script_without_a_command_is_understood(gpuproof: Callable[..., Said])
 
 
 def test_a_command_that_is_like_none_names_the_help(gpuproof: Callable[..., Said]) -> None:
-    code, _, said = gpuproof("xyzzy")
+    code, _, output = gpuproof("xyzzy")
     assert code == ExitCode.USAGE
-    assert "gpuproof --help" in said
+    assert "gpuproof --help" in output
 
 
 def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., Said]) -> None:
-    code, _, said = gpuproof()
+    code, _, output = gpuproof()
     assert code == ExitCode.USAGE
-    assert said.startswith("usage: gpuproof")
+    assert output.startswith("usage: gpuproof")
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., Said]) -> 
 def test_an_unknown_argument_is_named_with_a_hint(
     gpuproof: Callable[..., Said], words: tuple[str, ...], hint: str
 ) -> None:
-    code, _, said = gpuproof(*words)
+    code, _, output = gpuproof(*words)
     assert code == ExitCode.USAGE
-    assert f"`gpuproof {words[0]}` does not accept the argument" in said
-    assert hint in said
+    assert f"`gpuproof {words[0]}` does not accept the argument" in output
+    assert hint in output
 
 
 def test_what_follows_two_dashes_is_never_ours(

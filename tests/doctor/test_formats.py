@@ -147,7 +147,7 @@ PRIVATE = Private(home="/home/jane", user="jane", host="jane-laptop")
 
 
 @pytest.mark.parametrize(
-    ("said", "output"),
+    ("text", "output"),
     [
         ("/home/jane/venv/bin/python", "~/venv/bin/python"),
         ("/home/bob/data", "/home/<user>/data"),
@@ -166,8 +166,8 @@ PRIVATE = Private(home="/home/jane", user="jane", host="jane-laptop")
         ("janet and janeway", "janet and janeway"),
     ],
 )
-def test_a_report_for_an_issue_has_nothing_of_whose_it_is(said: str, output: str) -> None:
-    assert redact(said, PRIVATE) == output
+def test_a_report_for_an_issue_has_nothing_of_whose_it_is(text: str, output: str) -> None:
+    assert redact(text, PRIVATE) == output
 
 
 def test_only_known_variables_are_reported(scenario_machine: Callable[[str], Machine]) -> None:

@@ -80,11 +80,11 @@ def test_a_command_prints_what_the_pages_show(sandbox: CliSandbox, command: str)
     words = shlex.split(command, comments=True)
     assert words[0] == "gpuproof"
     done = sandbox.gpuproof(*words[1:])
-    said = merged(done)
+    printed = merged(done)
     # Facts are the same on every machine; a run's numbers are not.
     form = squeezed if words[1] == "gpus" else plain
     for output in SHOWN[command]:
-        assert shows(form(output), form(said)), said
+        assert shows(form(output), form(printed)), printed
 
 
 def merged(done: subprocess.CompletedProcess[str]) -> str:

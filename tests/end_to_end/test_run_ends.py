@@ -103,9 +103,9 @@ def test_a_killed_agent_is_reported_at_once_to_followers(sandbox: CliSandbox) ->
     )
     until(lambda: ready(folder), "the script's start")
     os.kill(sandbox.state(folder)["agent_pid"], signal.SIGKILL)
-    _, said = following.communicate(timeout=300)
+    _, printed = following.communicate(timeout=300)
     assert following.returncode == 1
-    assert "the agent was killed" in said
+    assert "the agent was killed" in printed
 
 
 def test_when_gpuproof_run_is_killed_the_run_goes_on_and_logs_take_it_up(sandbox: CliSandbox) -> None:
@@ -145,10 +145,10 @@ def test_ctrl_c_and_sigterm_stop_the_run(number: signal.Signals, sandbox: CliSan
     )
     until(lambda: ready(folder), "the script's start")
     following.send_signal(number)
-    out, said = following.communicate(timeout=300)
+    out, printed = following.communicate(timeout=300)
     assert following.returncode == 130
     assert out == "ready\nbye\n"
-    assert "Ctrl-C again" in said
+    assert "Ctrl-C again" in printed
     assert sandbox.state(folder)["status"] == "Stopped"
 
 

@@ -114,8 +114,8 @@ def test_a_stop_while_packages_are_installed_stops_that(sandbox: CliSandbox, pyt
     following = sandbox.start("run", "train.py", "--python", python)
     until(lambda: pid_file.exists() and pid_file.read_text(), "the build")
     following.send_signal(signal.SIGINT)
-    out, said = following.communicate(timeout=300)
+    out, output = following.communicate(timeout=300)
     assert following.returncode == 130
     assert "started" not in out.splitlines()
-    assert "stopped before the script was started" in said
+    assert "stopped before the script was started" in output
     until(lambda: not os.path.exists(f"/proc/{pid_file.read_text()}"), "the end of the build")

@@ -41,12 +41,12 @@ def test_a_script_finds_it_in_a_bare_environment(sandbox: CliSandbox, bare: Path
     )
     done = sandbox.gpuproof("run", "--python", bare)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert ".pyz" in said["from"]
-    assert said["hyperparameters"] == {"epochs": 3}
-    assert said["model"] == "/opt/ml/model"
-    assert said["channel"] == ["a.csv"]
-    assert said["gpuproof"] == {}
+    output = json.loads(done.stdout)
+    assert ".pyz" in output["from"]
+    assert output["hyperparameters"] == {"epochs": 3}
+    assert output["model"] == "/opt/ml/model"
+    assert output["channel"] == ["a.csv"]
+    assert output["gpuproof"] == {}
 
 
 @pytest.mark.parametrize(

@@ -154,11 +154,11 @@ def test_ctrl_c_during_the_download_ends_it_and_makes_no_run(sandbox: CliSandbox
         typed = sandbox.start("run", "train.py", "--input", "training=s3://rows/data/")
         assert asked.wait(120)
         typed.send_signal(signal.SIGINT)
-        _, said = typed.communicate(timeout=300)
+        _, output = typed.communicate(timeout=300)
     finally:
         hang.set()
         server.stop()
-    assert (typed.returncode, said) == (130, "")
+    assert (typed.returncode, output) == (130, "")
     assert list(sandbox.runs.glob("*")) == []
     assert list((sandbox.home / ".cache" / "gpuproof" / "s3" / "partial").iterdir()) == []
 

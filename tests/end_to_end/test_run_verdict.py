@@ -154,8 +154,8 @@ def test_what_an_unused_gpu_does_is_the_jobs_choice(
     )
     result = sandbox.run_json()
     assert (result["run"]["status"], result["exit_code"]) == (status, code)
-    said = [*result["run"]["notes"], result["run"]["failure_reason"] or ""]
-    assert any("no GPU did any work" in text for text in said)
+    output = [*result["run"]["notes"], result["run"]["failure_reason"] or ""]
+    assert any("no GPU did any work" in text for text in output)
 
 
 def test_require_gpu_does_not_start_without_one(sandbox: CliSandbox) -> None:

@@ -82,12 +82,12 @@ class TestShow:
     def test_the_newest_run_is_shown_with_its_verdict_and_artifacts(
         self, sandbox: CliSandbox, ended: Path
     ) -> None:
-        said = sandbox.gpuproof("show").stdout
-        assert said.startswith(f"run        {ended.name} (training, local)\n")
-        assert "no-gpu-expected" in said
-        assert f"{ended.name}: Completed after" in said
-        assert f"{ended}/artifacts/model.tar.gz (1 file" in said
-        assert f"folder     {ended}\n" in said
+        printed = sandbox.gpuproof("show").stdout
+        assert printed.startswith(f"run        {ended.name} (training, local)\n")
+        assert "no-gpu-expected" in printed
+        assert f"{ended.name}: Completed after" in printed
+        assert f"{ended}/artifacts/model.tar.gz (1 file" in printed
+        assert f"folder     {ended}\n" in printed
 
     def test_a_run_that_goes_on_is_shown_as_it_stands(self, sandbox: CliSandbox, running: Path) -> None:
         assert "status     InProgress (Training)\n" in sandbox.gpuproof("show", running.name).stdout

@@ -111,21 +111,21 @@ class TestShow:
     def test_one_run_is_shown_with_verdict_bill_artifacts_and_console(
         self, aws: CliSandbox, ended: str
     ) -> None:
-        said = aws.gpuproof("show", ended).stdout
-        assert said.startswith(f"run        {ended} (training, sagemaker)\n")
-        assert "instance   ml.g5.xlarge in us-east-1\n" in said
+        output = aws.gpuproof("show", ended).stdout
+        assert output.startswith(f"run        {ended} (training, sagemaker)\n")
+        assert "instance   ml.g5.xlarge in us-east-1\n" in output
         assert (
             f"console    https://us-east-1.console.aws.amazon.com/sagemaker/home?region=us-east-1#/jobs/{ended}"
-            in said
+            in output
         )
-        assert "no-gpu-expected" in said
-        assert "billed     $" in said
-        assert "output/model.tar.gz (" in said
+        assert "no-gpu-expected" in output
+        assert "billed     $" in output
+        assert "output/model.tar.gz (" in output
 
     def test_one_that_goes_on_is_shown_as_it_stands(self, aws: CliSandbox, running: str) -> None:
-        said = aws.gpuproof("show", running).stdout
-        assert "status     InProgress (Training: Training image download completed." in said
-        assert "so far     $" in said
+        output = aws.gpuproof("show", running).stdout
+        assert "status     InProgress (Training: Training image download completed." in output
+        assert "so far     $" in output
 
     def test_as_json_it_is_the_same_document_as_here(self, aws: CliSandbox, ended: str) -> None:
         document = json.loads(aws.gpuproof("show", ended, "--format", "json").stdout)

@@ -56,7 +56,7 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "expected"),
     [
         ((*GPU, "--region", "us-esat-1"), 2, ("no AWS region us-esat-1", "Did you mean us-east-1?")),
         ((*GPU, "--bucket", "abroad"), 2, ("abroad is in eu-west-1", "--region eu-west-1")),
@@ -72,17 +72,17 @@ def left(emulator: RunningEmulator) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_made(
-    cloud: CliSandbox, emulator: RunningEmulator, words: tuple[str, ...], code: int, said: tuple[str, ...]
+    cloud: CliSandbox, emulator: RunningEmulator, words: tuple[str, ...], code: int, expected: tuple[str, ...]
 ) -> None:
     before = left(emulator)
     done = on_sagemaker(cloud, *words)
     assert done.returncode == code, done.stderr
-    assert all(word in done.stderr for word in said), done.stderr
+    assert all(word in done.stderr for word in expected), done.stderr
     assert left(emulator) == before
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "said"),
+    ("fault", "code", "expected"),
     [
         ("expired-token", 5, ("ExpiredToken", "aws sso login")),
         ("clock-skew", 5, ("SignatureDoesNotMatch", "timedatectl set-ntp true")),
@@ -95,14 +95,14 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
     ],
 )
 def test_a_refusal_by_aws_has_a_remedy_and_leaves_no_run(
-    cloud: CliSandbox, emulator: RunningEmulator, fault: str, code: int, said: tuple[str, ...]
+    cloud: CliSandbox, emulator: RunningEmulator, fault: str, code: int, expected: tuple[str, ...]
 ) -> None:
     before = left(emulator)
     emulator.faults(fault)
     done = on_sagemaker(cloud, *CPU)
     emulator.faults()
     assert done.returncode == code, done.stderr
-    assert all(word in done.stderr for word in said), done.stderr
+    assert all(word in done.stderr for word in expected), done.stderr
     after = left(emulator)
     assert after["jobs"] == before["jobs"]
     assert {key for key in after["objects"] - before["objects"] if "/objects/" not in key} == set()

@@ -162,9 +162,9 @@ def test_ctrl_c_and_sigterm_stop_the_job_and_wait(
     assert process.stdout is not None
     assert process.stdout.readline() == "it is on\n"
     process.send_signal(number)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 130, said
-    assert job(emulator, run_id(said))["TrainingJobStatus"] == "Stopped"
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 130, printed
+    assert job(emulator, run_id(printed))["TrainingJobStatus"] == "Stopped"
 
 
 def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: CliSandbox, emulator: RunningEmulator) -> None:
@@ -175,8 +175,8 @@ def test_ctrl_c_while_data_is_sent_leaves_nothing(cloud: CliSandbox, emulator: R
     process = cloud.start("run", "--on", "sagemaker", "--instance-type", "ml.m5.xlarge")
     until(lambda: "PutObject" in emulator.operations("s3"), "the sending")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 130, said
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 130, printed
     assert keys(emulator) == before
     assert "CreateTrainingJob" not in emulator.operations()
 

@@ -45,10 +45,10 @@ def test_the_root_cause_of_a_log_is_recognised_alone_and_first(path: Path, conte
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_no_text_is_left_with_an_unfilled_place(path: Path, context: Context) -> None:
     for one in explain_lines(path.read_text().splitlines(), context):
-        said = f"{one.cause} {one.here or ''}"
-        assert "[[" not in said
-        assert "]]" not in said.replace("[[gpu]]", "")
-        assert "None" not in said
+        output = f"{one.cause} {one.here or ''}"
+        assert "[[" not in output
+        assert "]]" not in output.replace("[[gpu]]", "")
+        assert "None" not in output
         assert one.cause.endswith((".", ")", "?"))
         assert one.remedy
 

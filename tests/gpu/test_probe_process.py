@@ -27,7 +27,7 @@ def python(tmp_path: Path):
     return write
 
 
-def asked(python: str, seconds: float = 120):
+def probe(python: str, seconds: float = 120):
     return ask(python, "packages", environment=dict(os.environ), seconds=seconds)
 
 
@@ -42,7 +42,7 @@ def test_records_are_found_among_whatever_else_is_printed() -> None:
 
 
 def test_a_probe_that_dies_has_still_reported_its_step(python) -> None:
-    answer = asked(
+    answer = probe(
         python('printf \'\\036gpuproof {"kind": "step", "name": "import torch"}\\n\'; kill -SEGV $$')
     )
     assert answer.problem == "died of SIGSEGV"
@@ -54,7 +54,7 @@ def test_a_probe_that_dies_has_still_reported_its_step(python) -> None:
 def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path) -> None:
     child = tmp_path / "child"
     started = time.monotonic()
-    answer = asked(python(f"sleep 600 & echo $! > {child}; wait"), seconds=3)
+    answer = probe(python(f"sleep 600 & echo $! > {child}; wait"), seconds=3)
     assert time.monotonic() - started < 300
     assert answer.hung
     assert answer.problem == "did not respond within 3 s"
@@ -62,17 +62,17 @@ def test_a_probe_that_hangs_is_given_up_with_its_children(python, tmp_path: Path
 
 
 def test_garbage_is_not_a_valid_record(python) -> None:
-    assert asked(python('echo \'{"kind": "packages"}\'')).problem == "printed no valid record"
+    assert probe(python('echo \'{"kind": "packages"}\'')).problem == "printed no valid record"
 
 
 def test_an_exit_code_comes_with_the_last_words(python) -> None:
-    answer = asked(python("echo one >&2; echo two >&2; exit 3"))
+    answer = probe(python("echo one >&2; echo two >&2; exit 3"))
     assert answer.problem == "exited with code 3: two"
 
 
 def test_an_invalid_interpreter_is_reported(tmp_path: Path) -> None:
     (tmp_path / "python").write_text("not a program")
-    assert "could not be started" in (asked(str(tmp_path / "python")).problem or "")
+    assert "could not be started" in (probe(str(tmp_path / "python")).problem or "")
 
 
 def test_a_module_in_the_current_folder_does_not_shadow_what_a_probe_imports(
@@ -80,7 +80,7 @@ def test_a_module_in_the_current_folder_does_not_shadow_what_a_probe_imports(
 ) -> None:
     (tmp_path / "platform.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
-    assert asked(sys.executable).problem is None
+    assert probe(sys.executable).problem is None
 
 
 @pytest.mark.slow

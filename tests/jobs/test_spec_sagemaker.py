@@ -82,7 +82,7 @@ def test_no_spot_takes_spot_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         (Overrides(role="a role"), "--role: 'a role'"),
         (Overrides(bucket="My_Bucket"), "--bucket: 'My_Bucket'"),
@@ -94,7 +94,7 @@ def test_no_spot_takes_spot_back() -> None:
         (Overrides(tags=["aws:x=1"]), "--tag"),
     ],
 )
-def test_a_wrong_flag_is_named(changes: Overrides, said: str) -> None:
+def test_a_wrong_flag_is_named(changes: Overrides, expected: str) -> None:
     with pytest.raises(UsageError) as raised:
         override_job(training(), changes, CWD)
-    assert said in raised.value.message
+    assert expected in raised.value.message

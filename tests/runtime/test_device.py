@@ -25,32 +25,32 @@ pytestmark = pytest.mark.slow
 
 
 def test_torch_on_a_laptop_raises_and_names_what_is_missing(script: Script) -> None:
-    said = script(ASK_TORCH)
-    assert said.startswith("no-driver | PyTorch cannot use a GPU: this machine has no NVIDIA driver")
-    assert "allow_cpu=True, or 'require_gpu: false'" in said
+    output = script(ASK_TORCH)
+    assert output.startswith("no-driver | PyTorch cannot use a GPU: this machine has no NVIDIA driver")
+    assert "allow_cpu=True, or 'require_gpu: false'" in output
 
 
 def test_a_cpu_build_of_torch_beside_a_sound_driver_is_named(script: Script, gpu_machine: Machine) -> None:
     gpu_machine()
-    said = script(ASK_TORCH)
-    assert said.startswith("cpu-build | PyTorch cannot use a GPU: PyTorch 2.")
-    assert "CPU-only build" in said
+    output = script(ASK_TORCH)
+    assert output.startswith("cpu-build | PyTorch cannot use a GPU: PyTorch 2.")
+    assert "CPU-only build" in output
 
 
 def test_a_cpu_build_of_tensorflow_beside_a_sound_driver_is_named(
     script: Script, gpu_machine: Machine
 ) -> None:
     gpu_machine()
-    said = script(ASK_TENSORFLOW)
-    assert said.startswith("cpu-build | TensorFlow cannot use a GPU: TensorFlow 2.")
-    assert "tensorflow[and-cuda]" in said
+    output = script(ASK_TENSORFLOW)
+    assert output.startswith("cpu-build | TensorFlow cannot use a GPU: TensorFlow 2.")
+    assert "tensorflow[and-cuda]" in output
 
 
 def test_hidden_gpus_are_found_before_the_build_is_blamed(script: Script, gpu_machine: Machine) -> None:
     gpu_machine(count=4)
-    said = script(ASK_TORCH, CUDA_VISIBLE_DEVICES="")
-    assert said.startswith("hidden | ")
-    assert "hides every GPU of this machine (4 x NVIDIA A10G)" in said
+    output = script(ASK_TORCH, CUDA_VISIBLE_DEVICES="")
+    assert output.startswith("hidden | ")
+    assert "hides every GPU of this machine (4 x NVIDIA A10G)" in output
 
 
 def test_a_driver_that_is_not_loaded_is_found(script: Script, gpu_machine: Machine) -> None:
@@ -85,9 +85,9 @@ def test_what_torch_warns_of_an_old_driver_is_in_the_reason(script: Script, gpu_
 torch.version.cuda = "13.0"
 torch._C._cuda_getArchFlags = lambda: "sm_75 sm_86"
 """
-    said = script(FAKE_CUDA.format(fakes=fakes))
-    assert said.startswith("driver-too-old | ")
-    assert "built with CUDA 13.0, and driver 550.54.15 supports CUDA 12.4 at most" in said
+    output = script(FAKE_CUDA.format(fakes=fakes))
+    assert output.startswith("driver-too-old | ")
+    assert "built with CUDA 13.0, and driver 550.54.15 supports CUDA 12.4 at most" in output
 
 
 def test_a_gpu_on_which_no_operation_runs_is_not_used(script: Script, gpu_machine: Machine) -> None:
@@ -101,16 +101,16 @@ def no_kernel(*_, **__):
     raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
 torch.ones = no_kernel
 """
-    said = script(FAKE_CUDA.format(fakes=fakes))
-    assert said.startswith("no-kernels | ")
-    assert "no kernels for Tesla V100-SXM2-16GB (compute capability 7.0)" in said
+    output = script(FAKE_CUDA.format(fakes=fakes))
+    assert output.startswith("no-kernels | ")
+    assert "no kernels for Tesla V100-SXM2-16GB (compute capability 7.0)" in output
 
 
 def test_more_processes_than_gpus_are_reported_with_the_number_to_start(script: Script) -> None:
     fakes = "torch.cuda.is_available = lambda: True\ntorch.cuda.device_count = lambda: 2"
-    said = script(FAKE_CUDA.format(fakes=fakes), LOCAL_RANK="3")
-    assert said.startswith("too-many-processes | process 4 of this host has no GPU: the host has 2")
-    assert "torchrun --nproc-per-node 2" in said
+    output = script(FAKE_CUDA.format(fakes=fakes), LOCAL_RANK="3")
+    assert output.startswith("too-many-processes | process 4 of this host has no GPU: the host has 2")
+    assert "torchrun --nproc-per-node 2" in output
 
 
 def test_without_an_imported_framework_the_framework_must_be_named(script: Script) -> None:

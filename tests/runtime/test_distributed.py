@@ -66,8 +66,10 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, 
 
 @pytest.mark.xdist_group("torchrun")
 def test_torchruns_processes_find_their_place(two: tuple[Path, list[dict[str, Any]]]) -> None:
-    said = [{name: one[name] for name in ("rank", "world", "local", "backend", "device")} for one in two[1]]
-    assert said == [
+    printed = [
+        {name: one[name] for name in ("rank", "world", "local", "backend", "device")} for one in two[1]
+    ]
+    assert printed == [
         {"rank": rank, "world": 2, "local": rank, "backend": "gloo", "device": "cpu"} for rank in (0, 1)
     ]
 
@@ -116,14 +118,17 @@ def test_hosts_of_a_sagemaker_job_meet_without_a_launcher(script: Script) -> Non
         )
         for host in json.loads(hosts)
     ]
-    said = [json.loads(process.communicate(timeout=300)[0]) for process in started]
-    assert [(one["rank"], one["world"], one["backend"]) for one in said] == [(0, 2, "gloo"), (1, 2, "gloo")]
+    printed = [json.loads(process.communicate(timeout=300)[0]) for process in started]
+    assert [(one["rank"], one["world"], one["backend"]) for one in printed] == [
+        (0, 2, "gloo"),
+        (1, 2, "gloo"),
+    ]
 
 
 def test_one_process_alone_works_without_any_variable(script: Script) -> None:
-    said = json.loads(script(TRAIN, PLACE=str(script.folder / "model")))
-    assert (said["rank"], said["world"], said["backend"], said["first"]) == (0, 1, None, True)
-    assert said["rows"] == [0, 1, 2, 3]
+    printed = json.loads(script(TRAIN, PLACE=str(script.folder / "model")))
+    assert (printed["rank"], printed["world"], printed["backend"], printed["first"]) == (0, 1, None, True)
+    assert printed["rows"] == [0, 1, 2, 3]
 
 
 INTERRUPTED = """

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.slow
 
 
 def test_before_any_import_it_sets_the_environment_and_imports_nothing(script: Script) -> None:
-    said = script("""
+    output = script("""
 import json, os, sys, gpuproof.runtime as rt
 rt.setup(threads=2, allocator="async", visible_devices=[1], variables={"TF_ENABLE_ONEDNN_OPTS": "0"})
 names = ("TF_FORCE_GPU_ALLOW_GROWTH", "TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "TF_GPU_ALLOCATOR",
          "PYTORCH_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "TF_ENABLE_ONEDNN_OPTS")
 print(json.dumps([{name: os.environ.get(name) for name in names}, "torch" in sys.modules or "tensorflow" in sys.modules]))
 """)
-    assert json.loads(said) == [
+    assert json.loads(output) == [
         {
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "TF_NUM_INTRAOP_THREADS": "2",
@@ -51,7 +51,7 @@ def test_a_users_own_variable_is_kept_and_reported(script: Script) -> None:
 
 
 def test_visible_devices_count_among_those_that_the_environment_shows(script: Script) -> None:
-    said = script(
+    output = script(
         """
 import os, gpuproof.runtime as rt
 for chosen in ([1, 2], [1, 2], [0]):
@@ -60,7 +60,7 @@ for chosen in ([1, 2], [1, 2], [0]):
 """,
         CUDA_VISIBLE_DEVICES="4,5,6",
     )
-    assert said.split() == ["5,6", "5,6", "4"]
+    assert output.split() == ["5,6", "5,6", "4"]
 
 
 @pytest.mark.parametrize(
@@ -146,17 +146,17 @@ print(report.precision.dtype, keras.mixed_precision.dtype_policy().name, bool(re
 
 
 @pytest.mark.parametrize(
-    ("gpu", "capability", "wanted", "said"),
+    ("gpu", "capability", "wanted", "expected"),
     [
         ("Tesla T4", (7, 5), "auto", "float16 mixed_float16 False"),
         ("Tesla T4", (7, 5), "bfloat16", "float32 float32 True"),
     ],
 )
 def test_kerass_policy_follows_the_gpu(
-    script: Script, gpu_machine: Machine, gpu: str, capability: tuple[int, int], wanted: str, said: str
+    script: Script, gpu_machine: Machine, gpu: str, capability: tuple[int, int], wanted: str, expected: str
 ) -> None:
     gpu_machine(gpu, capability)
-    assert script(PRECISION.format(wanted=wanted)).strip() == said
+    assert script(PRECISION.format(wanted=wanted)).strip() == expected
 
 
 TORCH = """
@@ -194,12 +194,12 @@ def test_torchs_allocator_backend_must_come_before_its_import(script: Script) ->
 
 
 def test_a_named_framework_is_imported_after_its_variables_are_set(script: Script) -> None:
-    said = script("""
+    output = script("""
 import sys, gpuproof.runtime as rt
 report = rt.setup(framework="torch", seed=1, allocator="async")
 print("torch" in sys.modules, "tensorflow" in sys.modules, report.not_applied)
 """)
-    assert said == "True False ()\n"
+    assert output == "True False ()\n"
 
 
 def test_a_seed_before_any_import_gets_the_advice_to_call_setup_again(script: Script) -> None:

@@ -113,10 +113,10 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[di
 
 @pytest.mark.xdist_group("two-workers")
 def test_two_workers_learn_together(two_workers: tuple[Path, list[dict[str, Any]]]) -> None:
-    said = two_workers[1]
-    assert [one["learnt"] for one in said] == [True, True]
-    assert [one["batch"] for one in said] == [16, 16]
-    assert [one["first"] for one in said] == [True, False]
+    printed = two_workers[1]
+    assert [one["learnt"] for one in printed] == [True, True]
+    assert [one["batch"] for one in printed] == [16, 16]
+    assert [one["first"] for one in printed] == [True, False]
 
 
 @pytest.mark.xdist_group("two-workers")
@@ -145,7 +145,7 @@ def test_a_chief_counts_on_a_worker_through_a_parameter_server(tmp_path: Path) -
 
 
 def test_one_process_gets_one_device_and_a_clear_error_for_anything_else(script: Script) -> None:
-    said = script("""
+    printed = script("""
 import tensorflow as tf, gpuproof.runtime as rt
 one = rt.strategy(allow_cpu=True)
 print(type(one).__name__, one is rt.strategy(allow_cpu=True), rt.global_batch_size(32, one))
@@ -163,7 +163,7 @@ try:
 except ValueError as error:
     print(error)
 """)
-    assert said.splitlines() == [
+    assert printed.splitlines() == [
         "OneDeviceStrategy True 32",
         (
             "strategy() in train.py:7 comes too late: several hosts must be joined before TensorFlow's first operation; "

@@ -32,7 +32,7 @@ def bare(request: pytest.FixtureRequest, script: Script, agent: Path, tmp_path: 
 
 
 def test_everything_that_needs_no_framework_works(bare: Script) -> None:
-    said = bare("""
+    output = bare("""
 import gpuproof.runtime as rt
 from gpuproof import runtime
 assert runtime is rt
@@ -44,11 +44,11 @@ for epoch in kept.epochs(2):
     state["n"] += 1
 print(rt.checkpoint(state={}, folder="kept").epoch)
 """)
-    assert said.splitlines() == ["float32", "model {} True", "2"]
+    assert output.splitlines() == ["float32", "model {} True", "2"]
 
 
 def test_calls_that_need_a_framework_raise(bare: Script) -> None:
-    said = bare("""
+    output = bare("""
 import gpuproof.runtime as rt
 for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):
     try:
@@ -56,22 +56,22 @@ for call in (rt.device, rt.strategy, rt.distributed, lambda: rt.save(object())):
     except Exception as error:
         print(type(error).__name__)
 """)
-    assert said.split() == ["NoFramework", "ModuleNotFoundError", "ModuleNotFoundError", "TypeError"]
+    assert output.split() == ["NoFramework", "ModuleNotFoundError", "ModuleNotFoundError", "TypeError"]
 
 
 def test_an_installed_gpuproof_goes_before_the_carried_one(script: Script, agent: Path) -> None:
-    said = script(
+    output = script(
         "import gpuproof, gpuproof.runtime as rt, pynvml\nprint(gpuproof.TrainingJob.__name__, gpuproof.__version__)\n"
         "print(any('.pyz' in str(module.__file__) for module in (gpuproof, rt, pynvml)))",
         PYTHONPATH=f"{agent}/{CARRIED}",
     )
-    assert said == "TrainingJob 0.1.0\nFalse\n"
+    assert output == "TrainingJob 0.1.0\nFalse\n"
 
 
 def test_a_users_own_module_of_that_name_goes_before_both(script: Script, agent: Path) -> None:
     (script.folder / "gpuproof.py").write_text("MINE = 1")
-    said = script("import gpuproof; print(gpuproof.MINE)", PYTHONPATH=f"{agent}/{CARRIED}")
-    assert said == "1\n"
+    output = script("import gpuproof; print(gpuproof.MINE)", PYTHONPATH=f"{agent}/{CARRIED}")
+    assert output == "1\n"
 
 
 def test_the_agent_imports_nothing_of_it(agent: Path) -> None:

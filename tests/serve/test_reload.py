@@ -73,8 +73,10 @@ def test_a_predictor_that_dies_while_its_successor_loads_is_not_replaced_twice(
 
 def test_a_handler_that_was_broken_from_the_start_is_served_once_it_is_mended(tmp_path: Path) -> None:
     with serving(tmp_path, "not python(", "--load-once", healthy=False) as server:
-        until(lambda: "waiting for its files to change" in server.said, "its failure")
-        assert server.said.count("SyntaxError: '(' was never closed\n") == 1, "it was tried again, unchanged"
+        until(lambda: "waiting for its files to change" in server.log_text, "its failure")
+        assert server.log_text.count("SyntaxError: '(' was never closed\n") == 1, (
+            "it was tried again, unchanged"
+        )
         change(server, tmp_path / "model", version(2))
         server.until_healthy()
         assert server.predict(0).json[0] == 2

@@ -101,6 +101,6 @@ def test_an_impossible_value_is_refused_by_its_variables_name(name: str, value: 
 def test_every_field_names_the_variable_that_sets_it() -> None:
     source = inspect.getsource(Settings)
     for field in dataclasses.fields(Settings):
-        said = source.partition(f"    {field.name}: ")[2].split('"""')[1]
-        assert "`SAGEMAKER_" in said or "`GPUPROOF_" in said or "`OMP_" in said, field.name
+        docstring = source.partition(f"    {field.name}: ")[2].split('"""')[1]
+        assert "`SAGEMAKER_" in docstring or "`GPUPROOF_" in docstring or "`OMP_" in docstring, field.name
     assert settings.__doc__

@@ -27,9 +27,9 @@ class FakeResponse:
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = field(default_factory=dict)
-    hangs_up: bool = False
+    disconnects: bool = False
     """Close the connection without a response."""
-    reaches: bool = False
+    forwards: bool = False
     """Forward the request to the server behind nevertheless."""
 
 
@@ -75,21 +75,21 @@ class FaultyAws:
 
             def handle_one(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                said = owner._answer(self.command, self.path, dict(self.headers.items()), body)
-                if said.hangs_up:
+                response = owner._answer(self.command, self.path, dict(self.headers.items()), body)
+                if response.disconnects:
                     self.close_connection = True
                     self.connection.shutdown(2)
                     return
-                self.send_response_only(said.status)
-                headers = {"Date": formatdate(usegmt=True), **said.headers}
+                self.send_response_only(response.status)
+                headers = {"Date": formatdate(usegmt=True), **response.headers}
                 # A Content-Length that a test sets may announce more than is sent.
-                headers.setdefault("Content-Length", str(len(said.body)))
-                self.close_connection |= headers["Content-Length"] != str(len(said.body))
+                headers.setdefault("Content-Length", str(len(response.body)))
+                self.close_connection |= headers["Content-Length"] != str(len(response.body))
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.end_headers()
                 if self.command != "HEAD":
-                    self.wfile.write(said.body)
+                    self.wfile.write(response.body)
 
             do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_one  # noqa: N815
 
@@ -125,12 +125,12 @@ class FaultyAws:
             self.asked.append(request.operation)
             self.requests.append(request)
         fault = self._take(request.operation)
-        said = fault(request) if callable(fault) else fault
-        if said is None:
+        response = fault(request) if callable(fault) else fault
+        if response is None:
             return self._pass_on(request)
-        if said.reaches:
+        if response.forwards:
             self._pass_on(request)
-        return said
+        return response
 
     def _take(self, operation: str) -> Fault | None:
         with self._lock:
@@ -185,9 +185,9 @@ def json_answer(document: object) -> FakeResponse:
     return FakeResponse(200, json.dumps(document).encode(), {"Content-Type": "application/x-amz-json-1.1"})
 
 
-def hang_up(*, reaches: bool = False) -> FakeResponse:
+def disconnect(*, forwards: bool = False) -> FakeResponse:
     """The connection is lost after the request was sent."""
-    return FakeResponse(hangs_up=True, reaches=reaches)
+    return FakeResponse(disconnects=True, forwards=forwards)
 
 
 def _operation(method: str, headers: Mapping[str, str], body: bytes) -> str:

@@ -91,7 +91,7 @@ class Server:
         return self.ask("GET", "/ping").status
 
     def until_healthy(self) -> None:
-        until(lambda: self.ping() == 200, f"/ping 200\n{self.said}", 300)
+        until(lambda: self.ping() == 200, f"/ping 200\n{self.log_text}", 300)
 
     @property
     def has(self) -> float:
@@ -99,7 +99,7 @@ class Server:
         names = ("gpuproof_in_flight", "gpuproof_queue_depth")
         return sum(self.metric(name, model="model") for name in names)
 
-    def until_it_has(self, count: float) -> None:
+    def wait_for_requests(self, count: float) -> None:
         """Wait until this many requests have arrived."""
         until(lambda: self.has == count, f"{count} requests to be there")
 
@@ -117,7 +117,7 @@ class Server:
         return float(line.group(1)) if line else 0.0
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         """The server's standard error."""
         return self.log.read_text(errors="replace")
 

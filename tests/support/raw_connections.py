@@ -124,14 +124,14 @@ def _kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-class Wire:
+class RawConnection:
     """A bare connection to a server."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self._received = _Kept(socket.SocketIO(connection, "rb"))
 
-    def send(self, *pieces: bytes) -> Wire:
+    def send(self, *pieces: bytes) -> RawConnection:
         """Send raw bytes; ignores that the server has closed the connection."""
         try:
             for piece in pieces:
@@ -164,10 +164,10 @@ class Wire:
 
 
 @contextmanager
-def wire(server: Server, seconds: float = 60) -> Iterator[Wire]:
+def wire(server: Server, seconds: float = 60) -> Iterator[RawConnection]:
     """A bare connection; nothing on it takes longer than `seconds`."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
-        yield Wire(connection)
+        yield RawConnection(connection)
 
 
 def raw(server: Server, *pieces: bytes, seconds: float = 60) -> Answer:
@@ -178,8 +178,8 @@ def raw(server: Server, *pieces: bytes, seconds: float = 60) -> Answer:
 
 def post(body: bytes, *headers: str) -> bytes:
     """A request for a prediction, as bytes."""
-    said = "".join(f"{header}\r\n" for header in headers).encode()
-    return HEAD + said + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    printed = "".join(f"{header}\r\n" for header in headers).encode()
+    return HEAD + printed + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class _Kept(io.BufferedReader):

@@ -246,9 +246,9 @@ def test_a_full_disk_leaves_no_half_archive_and_keeps_the_old_one(model: Path, a
         "try: pack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "except ArtifactError as error: print(error)\n"
     )
-    said = subprocess.run([sys.executable, "-c", code, model, archive], capture_output=True, text=True)
-    assert f"{archive} cannot be written: file too large" in said.stdout
-    assert said.stderr == ""
+    output = subprocess.run([sys.executable, "-c", code, model, archive], capture_output=True, text=True)
+    assert f"{archive} cannot be written: file too large" in output.stdout
+    assert output.stderr == ""
     assert archive.read_bytes() == b"the old one"
     assert [path.name for path in archive.parent.iterdir()] == ["model.tar.gz"]
 
@@ -292,12 +292,12 @@ def test_packing_takes_little_memory(tmp_path: Path) -> None:
         "pack(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "print([line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1])\n"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "model", tmp_path / "a.tar.gz"],
         capture_output=True,
         check=True,
     )
-    assert int(said.stdout) < 60_000  # KiB
+    assert int(output.stdout) < 60_000  # KiB
 
 
 def test_the_archive_is_a_gzip_that_ends_well(model: Path, archive: Path) -> None:

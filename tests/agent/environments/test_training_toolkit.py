@@ -14,7 +14,7 @@ from gpuproof.agent.environments.training_toolkit import parse_request
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from conftest import Box, Ended
+    from conftest import Container, Ended
 
 # As sagemaker 2.257 sends them for TensorFlow(entry_point="train.py", hyperparameters={"epochs": 5, ...}).
 SDK = {
@@ -33,24 +33,25 @@ print(json.dumps({"argv": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.envir
 """
 
 
-def ask(box: Box, hyperparameters: Mapping[str, str], **files: str) -> None:
+def ask(container: Container, hyperparameters: Mapping[str, str], **files: str) -> None:
     """The files in the container of such a job."""
-    box.sagemaker(channels=["training"])
-    box.send({})
-    config = box.ml / "input/config/hyperparameters.json"
+    container.sagemaker(channels=["training"])
+    container.send({})
+    config = container.ml / "input/config/hyperparameters.json"
     config.write_text(json.dumps(hyperparameters))
-    (box.folder / "source.tar.gz").unlink()
-    (box.folder / "job.json").unlink()
-    box.pack(
-        box.folder / "sourcedir.tar.gz", {name.replace("_py", ".py"): text for name, text in files.items()}
+    (container.folder / "source.tar.gz").unlink()
+    (container.folder / "job.json").unlink()
+    container.pack(
+        container.folder / "sourcedir.tar.gz",
+        {name.replace("_py", ".py"): text for name, text in files.items()},
     )
     # The agent stands in for the image's own files: it is beside the contract, not in a channel.
-    box.folder.rename(box.ml / "toolkit")
+    container.folder.rename(container.ml / "toolkit")
 
 
-def train(box: Box) -> Ended:
+def train(container: Container) -> Ended:
     """What the image's `train` would do."""
-    return box.carry_out("--toolkit", "/opt/ml/toolkit", agent="/opt/ml/toolkit/gpuproof-agent.pyz")
+    return container.carry_out("--toolkit", "/opt/ml/toolkit", agent="/opt/ml/toolkit/gpuproof-agent.pyz")
 
 
 def test_what_the_sdk_means_is_understood() -> None:
@@ -97,13 +98,13 @@ def test_a_distribution_is_refused_by_name_unless_it_is_off(way: str) -> None:
     assert parse_request({**SDK, way: "false"}, {}).program == "train.py"
 
 
-def test_the_script_runs_as_in_awss_image(box: Box) -> None:
-    ask(box, SDK, train_py=REPORT)
-    box.environment = {
+def test_the_script_runs_as_in_awss_image(container: Container) -> None:
+    ask(container, SDK, train_py=REPORT)
+    container.environment = {
         "TRAINING_JOB_NAME": "tensorflow-training-1",
         "SAGEMAKER_TRAINING_MODULE": "sagemaker_tensorflow_container.training:main",
     }
-    done = train(box)
+    done = train(container)
     assert done.code == 0, done.stderr
     seen = json.loads(done.lines[0])
     assert seen["argv"] == [
@@ -122,50 +123,50 @@ def test_the_script_runs_as_in_awss_image(box: Box) -> None:
     assert env["TRAINING_JOB_NAME"] == "tensorflow-training-1"
 
 
-def test_nothing_of_gpuproofs_is_left_in_such_a_jobs_output(box: Box) -> None:
-    ask(box, SDK, train_py="print('done')")
-    done = train(box)
+def test_nothing_of_gpuproofs_is_left_in_such_a_jobs_output(container: Container) -> None:
+    ask(container, SDK, train_py="print('done')")
+    done = train(container)
     assert (done.code, done.stdout, done.stderr) == (0, b"done\n", "")
-    assert list((box.ml / "output/data").iterdir()) == []
+    assert list((container.ml / "output/data").iterdir()) == []
 
 
-def test_a_failure_looks_as_awss_toolkit_leaves_it(box: Box) -> None:
-    ask(box, SDK, train_py="raise ValueError('no rows')")
-    done = train(box)
+def test_a_failure_looks_as_awss_toolkit_leaves_it(container: Container) -> None:
+    ask(container, SDK, train_py="raise ValueError('no rows')")
+    done = train(container)
     assert done.code == 1
-    assert box.failure.startswith("ExecuteUserScriptError:\nExitCode 1\nErrorMessage")
+    assert container.failure.startswith("ExecuteUserScriptError:\nExitCode 1\nErrorMessage")
 
 
-def test_a_source_in_a_channel_needs_no_fetching(box: Box) -> None:
+def test_a_source_in_a_channel_needs_no_fetching(container: Container) -> None:
     # What the SDK does under network isolation.
     where = "/opt/ml/input/data/code/sourcedir.tar.gz"
-    ask(box, {**SDK, "sagemaker_submit_directory": json.dumps(where)}, train_py="print('done')")
-    (box.ml / "input/data/code").mkdir()
-    (box.ml / "toolkit/sourcedir.tar.gz").rename(box.ml / "input/data/code/sourcedir.tar.gz")
-    done = train(box)
+    ask(container, {**SDK, "sagemaker_submit_directory": json.dumps(where)}, train_py="print('done')")
+    (container.ml / "input/data/code").mkdir()
+    (container.ml / "toolkit/sourcedir.tar.gz").rename(container.ml / "input/data/code/sourcedir.tar.gz")
+    done = train(container)
     assert done.lines == ["done"], done.stderr
 
 
-def test_a_source_in_the_image_is_used_as_it_lies(box: Box) -> None:
-    ask(box, {"sagemaker_program": '"own.py"'})
-    (box.ml / "toolkit/sourcedir.tar.gz").unlink()
-    (box.ml / "code").mkdir()
-    (box.ml / "code/own.py").write_text("print('own')")
-    done = train(box)
+def test_a_source_in_the_image_is_used_as_it_lies(container: Container) -> None:
+    ask(container, {"sagemaker_program": '"own.py"'})
+    (container.ml / "toolkit/sourcedir.tar.gz").unlink()
+    (container.ml / "code").mkdir()
+    (container.ml / "code/own.py").write_text("print('own')")
+    done = train(container)
     assert done.lines == ["own"], done.stderr
 
 
-def test_a_source_that_was_not_fetched_is_named(box: Box) -> None:
-    ask(box, SDK)
-    (box.ml / "toolkit/sourcedir.tar.gz").unlink()
-    done = train(box)
+def test_a_source_that_was_not_fetched_is_named(container: Container) -> None:
+    ask(container, SDK)
+    (container.ml / "toolkit/sourcedir.tar.gz").unlink()
+    done = train(container)
     assert done.code == 1
-    assert "sourcedir.tar.gz is not there" in box.failure
+    assert "sourcedir.tar.gz is not there" in container.failure
 
 
-def test_a_distribution_is_the_jobs_failure(box: Box) -> None:
-    ask(box, {**SDK, "sagemaker_mpi_enabled": "true"}, train_py="print('started')")
-    done = train(box)
+def test_a_distribution_is_the_jobs_failure(container: Container) -> None:
+    ask(container, {**SDK, "sagemaker_mpi_enabled": "true"}, train_py="print('started')")
+    done = train(container)
     assert done.code == 1
-    assert box.failure.startswith("sagemaker_mpi_enabled: this job requires several processes")
+    assert container.failure.startswith("sagemaker_mpi_enabled: this job requires several processes")
     assert b"started" not in done.stdout

@@ -110,13 +110,13 @@ def test_what_is_missing_goes_into_the_runs_own_folder_and_nowhere_else(
 
 def test_what_was_installed_is_found_by_the_script(python: str, packages: Path, write: Write) -> None:
     install_requirements(python, write("helper"), packages, io.BytesIO())
-    said = subprocess.run(
+    output = subprocess.run(
         [python, "-c", "import helper, torch; print(helper.version, torch.version)"],
         env={"PYTHONPATH": str(packages)},
         capture_output=True,
         text=True,
     )
-    assert said.stdout == "1.0 2.0+cpu\n"
+    assert output.stdout == "1.0 2.0+cpu\n"
 
 
 def test_nothing_is_done_when_everything_is_there(python: str, packages: Path, write: Write) -> None:

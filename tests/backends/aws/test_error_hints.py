@@ -219,7 +219,7 @@ def found(case: tuple[str, str, str, str, str]) -> Hint:
     return find_hint(service, operation, codes.split(), message)
 
 
-def said(
+def translated(
     case: tuple[str, str, str, str, str], region: str = "us-east-1", now: float = 0, **headers: str
 ) -> str:
     where = ErrorContext(region, now, lambda _: {"us-east-1", "eu-west-1"})
@@ -230,7 +230,7 @@ def said(
     "case", CASES, ids=lambda case: f"{case[0]}-{case[1]}-{case[2].split()[0]}-{case[4]}"
 )
 def test_a_known_error_has_a_remedy(case: tuple[str, str, str, str, str]) -> None:
-    text = said(case)
+    text = translated(case)
     assert case[4] in text
     assert not re.search(r"\[\[|\]\]|[{}]|  |: ;|\(\)", text)
 
@@ -262,14 +262,14 @@ def quota(name: str, used: int = 0, delta: int = 1) -> tuple[str, str, str, str,
 
 
 def test_a_quota_request_covers_current_and_wanted_use() -> None:
-    text = said(quota("ml.g5.xlarge for training job usage", used=2, delta=3), region="eu-west-1")
+    text = translated(quota("ml.g5.xlarge for training job usage", used=2, delta=3), region="eu-west-1")
     assert "'ml.g5.xlarge for training job usage' (L-B6D80D9C)" in text
     assert "request-service-quota-increase --service-code sagemaker" in text
     assert "--desired-value 5 --region eu-west-1" in text
 
 
 def test_a_quota_without_a_known_code_is_looked_up_first() -> None:
-    text = said(quota("ml.g6.xlarge for spot training job usage"))
+    text = translated(quota("ml.g6.xlarge for spot training job usage"))
     assert "list-service-quotas" in text
     assert "QuotaName=='ml.g6.xlarge for spot training job usage'" in text
     assert (
@@ -281,15 +281,15 @@ def test_a_wrong_clock_is_reported_with_its_offset() -> None:
     case = ("s3", "PutObject", "RequestTimeTooSkewed", "The difference", "")
     date = "Sat, 21 Nov 2026 12:00:00 GMT"
     noon = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
-    assert "which is 20 min ahead of AWS's" in said(case, now=noon + 1200, date=date)
-    assert "which is 3 h behind AWS's" in said(case, now=noon - 3 * 3600, date=date)
-    assert "clock (timedatectl" in said(case, now=noon)
+    assert "which is 20 min ahead of AWS's" in translated(case, now=noon + 1200, date=date)
+    assert "which is 3 h behind AWS's" in translated(case, now=noon - 3 * 3600, date=date)
+    assert "clock (timedatectl" in translated(case, now=noon)
     assert clock_skew("no date", noon) is None
 
 
 def test_the_buckets_own_region_is_named() -> None:
     case = ("s3", "GetObject", "PermanentRedirect", "must be addressed", "")
-    text = said(case, **{"x-amz-bucket-region": "eu-west-1"})
+    text = translated(case, **{"x-amz-bucket-region": "eu-west-1"})
     assert "in another region, eu-west-1" in text
     assert "export AWS_REGION=eu-west-1" in text
 
@@ -302,7 +302,7 @@ REFUSED_TYPE = (
 
 
 def test_the_type_that_was_refused_is_named_and_not_the_first_that_would_have_done() -> None:
-    text = said(("sagemaker", "CreateTrainingJob", "ValidationException", REFUSED_TYPE, ""))
+    text = translated(("sagemaker", "CreateTrainingJob", "ValidationException", REFUSED_TYPE, ""))
     assert "or not in this region, us-east-1: `gpuproof gpus show ml.g55.xlarge`" in text
 
 
@@ -319,7 +319,7 @@ def test_of_a_long_list_of_valid_values_the_first_are_shown() -> None:
 
 def test_an_image_is_named_with_its_region_and_registry() -> None:
     image = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/mine:1"
-    text = said(
+    text = translated(
         ("sagemaker", "CreateTrainingJob", "ValidationException", f"Requested image {image} not found", "")
     )
     assert "--registry-id 123456789012 --repository-name mine" in text

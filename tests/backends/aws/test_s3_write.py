@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.backends.aws.s3_transfer import PART
-from support.faulty_aws import FakeResponse, FaultyAws, hang_up, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, disconnect, xml_error
 from support.s3_server import Bucket, MotoServer
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_part_whose_connection_is_lost_goes_again(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, big: Path
 ) -> None:
     aws.put_object(bucket.name, "first", b"")  # S3 has answered
-    faulty.fault("PUT", hang_up())
+    faulty.fault("PUT", disconnect())
     sent: list[int] = []
     aws.upload_file(bucket.name, "big", big, progress=sent.append)
     assert sum(sent) == big.stat().st_size
@@ -105,7 +105,7 @@ def test_a_part_whose_connection_is_lost_goes_again(
 def test_an_unfinished_upload_is_removed_and_reported(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, big: Path
 ) -> None:
-    faulty.fault("PUT", hang_up(), times=None)
+    faulty.fault("PUT", disconnect(), times=None)
     with pytest.raises(AwsUnreachable, match=rf"big to s3://{bucket.name}/big") as caught:
         aws.upload_file(bucket.name, "big", big)
     assert "network" in str(caught.value.remedy)

@@ -9,7 +9,7 @@ import pytest
 
 from gpuproof.backends.aws import Aws, AwsRefused, AwsUnreachable
 from gpuproof.errors import UsageError
-from support.faulty_aws import FaultyAws, hang_up, json_answer, json_error, xml_error
+from support.faulty_aws import FaultyAws, disconnect, json_answer, json_error, xml_error
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_waits_are_spread_so_that_callers_do_not_come_back_together(faulty: Faul
 def test_a_creation_whose_connection_is_lost_is_sent_once_and_may_have_succeeded(
     faulty: FaultyAws, aws: Aws, waited: list[float]
 ) -> None:
-    faulty.fault("CreateProcessingJob", hang_up(), times=None)
+    faulty.fault("CreateProcessingJob", disconnect(), times=None)
     with pytest.raises(AwsUnreachable, match="CreateProcessingJob") as caught:
         aws.call("sagemaker", "create_processing_job", **JOB)
     assert caught.value.maybe_done
@@ -65,7 +65,7 @@ def test_botocore_does_not_retry_a_creation_either(
     faulty: FaultyAws, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
-    faulty.fault("CreateProcessingJob", hang_up(), times=None)
+    faulty.fault("CreateProcessingJob", disconnect(), times=None)
     with pytest.raises(AwsUnreachable):
         aws.call("sagemaker", "create_processing_job", **JOB)
     assert faulty.count("CreateProcessingJob") == 1
@@ -100,7 +100,7 @@ def test_a_look_whose_connection_is_lost_is_taken_again(
 ) -> None:
     faulty.fault("ListTrainingJobs", NONE)
     list(aws.list_jobs("training"))
-    faulty.fault("ListTrainingJobs", hang_up(), times=3)
+    faulty.fault("ListTrainingJobs", disconnect(), times=3)
     faulty.fault("ListTrainingJobs", NONE)
     assert list(aws.list_jobs("training")) == []
     assert len(waited) == 3
@@ -109,7 +109,7 @@ def test_a_look_whose_connection_is_lost_is_taken_again(
 def test_a_worker_that_never_answered_is_not_waited_for(
     faulty: FaultyAws, aws: Aws, waited: list[float]
 ) -> None:
-    faulty.fault("ListTrainingJobs", hang_up(), times=None)
+    faulty.fault("ListTrainingJobs", disconnect(), times=None)
     with pytest.raises(AwsUnreachable) as caught:
         list(aws.list_jobs("training"))
     assert not caught.value.maybe_done
@@ -121,7 +121,7 @@ def test_a_connection_that_stays_lost_is_given_up_after_half_a_minute(
 ) -> None:
     faulty.fault("ListTrainingJobs", NONE)
     list(aws.list_jobs("training"))
-    faulty.fault("ListTrainingJobs", hang_up(), times=None)
+    faulty.fault("ListTrainingJobs", disconnect(), times=None)
     with pytest.raises(AwsUnreachable, match="ListTrainingJobs"):
         list(aws.list_jobs("training"))
     assert 30 <= sum(waited) < 50

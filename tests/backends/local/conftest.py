@@ -51,13 +51,13 @@ class Runs:
         self._locks[run_id] = lock
         return paths
 
-    def let_go(self, run_id: str) -> None:
+    def release(self, run_id: str) -> None:
         """What happens when the agent is killed."""
         os.close(self._locks.pop(run_id))
 
     def end(self) -> None:
         for run_id in list(self._locks):
-            self.let_go(run_id)
+            self.release(run_id)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_an_agent_that_dies_silently_ends_it_at_once(store: RunFolders, agent: A
     agent.becomes("InProgress", agent_pid=1)
     events = follow(store, "train-1")
     next(events)
-    thread = meanwhile(lambda: runs.let_go("train-1"))
+    thread = meanwhile(lambda: runs.release("train-1"))
     last = list(events)[-1]
     thread.join()
     assert isinstance(last, RunRecord)
@@ -170,7 +170,7 @@ def test_a_lot_of_output_comes_whole(store: RunFolders, agent: Agent) -> None:
         agent.becomes("Completed")
 
     thread = meanwhile(talk)
-    said = kinds(follow(store, "train-1"))
+    output = kinds(follow(store, "train-1"))
     thread.join()
     # On a busy machine it may all be over before the first look.
-    assert [part for part in said if part != "InProgress"] == [lines, "Completed"]
+    assert [part for part in output if part != "InProgress"] == [lines, "Completed"]

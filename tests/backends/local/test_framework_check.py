@@ -27,7 +27,7 @@ def test_nothing_is_reported_where_the_framework_matches_the_jobs(
 
 
 @pytest.mark.parametrize(
-    ("framework", "version", "said"),
+    ("framework", "version", "expected"),
     [
         ("tensorflow", "2.19", "tensorflow 2.21.0"),
         ("tensorflow", "2.2", "framework_version is 2.2,"),
@@ -35,6 +35,6 @@ def test_nothing_is_reported_where_the_framework_matches_the_jobs(
         ("jax", None, "has no jax"),
     ],
 )
-def test_another_version_or_none_is_reported(framework: str, version: str | None, said: str) -> None:
+def test_another_version_or_none_is_reported(framework: str, version: str | None, expected: str) -> None:
     job = TrainingJob(entry_point="t.py", framework=framework, framework_version=version)
-    assert said in (framework_warning(job, HERE) or "")
+    assert expected in (framework_warning(job, HERE) or "")

@@ -92,7 +92,7 @@ class TestStopping:
 
 def test_stopping_an_agent_that_dies_before_it_listens_ends(store: RunFolders, runs) -> None:
     runs.make_alive("train-1")
-    runs.let_go("train-1")
+    runs.release("train-1")
     LocalRun(store, "train-1").stop()
     assert store.record("train-1").status == "Failed"
 

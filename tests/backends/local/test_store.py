@@ -139,7 +139,7 @@ class TestSettling:
         self, store: RunFolders, runs
     ) -> None:
         paths = runs.make_alive("train-1", agent_pid=1)
-        runs.let_go("train-1")
+        runs.release("train-1")
         record = store.record("train-1")
         assert record.status == "Failed"
         assert record.failure_reason == "the agent was killed, and the script with it"
@@ -149,13 +149,13 @@ class TestSettling:
         paths = runs.make_alive("train-1", agent_pid=1)
         paths.log().write_text("epoch 1")
         os.utime(paths.log(), (5e9, 5e9))
-        runs.let_go("train-1")
+        runs.release("train-1")
         assert store.record("train-1").ended == 5e9
 
     def test_an_agent_that_never_started_reports_why(self, store: RunFolders, runs) -> None:
         paths = runs.make_alive("train-1")
         paths.agent_log.write_text("Traceback\nImportError: no module\n\n")
-        runs.let_go("train-1")
+        runs.release("train-1")
         reason = store.record("train-1").failure_reason
         assert reason == f"the agent did not start: ImportError: no module (see {paths.agent_log})"
 
@@ -166,7 +166,7 @@ class TestSettling:
 
     def test_a_run_that_cannot_be_written_is_settled_all_the_same(self, store: RunFolders, runs) -> None:
         paths = runs.make_alive("train-1", agent_pid=1)
-        runs.let_go("train-1")
+        runs.release("train-1")
         # Where the temporary file would be, something else is.
         (paths.root / f".run.json.{os.getpid()}").mkdir()
         assert store.record("train-1").status == "Failed"

@@ -26,7 +26,7 @@ from support.cloudwatch_logs import Streams
 VERDICT = VERDICT_MARKER + '{"outcome": "used"}'
 
 
-class World:
+class SimulatedJob:
     """A job and its log as they change over time; sleeping moves the time."""
 
     def __init__(self) -> None:
@@ -83,23 +83,23 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def simulated() -> SimulatedJob:
+    return SimulatedJob()
 
 
 def output(events: list[Event]) -> str:
     return b"".join(event.content for event in events if isinstance(event, Output)).decode()
 
 
-def test_states_lines_and_the_end_come_in_their_order(world: World) -> None:
-    world.states = [
+def test_states_lines_and_the_end_come_in_their_order(simulated: SimulatedJob) -> None:
+    simulated.states = [
         (0, "InProgress", "Downloading"),
         (20, "InProgress", "Training"),
         (60, "Completed", "Completed"),
     ]
-    world.at(30, "algo-1", "epoch 1")
-    world.at(50, "algo-1", "epoch 2", VERDICT)
-    events = list(world.follow())
+    simulated.at(30, "algo-1", "epoch 1")
+    simulated.at(50, "algo-1", "epoch 2", VERDICT)
+    events = list(simulated.follow())
     assert [event.secondary_status for event in events if isinstance(event, RunRecord)] == [
         "Downloading",
         "Training",
@@ -109,12 +109,12 @@ def test_states_lines_and_the_end_come_in_their_order(world: World) -> None:
     assert output(events) == "epoch 1\nepoch 2\n"
 
 
-def test_a_job_that_stays_as_it_is_is_looked_at_less_and_less(world: World) -> None:
-    world.states.append((3600, "Completed", "Completed"))
-    list(world.follow(logs=False))
-    assert len([one for one in world.descriptions if one < 10]) <= 10
-    assert len(world.descriptions) < 3600 / 10 + 40
-    assert world.now < 3600 + 11
+def test_a_job_that_stays_as_it_is_is_looked_at_less_and_less(simulated: SimulatedJob) -> None:
+    simulated.states.append((3600, "Completed", "Completed"))
+    list(simulated.follow(logs=False))
+    assert len([one for one in simulated.descriptions if one < 10]) <= 10
+    assert len(simulated.descriptions) < 3600 / 10 + 40
+    assert simulated.now < 3600 + 11
 
 
 @pytest.mark.parametrize(("seconds", "wait"), [(0, 1), (5, 1), (40, 4), (100, 10), (86_400, 10)])
@@ -122,101 +122,107 @@ def test_the_pause_grows_with_the_age_of_the_state(seconds: float, wait: float) 
     assert pause(seconds) == wait
 
 
-def test_following_from_the_middle_begins_with_long_pauses(world: World) -> None:
-    world.states = [(-5000, "InProgress", "Training"), (30, "Completed", "Completed")]
-    list(world.follow(logs=False))
-    assert len(world.descriptions) <= 5
+def test_following_from_the_middle_begins_with_long_pauses(simulated: SimulatedJob) -> None:
+    simulated.states = [(-5000, "InProgress", "Training"), (30, "Completed", "Completed")]
+    list(simulated.follow(logs=False))
+    assert len(simulated.descriptions) <= 5
 
 
-def test_lines_come_soon_though_the_state_is_looked_at_rarely(world: World) -> None:
-    world.states = [(-5000, "InProgress", "Training"), (300, "Completed", "Completed")]
-    world.at(200, "algo-1", "line")
-    seen = next(world.now for event in world.follow() if isinstance(event, Output))
+def test_lines_come_soon_though_the_state_is_looked_at_rarely(simulated: SimulatedJob) -> None:
+    simulated.states = [(-5000, "InProgress", "Training"), (300, "Completed", "Completed")]
+    simulated.at(200, "algo-1", "line")
+    seen = next(simulated.now for event in simulated.follow() if isinstance(event, Output))
     assert 200 <= seen < 206
 
 
-def test_many_hosts_do_not_hammer_the_log(world: World) -> None:
-    world.states.append((100, "Stopped", "Stopped"))
+def test_many_hosts_do_not_hammer_the_log(simulated: SimulatedJob) -> None:
+    simulated.states.append((100, "Stopped", "Stopped"))
     for host in range(50):
-        world.at(1, f"algo-{host + 1}", VERDICT)
-    world.hosts = 50
-    list(world.follow())
-    assert len(world.streams.asked) / world.now < 25  # GetLogEvents a second and account
+        simulated.at(1, f"algo-{host + 1}", VERDICT)
+    simulated.hosts = 50
+    list(simulated.follow())
+    assert len(simulated.streams.asked) / simulated.now < 25  # GetLogEvents a second and account
 
 
-def test_lines_after_the_end_are_waited_for_until_the_verdict(world: World) -> None:
-    world.states.append((20, "Completed", "Completed"))
-    world.at(26, "algo-1", "late")
-    world.at(30, "algo-1", VERDICT)
-    events = list(world.follow())
+def test_lines_after_the_end_are_waited_for_until_the_verdict(simulated: SimulatedJob) -> None:
+    simulated.states.append((20, "Completed", "Completed"))
+    simulated.at(26, "algo-1", "late")
+    simulated.at(30, "algo-1", VERDICT)
+    events = list(simulated.follow())
     assert output(events) == "late\n"
-    assert world.now < 36
+    assert simulated.now < 36
 
 
-def test_a_host_that_begins_anew_shortly_before_the_end_is_heard_to_its_own_end(world: World) -> None:
-    world.states.append((6.0, "Completed", "Completed"))
-    world.at(2.0, "algo-1", "first attempt", VERDICT)
-    world.events.append((5.0, lambda: world.streams.say("algo-1", "second attempt", at=5.0, epoch=2)))
-    world.events.append((7.0, lambda: world.streams.say("algo-1", "its end", VERDICT, at=7.0, epoch=2)))
-    assert output(list(world.follow())) == "first attempt\nsecond attempt\nits end\n"
+def test_a_host_that_begins_anew_shortly_before_the_end_is_heard_to_its_own_end(
+    simulated: SimulatedJob,
+) -> None:
+    simulated.states.append((6.0, "Completed", "Completed"))
+    simulated.at(2.0, "algo-1", "first attempt", VERDICT)
+    simulated.events.append((5.0, lambda: simulated.streams.say("algo-1", "second attempt", at=5.0, epoch=2)))
+    simulated.events.append(
+        (7.0, lambda: simulated.streams.say("algo-1", "its end", VERDICT, at=7.0, epoch=2))
+    )
+    assert output(list(simulated.follow())) == "first attempt\nsecond attempt\nits end\n"
 
 
-def test_without_a_verdict_the_waiting_has_an_end(world: World) -> None:
-    world.states.append((20, "Failed", "Failed"))
-    world.at(15, "algo-1", "killed")
-    assert output(list(world.follow())) == "killed\n"
-    assert world.now < 21 + 2 * LATE_SECONDS
+def test_without_a_verdict_the_waiting_has_an_end(simulated: SimulatedJob) -> None:
+    simulated.states.append((20, "Failed", "Failed"))
+    simulated.at(15, "algo-1", "killed")
+    assert output(list(simulated.follow())) == "killed\n"
+    assert simulated.now < 21 + 2 * LATE_SECONDS
 
 
-def test_a_log_that_never_ends_is_left_in_time(world: World) -> None:
-    world.states.append((20, "Failed", "Failed"))
+def test_a_log_that_never_ends_is_left_in_time(simulated: SimulatedJob) -> None:
+    simulated.states.append((20, "Failed", "Failed"))
     for second in range(20, 400, 5):
-        world.at(second, "algo-1", f"line {second}")
-    list(world.follow())
-    assert world.now < 20 + LATEST_SECONDS + 5
+        simulated.at(second, "algo-1", f"line {second}")
+    list(simulated.follow())
+    assert simulated.now < 20 + LATEST_SECONDS + 5
 
 
-def test_a_job_that_never_began_is_not_waited_for(world: World) -> None:
-    world.states = [(0, "InProgress", "Starting"), (5, "Failed", "Starting")]
-    list(world.follow())
-    assert world.now < 8
-    assert world.streams.asked == []
+def test_a_job_that_never_began_is_not_waited_for(simulated: SimulatedJob) -> None:
+    simulated.states = [(0, "InProgress", "Starting"), (5, "Failed", "Starting")]
+    list(simulated.follow())
+    assert simulated.now < 8
+    assert simulated.streams.asked == []
 
 
-def test_the_progress_line_has_elapsed_time_and_cost(world: World) -> None:
-    world.states.append((30, "Completed", "Completed"))
-    samples = [event.sample for event in world.follow(live=True) if isinstance(event, Live)]
+def test_the_progress_line_has_elapsed_time_and_cost(simulated: SimulatedJob) -> None:
+    simulated.states.append((30, "Completed", "Completed"))
+    samples = [event.sample for event in simulated.follow(live=True) if isinstance(event, Live)]
     assert samples[-1]["seconds"] > samples[0]["seconds"]
     assert samples[-1]["cost"] == pytest.approx(samples[-1]["seconds"] / 100, rel=0.01)
     assert samples[0]["message"] == "Training in progress."
 
 
-class TestTrouble:
-    def test_a_lost_connection_is_reported_once_and_nothing_is_lost_or_repeated(self, world: World) -> None:
-        world.states.append((200, "Completed", "Completed"))
+class TestFailures:
+    def test_a_lost_connection_is_reported_once_and_nothing_is_lost_or_repeated(
+        self, simulated: SimulatedJob
+    ) -> None:
+        simulated.states.append((200, "Completed", "Completed"))
         for second in range(5, 200, 5):
-            world.at(second, "algo-1", f"line {second}")
-        world.at(199, "algo-1", VERDICT)
-        world.faults = {number: AwsUnreachable("no route") for number in range(4, 9)}
-        world.streams.faults.extend([None] * 12 + [AwsUnreachable("reset")] * 3)  # type: ignore[list-item]
-        events = list(world.follow())
+            simulated.at(second, "algo-1", f"line {second}")
+        simulated.at(199, "algo-1", VERDICT)
+        simulated.faults = {number: AwsUnreachable("no route") for number in range(4, 9)}
+        simulated.streams.faults.extend([None] * 12 + [AwsUnreachable("reset")] * 3)  # type: ignore[list-item]
+        events = list(simulated.follow())
         notices = [event.text for event in events if isinstance(event, Notice)]
         assert len([text for text in notices if "keeps running" in text]) == 2
         assert len([text for text in notices if "restored" in text]) >= 2
         assert output(events).split("\n")[:-1] == [f"line {second}" for second in range(5, 200, 5)]
 
-    def test_throttling_is_waited_out(self, world: World) -> None:
-        world.states.append((20, "Completed", "Completed"))
-        world.faults = {2: AwsRefused("slow down", code="ThrottlingException", status=400)}
-        assert isinstance(list(world.follow(logs=False))[-1], RunRecord)
+    def test_throttling_is_waited_out(self, simulated: SimulatedJob) -> None:
+        simulated.states.append((20, "Completed", "Completed"))
+        simulated.faults = {2: AwsRefused("slow down", code="ThrottlingException", status=400)}
+        assert isinstance(list(simulated.follow(logs=False))[-1], RunRecord)
 
-    def test_aws_that_stays_away_ends_it_with_what_to_type_next(self, world: World) -> None:
-        world.faults = {
+    def test_aws_that_stays_away_ends_it_with_what_to_type_next(self, simulated: SimulatedJob) -> None:
+        simulated.faults = {
             number: AwsUnreachable("no route", remedy="Look at the network.") for number in range(2, 999)
         }
         with pytest.raises(AwsUnreachable) as caught:
-            list(world.follow())
-        assert PATIENCE_SECONDS < world.now < 2 * PATIENCE_SECONDS
+            list(simulated.follow())
+        assert PATIENCE_SECONDS < simulated.now < 2 * PATIENCE_SECONDS
         assert "job is still running on AWS" in caught.value.message
         assert "gpuproof logs -f job" in str(caught.value.remedy)
 
@@ -229,21 +235,23 @@ class TestTrouble:
         ],
     )
     def test_an_expired_token_gets_the_advice_to_sign_in_and_resume(
-        self, world: World, error: GPUproofError
+        self, simulated: SimulatedJob, error: GPUproofError
     ) -> None:
-        world.faults = {3: error}
+        simulated.faults = {3: error}
         with pytest.raises(type(error)) as caught:
-            list(world.follow())
+            list(simulated.follow())
         assert "Sign in again" in str(caught.value.remedy)
         assert str(caught.value.remedy).endswith("gpuproof logs -f job --region eu-west-1")
-        assert len(world.descriptions) == 3
+        assert len(simulated.descriptions) == 3
 
-    def test_what_is_not_allowed_ends_it_at_once(self, world: World) -> None:
-        world.faults = {1: AwsRefused("no", remedy="Ask for it.", code="AccessDeniedException", status=400)}
+    def test_what_is_not_allowed_ends_it_at_once(self, simulated: SimulatedJob) -> None:
+        simulated.faults = {
+            1: AwsRefused("no", remedy="Ask for it.", code="AccessDeniedException", status=400)
+        }
         with pytest.raises(AwsRefused, match="is still running on AWS"):
-            list(world.follow())
+            list(simulated.follow())
 
-    def test_a_deleted_job_ends_it(self, world: World) -> None:
-        world.faults = {2: RunNotFound("job is not there any more")}
+    def test_a_deleted_job_ends_it(self, simulated: SimulatedJob) -> None:
+        simulated.faults = {2: RunNotFound("job is not there any more")}
         with pytest.raises(RunNotFound):
-            list(world.follow())
+            list(simulated.follow())

@@ -156,7 +156,7 @@ def test_the_default_rule_against_idle_gpus_is_noted(sandbox: SageMakerSandbox) 
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "expected"),
     [
         ({"distribution": {"mpi": {"enabled": True}}}, "distributed"),
         ({"resources": {"spot": True}, "sagemaker": {"keep_alive": "5min"}}, "warm pool"),
@@ -165,8 +165,8 @@ def test_the_default_rule_against_idle_gpus_is_noted(sandbox: SageMakerSandbox) 
         ({"inputs": {f"c{number}": "data" for number in range(20)}}, "inputs has 21 entries"),
     ],
 )
-def test_what_cannot_run_is_refused(sandbox: SageMakerSandbox, keys: dict[str, Any], said: str) -> None:
-    assert said in refused(sandbox, sandbox.training(**keys)).message
+def test_what_cannot_run_is_refused(sandbox: SageMakerSandbox, keys: dict[str, Any], expected: str) -> None:
+    assert expected in refused(sandbox, sandbox.training(**keys)).message
 
 
 def test_a_mount_over_gpuproofs_own_files_is_refused(sandbox: SageMakerSandbox) -> None:

@@ -92,10 +92,10 @@ def test_a_part_that_fails_keeps_the_old_and_is_named(
     # Moto has no price list: it answers 500.
     parts = ["--part", "offerings", "--part", "ec2-prices"]
     code = main(["catalogue", "refresh", "--region", "us-east-1", *parts])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 5
-    assert "offerings" in said.out
-    assert "ec2-prices of us-east-1: kept from 2026-10-01" in said.err
+    assert "offerings" in output.out
+    assert "ec2-prices of us-east-1: kept from 2026-10-01" in output.err
     assert (tmp_path / "catalogue" / "offerings.csv").exists()
 
 

@@ -91,9 +91,9 @@ def test_when_not_even_the_regions_can_be_read_aws_refused(
         lambda *_: (403, refusal("UnauthorizedOperation", "You are not authorized: ec2:DescribeRegions"))
     )
     assert main(["catalogue", "refresh"]) == 5
-    said = capsys.readouterr().err
-    assert "UnauthorizedOperation" in said
-    assert "README" in said
+    output = capsys.readouterr().err
+    assert "UnauthorizedOperation" in output
+    assert "README" in output
 
 
 def test_the_regions_are_those_of_the_account(answering, refreshing) -> None:

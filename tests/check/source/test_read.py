@@ -18,7 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         ("a.py", b"x = (\n", "never closed"),
         ("a.py", b'print "hello"\n', "Python 2"),
@@ -33,11 +33,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("gpuproof.yaml", b"jobs: [1\n", "YAML"),
     ],
 )
-def test_a_bad_file_is_one_finding(here: Path, name: str, content: bytes, said: str) -> None:
+def test_a_bad_file_is_one_finding(here: Path, name: str, content: bytes, expected: str) -> None:
     (here / name).write_bytes(content)
     (hit,) = check_here().hits
     assert hit.code == "E901"
-    assert said in hit.finding.message
+    assert expected in hit.finding.message
 
 
 def test_a_file_of_many_megabytes_is_a_note(here: Path) -> None:

@@ -13,7 +13,7 @@ from gpuproof.cli.main import main
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["--port", "99999"], "'99999' is not a port"),
         (["--port", "-1"], "'-1' is not a port"),
@@ -28,10 +28,10 @@ from gpuproof.cli.main import main
     ],
 )
 def test_an_impossible_flag_is_refused_with_the_reason(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of(["emulator", "--state", str(tmp_path / "state"), *words]) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "state").exists()
 
 
@@ -41,9 +41,9 @@ def test_a_file_is_not_used_as_the_state_folder(tmp_path: Path, capsys: pytest.C
     file.touch()
     with mock.patch.dict(os.environ):  # the emulator forgets the user's own AWS
         assert code_of(["emulator", "--port", "0", "--state", str(file)]) == 1
-    said = capsys.readouterr().err
-    assert f"Cannot keep the emulator's state in {file}: File exists." in said
-    assert "--state FOLDER" in said
+    output = capsys.readouterr().err
+    assert f"Cannot keep the emulator's state in {file}: File exists." in output
+    assert "--state FOLDER" in output
 
 
 def test_a_port_in_use_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,13 +42,13 @@ def test_without_a_choice_all_are_printed(capsys: pytest.CaptureFixture[str]) ->
 def test_bucket_account_region_and_role_narrow_it(capsys: pytest.CaptureFixture[str]) -> None:
     account = "123456789012"
     words = ("--user", "--bucket", "s3://data/", "--account", account, "--region", "eu-west-1")
-    document, said = printed(capsys, *words, "--job-role", "jobs")
+    document, output = printed(capsys, *words, "--job-role", "jobs")
     text = json.dumps(document)
     assert "arn:aws:s3:::data/gpuproof/*" in text
     assert "arn:aws:sagemaker:eu-west-1:123456789012:training-job/*" in text
     assert "arn:aws:iam::123456789012:role/jobs" in text
     assert "s3:CreateBucket" not in text
-    assert said
+    assert output
 
 
 def test_the_settings_apply_without_a_flag(
@@ -56,11 +56,11 @@ def test_the_settings_apply_without_a_flag(
 ) -> None:
     monkeypatch.setenv("GPUPROOF_BUCKET", "mine")
     monkeypatch.setenv("GPUPROOF_ROLE_ARN", "arn:aws:iam::123456789012:role/path/jobs")
-    document, said = printed(capsys)
+    document, output = printed(capsys)
     text = json.dumps(document)
     assert "arn:aws:s3:::mine/gpuproof/*" in text
     assert "role/path/jobs" in text
-    assert "--role-name jobs" in said
+    assert "--role-name jobs" in output
 
 
 @pytest.mark.parametrize(

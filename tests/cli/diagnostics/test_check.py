@@ -43,8 +43,8 @@ def gpuproof(capsys: pytest.CaptureFixture[str]) -> Any:
             code = main(list(words))
         except SystemExit as error:
             code = int(error.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 

@@ -28,13 +28,13 @@ def test_a_known_cause_exits_with_1_and_prints_line_cause_and_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explain", str(LOGS / "torch-out-of-memory.log")]) == 1
-    said = capsys.readouterr().out
-    assert "error      torch-out-of-memory (torch-out-of-memory.log:" in said
-    assert "\ncause      GPU memory is full on GPU 0" in said
-    assert "\nhere       ml.g5.xlarge has 1 x A10G" in said
-    assert "\nfix        " in said
-    assert "\nexplains   line " in said
-    assert max(map(len, said.splitlines())) <= 100
+    output = capsys.readouterr().out
+    assert "error      torch-out-of-memory (torch-out-of-memory.log:" in output
+    assert "\ncause      GPU memory is full on GPU 0" in output
+    assert "\nhere       ml.g5.xlarge has 1 x A10G" in output
+    assert "\nfix        " in output
+    assert "\nexplains   line " in output
+    assert max(map(len, output.splitlines())) <= 100
 
 
 def test_a_sound_log_leaves_code_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,9 +50,9 @@ def test_an_unknown_failure_leaves_code_3_and_shows_the_last_exception(
         'start\nTraceback (most recent call last):\n  File "a.py", line 1\nmylib.Broken: no flux\n'
     )
     assert main(["explain", str(log)]) == 3
-    said = capsys.readouterr().out
-    assert "unknown    Failed, cause not recognized" in said
-    assert "last error line 4: mylib.Broken: no flux" in said
+    output = capsys.readouterr().out
+    assert "unknown    Failed, cause not recognized" in output
+    assert "last error line 4: mylib.Broken: no flux" in output
 
 
 def test_a_file_that_is_not_there_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,9 +83,9 @@ def test_the_instance_type_makes_it_concrete(capsys: pytest.CaptureFixture[str])
     main(
         ["explain", str(LOGS / "ec2-vcpu-quota.log"), "--instance-type", "g5.xlarge", "--region", "eu-west-1"]
     )
-    said = capsys.readouterr().out
-    assert "g5.xlarge counts 4 vCPUs" in said
-    (command,) = [line for line in said.splitlines() if "aws service-quotas" in line]
+    output = capsys.readouterr().out
+    assert "g5.xlarge counts 4 vCPUs" in output
+    (command,) = [line for line in output.splitlines() if "aws service-quotas" in line]
     assert command.endswith("--quota-code L-DB2E81BA --desired-value 4 --region eu-west-1")
 
 

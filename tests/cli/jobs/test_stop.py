@@ -32,8 +32,8 @@ def test_one_that_is_refused_leaves_no_other_running(
 ) -> None:
     monkeypatch.setattr("gpuproof.backends.registry.find_run", lambda name, *_: Stoppable(name))
     assert main(["stop", "refused-1", "second", "refused-2", "fourth"]) == ExitCode.AWS_REFUSED
-    said = capsys.readouterr()
-    assert said.out == "second: Stopped\nfourth: Stopped\n"
-    assert "gpuproof: refused-1: AccessDeniedException." in said.err
-    assert "gpuproof: refused-2: AccessDeniedException." in said.err
-    assert "ask for leave" in said.err
+    output = capsys.readouterr()
+    assert output.out == "second: Stopped\nfourth: Stopped\n"
+    assert "gpuproof: refused-1: AccessDeniedException." in output.err
+    assert "gpuproof: refused-2: AccessDeniedException." in output.err
+    assert "ask for leave" in output.err

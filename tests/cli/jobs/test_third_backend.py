@@ -44,12 +44,12 @@ def typed(
 def test_a_run_is_planned_submitted_followed_and_delivered(typed: Typed) -> None:
     code, out, err = typed("run", "train.py", "--on", "fake", "--queue", "blue", "--no-check")
     assert code == ExitCode.OK
-    said = out + err
-    assert "run        fake-1" in said
-    assert "blue" in said
-    assert "nothing really runs" in said
-    assert "hello from the fake" in said
-    assert "here       delivered" in said
+    output = out + err
+    assert "run        fake-1" in output
+    assert "blue" in output
+    assert "nothing really runs" in output
+    assert "hello from the fake" in output
+    assert "here       delivered" in output
     assert FakeRuns.known["fake-1"].delivered == ["train"]
 
 

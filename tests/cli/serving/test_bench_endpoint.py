@@ -68,8 +68,8 @@ def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main(["bench-endpoint", *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -205,7 +205,7 @@ def test_ctrl_c_prints_what_was_measured_and_leaves_130(url: str) -> None:
 
 def test_where_no_request_fell_due_no_figures_are_made_up(bench: Any, url: str) -> None:
     # One in twelve days.
-    _, said, _ = bench(url, "--rate", "0.000001", "--duration", "1s", "--warm-up", "0s")
-    assert "no request was scheduled" in said
-    assert "p50" not in said
-    assert "generator" not in said
+    _, output, _ = bench(url, "--rate", "0.000001", "--duration", "1s", "--warm-up", "0s")
+    assert "no request was scheduled" in output
+    assert "p50" not in output
+    assert "generator" not in output

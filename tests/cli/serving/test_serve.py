@@ -45,7 +45,7 @@ def flags(*words: str) -> list[str]:
 
 
 @contextmanager
-def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after") -> Iterator[Server]:
+def typed(tmp_path: Path, *words: str | Path, awaited: str = "ready after") -> Iterator[Server]:
     """`gpuproof serve`, as a person types it."""
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -63,8 +63,8 @@ def typed(tmp_path: Path, *words: str | Path, until_it_says: str = "ready after"
         )
     try:
         server = Server(process, 0, log, log)
-        said = until(lambda: until_it_says in server.said or process.poll() is not None, "the server")
-        assert process.poll() is None, (said, server.said)
+        printed = until(lambda: awaited in server.log_text or process.poll() is not None, "the server")
+        assert process.poll() is None, (printed, server.log_text)
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
@@ -94,7 +94,7 @@ def test_what_holds_no_code_is_not_watched(tmp_path: Path) -> None:
     assert [str(p.relative_to(tmp_path)) for p in folders([tmp_path])] == [".", "code", "code/inner"]
 
 
-class Hangups:
+class HangupCounter:
     """A server process that counts SIGHUPs, and ends once a file exists."""
 
     def __init__(self, end: Path) -> None:
@@ -113,7 +113,7 @@ def test_beside_a_file_that_is_watched_other_files_are_not(tmp_path: Path) -> No
     weights, other = tmp_path / "weights.pt", tmp_path / "download" / "other"
     other.parent.mkdir()
     weights.touch()
-    server = Hangups(tmp_path / "end")
+    server = HangupCounter(tmp_path / "end")
     watcher = threading.Thread(target=reload_on_change, args=(server, [weights]))
     watcher.start()
     try:
@@ -191,7 +191,7 @@ def test_an_archive_is_served_and_a_killed_command_leaves_nothing(tmp_path: Path
     with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
         archive.add(folder, ".")
     with typed(tmp_path, tmp_path / "model.tar.gz") as server:
-        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.log_text)[0])
         assert server.predict({"a": 1}).json == {"a": 1}
         everything = below(server.process.pid)
         server.process.kill()
@@ -219,9 +219,9 @@ def typed_wrongly(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_a_missing_model_argument_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    said = typed_wrongly(capsys)
-    assert "MODEL is missing" in said
-    assert "code/inference.py" in said
+    output = typed_wrongly(capsys)
+    assert "MODEL is missing" in output
+    assert "code/inference.py" in output
 
 
 @pytest.mark.parametrize("words", [("folder",), ("--code", "inference.py"), ("--dev",)])
@@ -238,8 +238,8 @@ def test_several_models_are_served_without_one_on_the_command_line(
 ) -> None:
     monkeypatch.setenv("SAGEMAKER_MULTI_MODEL", "true")
     folder = model_folder(tmp_path / "one", ECHO)
-    with typed(tmp_path, until_it_says="listening at") as server:
-        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+    with typed(tmp_path, awaited="listening at") as server:
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.log_text)[0])
         server.until_healthy()
         loaded = server.ask("POST", "/models", json.dumps({"model_name": "one", "url": str(folder)}))
         assert loaded.status == 200
@@ -251,17 +251,17 @@ def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
     versions = ECHO.replace("    return data", "    return {'version': 1}")
     folder = model_folder(tmp_path / "model", versions)
     with typed(tmp_path, folder, "--dev") as server:
-        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.said)[0])
+        server.port = int(re.findall(r"listening at [\d.]+:(\d+)", server.log_text)[0])
         assert server.predict(1).json == {"version": 1}
         model_folder(folder, versions.replace("1}", "2}"))
         until(lambda: server.predict(1).json == {"version": 2}, "the new version")
-        assert server.said.count("ready after") == 1
-        assert "is ready again" in server.said
+        assert server.log_text.count("ready after") == 1
+        assert "is ready again" in server.log_text
         assert json.loads(server.ask("GET", "/ping").body)["status"] == "healthy"
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "said"),
+    ("flag", "value", "expected"),
     [
         ("--port", "99999", "a port number up to 65535"),
         ("--port", "http", "a port number up to 65535"),
@@ -273,12 +273,12 @@ def test_dev_serves_what_was_written_last(tmp_path: Path) -> None:
     ],
 )
 def test_an_impossible_number_is_wrong_usage(
-    capsys: pytest.CaptureFixture[str], flag: str, value: str, said: str
+    capsys: pytest.CaptureFixture[str], flag: str, value: str, expected: str
 ) -> None:
     with pytest.raises(SystemExit) as left:
         flags(flag, value)
     assert left.value.code == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.slow

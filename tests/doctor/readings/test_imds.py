@@ -19,15 +19,15 @@ DOCUMENT = "dynamic/instance-identity/document"
 
 
 def query(service: MetadataService) -> InstanceMetadata:
-    said = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
-    assert said is not None
-    return said
+    result = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url})
+    assert result is not None
+    return result
 
 
 def test_type_and_region_are_requested_with_a_token():
     with MetadataService({DOCUMENT: IDENTITY}) as service:
-        said = query(service)
-    assert (said.problem, said.instance_type, said.region, said.role) == (
+        result = query(service)
+    assert (result.problem, result.instance_type, result.region, result.role) == (
         None,
         "g5.xlarge",
         "eu-west-1",
@@ -50,11 +50,11 @@ def test_a_role_a_spot_notice_and_maintenance_are_read():
         "meta-data/events/maintenance/scheduled": '[{"Code": "system-reboot", "NotBefore": "21 Jan 2027", "State": "active"}]',
     }
     with MetadataService(paths) as service:
-        said = query(service)
-    assert said.role
-    assert (said.spot_action, said.spot_time) == ("terminate", "2026-11-21T14:00:00Z")
-    assert said.rebalance == "2026-11-21T13:50:00Z"
-    assert said.events == ("system-reboot from 21 Jan 2027",)
+        result = query(service)
+    assert result.role
+    assert (result.spot_action, result.spot_time) == ("terminate", "2026-11-21T14:00:00Z")
+    assert result.rebalance == "2026-11-21T13:50:00Z"
+    assert result.events == ("system-reboot from 21 Jan 2027",)
 
 
 def test_a_disabled_service_is_reported():
@@ -66,9 +66,9 @@ def test_a_refused_connection_is_reported():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    said = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}"})
-    assert said is not None
-    assert "cannot be reached" in (said.problem or "")
+    result = query_metadata({"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}"})
+    assert result is not None
+    assert "cannot be reached" in (result.problem or "")
 
 
 @pytest.mark.slow
@@ -77,11 +77,11 @@ def test_a_service_that_never_answers_is_given_up_within_its_second():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         began = time.monotonic()
-        said = query_metadata(
+        result = query_metadata(
             {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         )
-    assert said is not None
-    assert said.problem == "it does not answer"
+    assert result is not None
+    assert result.problem == "it does not answer"
     assert time.monotonic() - began < 30 * SECONDS
 
 

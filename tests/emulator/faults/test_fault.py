@@ -38,7 +38,7 @@ def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("earthquake", "unknown fault 'earthquake'"),
         ("throttling,where=there", "unknown limit 'where'"),
@@ -58,8 +58,8 @@ def test_a_fault_is_written_as_its_kind_and_its_limits() -> None:
         ("throttling,instance=ml.g5.*", "throttling applies to requests, which have no instance"),
     ],
 )
-def test_an_impossible_fault_is_refused_with_the_reason(text: str, said: str) -> None:
-    with pytest.raises(InvalidFault, match=said):
+def test_an_impossible_fault_is_refused_with_the_reason(text: str, expected: str) -> None:
+    with pytest.raises(InvalidFault, match=expected):
         Fault.parse(text)
 
 

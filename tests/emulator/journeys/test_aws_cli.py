@@ -97,8 +97,8 @@ def test_an_endpoint_is_invoked(aws: Account, cli: Cli, tmp_path: Path) -> None:
     name = served(aws, container(aws, {"code/inference.py": HANDLER}))
     (tmp_path / "question.txt").write_text("hello")
     words = ("sagemaker-runtime", "invoke-endpoint", "--endpoint-name", name, "--content-type", "text/plain")
-    said = cli.json(*words, "--body", "fileb://question.txt", "answer.txt")
-    assert said["InvokedProductionVariant"] == "v1"
+    output = cli.json(*words, "--body", "fileb://question.txt", "answer.txt")
+    assert output["InvokedProductionVariant"] == "v1"
     assert (tmp_path / "answer.txt").read_text() == "HELLO"
     cli("sagemaker", "delete-endpoint", "--endpoint-name", name)
     cli("sagemaker", "wait", "endpoint-deleted", "--endpoint-name", name)

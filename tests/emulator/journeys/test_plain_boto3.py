@@ -17,8 +17,8 @@ def test_boto3_trains_processes_and_serves(tmp_path: Path) -> None:
     # An emulator as `gpuproof emulator` starts it: its own role, its own patience.
     with running_emulator(tmp_path, role=True, hold=20.0) as emulator:
         words = ("arn:aws:iam::123456789012:role/emulator", emulator.bucket(), IMAGE)
-        said = run_script("plain_boto3", None, emulator, words[1], tmp_path / "home", *words)
-    assert said["status"] == "Completed"
-    assert said["names"] == "factor.json"
-    assert said["answer"] == [3, 6]
-    assert said["left"] == []
+        output = run_script("plain_boto3", None, emulator, words[1], tmp_path / "home", *words)
+    assert output["status"] == "Completed"
+    assert output["names"] == "factor.json"
+    assert output["answer"] == [3, 6]
+    assert output["left"] == []

@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("sagemaker-v2")]
 
 def test_tensorflow_fit(aws: Account, tmp_path: Path) -> None:
     data = _data(aws)
-    said = _run(aws, tmp_path, "v2_tensorflow", aws.emulator.role, data)
-    assert said["version"].startswith("2.")
-    assert said["status"] == "Completed"
-    assert said["metrics"] == {"loss": 0.5}
+    result = _run(aws, tmp_path, "v2_tensorflow", aws.emulator.role, data)
+    assert result["version"].startswith("2.")
+    assert result["status"] == "Completed"
+    assert result["metrics"] == {"loss": 0.5}
     # `fit` streams the job's log.
-    assert "epoch 1 loss=0.5" in said["printed"]
-    model = said["model"].removeprefix(f"s3://{aws.bucket}/")
+    assert "epoch 1 loss=0.5" in result["printed"]
+    model = result["model"].removeprefix(f"s3://{aws.bucket}/")
     assert json.loads(aws.archive(model)["report.json"]) == {
         "greeting": "from beside",
         "name": "two words",
@@ -34,24 +34,24 @@ def test_tensorflow_fit(aws: Account, tmp_path: Path) -> None:
 
 
 def test_pytorch_fit_deploy_predict_and_delete(aws: Account, tmp_path: Path) -> None:
-    said = _run(aws, tmp_path, "v2_pytorch", aws.emulator.role)
-    assert said["answer"] == [[7.0], [9.0]]
-    assert "Could not find endpoint" in said["left"]
+    result = _run(aws, tmp_path, "v2_pytorch", aws.emulator.role)
+    assert result["answer"] == [[7.0], [9.0]]
+    assert "Could not find endpoint" in result["left"]
 
 
 def test_script_processor_run(aws: Account, tmp_path: Path) -> None:
-    said = _run(aws, tmp_path, "v2_processing", aws.emulator.role, IMAGE, _data(aws))
-    assert said["status"] == "Completed"
-    assert "counted 2" in said["printed"]
-    key = said["output"].removeprefix(f"s3://{aws.bucket}/")
+    result = _run(aws, tmp_path, "v2_processing", aws.emulator.role, IMAGE, _data(aws))
+    assert result["status"] == "Completed"
+    assert "counted 2" in result["printed"]
+    key = result["output"].removeprefix(f"s3://{aws.bucket}/")
     assert aws.get(f"{key}/count.txt") == "['--fast'] 2"
 
 
 def test_fit_raises_what_the_script_died_of(aws: Account, tmp_path: Path) -> None:
-    said = _run(aws, tmp_path, "v2_failing", aws.emulator.role)
-    assert said["status"] == "Failed"
-    assert "AlgorithmError" in said["message"]
-    assert "exit code: 1" in said["message"].lower()
+    result = _run(aws, tmp_path, "v2_failing", aws.emulator.role)
+    assert result["status"] == "Failed"
+    assert "AlgorithmError" in result["message"]
+    assert "exit code: 1" in result["message"].lower()
 
 
 def _data(aws: Account) -> str:

@@ -17,10 +17,10 @@ def test_model_trainer_train(aws: Account, tmp_path: Path) -> None:
     aws.put("data/a.csv", "1\n2\n")
     data = f"s3://{aws.bucket}/data"
     words = (aws.emulator.role, IMAGE, data)
-    said = run_script("v3_training", "sagemaker-v3", aws.emulator, aws.bucket, tmp_path, *words)
-    assert said["version"].startswith("3.")
-    assert said["status"] == "Completed"
-    assert any("epoch 1 loss=0.5" in line for line in aws.log(said["job"]))
-    report = json.loads(aws.archive(said["model"].removeprefix(f"s3://{aws.bucket}/"))["report.json"])
+    output = run_script("v3_training", "sagemaker-v3", aws.emulator, aws.bucket, tmp_path, *words)
+    assert output["version"].startswith("3.")
+    assert output["status"] == "Completed"
+    assert any("epoch 1 loss=0.5" in line for line in aws.log(output["job"]))
+    report = json.loads(aws.archive(output["model"].removeprefix(f"s3://{aws.bucket}/"))["report.json"])
     assert (report["greeting"], report["name"], report["epochs"]) == ("from beside", "two words", 2)
     assert (report["files"], report["variable"]) == (["a.csv"], "given")

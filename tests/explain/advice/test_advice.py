@@ -101,7 +101,7 @@ def test_a_quota_gets_the_command_that_requests_it(context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("ml.g5.xlarge for spot training job usage", "'ml.g5.xlarge for spot training job usage'"),
         ("ml.g5.xlarge for training warm pool usage", "'ml.g5.xlarge for training warm pool usage'"),
@@ -110,13 +110,13 @@ def test_a_quota_gets_the_command_that_requests_it(context: Context) -> None:
         ("Studio JupyterLab Apps running on ml.g5.xlarge instance", "(L-988CE6C5)"),
     ],
 )
-def test_every_kind_of_quota_is_distinguished(context: Context, name: str, said: str) -> None:
+def test_every_kind_of_quota_is_distinguished(context: Context, name: str, expected: str) -> None:
     found = explained(
         context,
         f"The account-level service limit '{name}' is 0 Instances, with current utilization of 0 Instances and a request"
         " delta of 1 Instances.",
     )
-    assert said in (found.here or "")
+    assert expected in (found.here or "")
 
 
 def test_a_vcpu_quota_counts_the_vcpus_of_the_type(context: Context) -> None:

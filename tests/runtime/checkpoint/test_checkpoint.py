@@ -192,7 +192,7 @@ def test_sigterm_saves_at_the_steps_end_and_leaves_with_143(script: Script) -> N
 
 
 def test_a_forked_process_ends_on_sigterm_as_ever(script: Script) -> None:
-    said = script("""
+    output = script("""
 import multiprocessing, os, signal, time, gpuproof.runtime as rt
 rt.checkpoint(state={}, folder="kept")
 child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
@@ -201,7 +201,7 @@ child.terminate()
 child.join(60)
 print(child.exitcode)
 """)
-    assert said == "-15\n"
+    assert output == "-15\n"
 
 
 @pytest.mark.slow

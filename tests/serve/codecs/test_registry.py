@@ -47,7 +47,7 @@ def test_nan_and_infinity_are_read_as_pythons_clients_write_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"[1,\n 2,,]", "line 2, column 4"),
         (b"", "empty"),
@@ -57,8 +57,8 @@ def test_nan_and_infinity_are_read_as_pythons_clients_write_them() -> None:
         (b"[1] x", "line 1, column 5"),
     ],
 )
-def test_broken_json_is_400_with_the_place(body: bytes, said: str) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
+def test_broken_json_is_400_with_the_place(body: bytes, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
         registry.read_body(body, media_types.JSON, np.float32)
     assert caught.value.status == 400
 
@@ -197,7 +197,7 @@ def test_an_empty_field_of_csv_is_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"1,2\n3", "row 2 has 1 fields, the first has 2"),
         (b"", "empty"),
@@ -205,8 +205,8 @@ def test_an_empty_field_of_csv_is_nan() -> None:
         (b"1,2\n3," + b"x" * 131_073, "line 2: field larger than field limit"),
     ],
 )
-def test_broken_csv_is_400_with_the_place(body: bytes, said: str) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
+def test_broken_csv_is_400_with_the_place(body: bytes, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
         csv.read(body)
     assert caught.value.status == 400
 
@@ -324,7 +324,7 @@ def test_texts_and_base64_become_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "specs", "status", "said"),
+    ("body", "specs", "status", "message"),
     [
         ({"instances": []}, IMAGE, 400, "empty"),
         ({"instances": [[1, 2]], "inputs": [[1, 2]]}, IMAGE, 400, "both"),
@@ -348,8 +348,8 @@ def test_texts_and_base64_become_bytes() -> None:
         ({"instances": [[1, 2]], "signature_name": 3}, IMAGE, 400, "signature_name"),
     ],
 )
-def test_what_a_signature_does_not_take_is_named(body: Any, specs: Any, status: int, said: str) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
+def test_what_a_signature_does_not_take_is_named(body: Any, specs: Any, status: int, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
         tensorflow_json.read(body, specs)
     assert caught.value.status == status
 

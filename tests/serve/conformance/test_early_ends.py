@@ -37,7 +37,7 @@ def test_a_server_that_still_loads_ends_at_once_and_quietly(tmp_path: Path, numb
         until(lambda: server.workers, "a worker")
         server.process.send_signal(number)
         assert server.process.wait(60) == 0
-        assert "Traceback" not in server.said
+        assert "Traceback" not in server.log_text
 
 
 def as_soon_as_it_starts(command: subprocess.Popen[bytes], folder: Path, log: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_signal_to_the_whole_group_counts_once_and_open_requests_are_answered(
         server = Server(command, int(port), log, log)
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(server.predict, str(go))
-            server.until_it_has(1)
+            server.wait_for_requests(1)
             os.killpg(command.pid, number)
             until(lambda: is_refused(server.port), "the port to close")
             go.touch()
@@ -155,13 +155,15 @@ def test_a_library_that_crashes_while_the_model_is_loaded_leaves_the_line_that_c
         until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the loss")
         reason = server.ask("GET", "/ping").json["reason"]
         assert "ended (killed by SIGSEGV) while it loaded the model" in reason
-        assert 'inference.py", line 4 in model_fn' in server.said
+        assert 'inference.py", line 4 in model_fn' in server.log_text
 
 
 def test_the_loss_of_a_predictor_is_one_line_after_its_full_report(tmp_path: Path) -> None:
     wordy = "def model_fn(model_dir):\n    raise ValueError('first line\\nsecond line')\n"
     with serving(tmp_path, wordy, "--load-once", healthy=False) as server:
-        until(lambda: "is not restarted" in server.said, "the loss")
+        until(lambda: "is not restarted" in server.log_text, "the loss")
         reason = server.ask("GET", "/ping").json["reason"]
         assert reason.endswith("first line")
-        assert server.said.count("ValueError: first line\nsecond line") == 2, "its message and its traceback"
+        assert server.log_text.count("ValueError: first line\nsecond line") == 2, (
+            "its message and its traceback"
+        )

@@ -52,7 +52,7 @@ def together(server: Server, *requests: dict[str, object]) -> list[Answer]:
         answers: list[object] = []
         for number, request in enumerate(requests):
             answers.append(pool.submit(server.predict, request))
-            server.until_it_has(number + 2)
+            server.wait_for_requests(number + 2)
         (server.log.parent / "model" / "go").touch()
         assert first.result().status == 200
         return [answer.result() for answer in answers]  # type: ignore[attr-defined]
@@ -140,7 +140,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path:
         answers = together(server, *({"rows": [[n]]} for n in range(8)))
         assert [answer.json for answer in answers] == [[[n, 2]] for n in range(8)]
         assert server.workers == before
-        assert "out of memory" in server.said
+        assert "out of memory" in server.log_text
 
 
 def test_one_request_that_does_not_fit_fails_alone_and_kills_no_process(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from support.raw_connections import as_folder, served
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve-contract")]
 
-TELLS = """
+RECORDS_CALLS = """
 import json, os
 
 CALLS = []
@@ -69,8 +69,8 @@ def output_fn(prediction, accept, context):
 
 
 @pytest.fixture(scope="module")
-def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(tmp_path_factory.mktemp("telling"), TELLS) as server:
+def call_recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(tmp_path_factory.mktemp("telling"), RECORDS_CALLS) as server:
         yield server
 
 
@@ -90,8 +90,8 @@ def calls(server: Server, body: bytes, content_type: str, **headers: str) -> lis
 # The handler's functions
 
 
-def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(telling: Server) -> None:
-    model, *request = calls(telling, b"[1]", "application/json", Accept="application/json")
+def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(call_recorder: Server) -> None:
+    model, *request = calls(call_recorder, b"[1]", "application/json", Accept="application/json")
     assert model[0] == "model_fn"
     assert Path(str(model[1])).joinpath("code", "inference.py").is_file()
     assert request == [
@@ -102,40 +102,42 @@ def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(tellin
 
 
 @pytest.mark.parametrize("kind", ["application/octet-stream", "image/jpeg", "application/x-npy", "audio/wav"])
-def test_bytes_reach_input_fn_as_they_came(telling: Server, kind: str) -> None:
+def test_bytes_reach_input_fn_as_they_came(call_recorder: Server, kind: str) -> None:
     body = bytes(range(256))
-    assert calls(telling, body, kind)[1:3] == [
+    assert calls(call_recorder, body, kind)[1:3] == [
         ["input_fn", "bytes", kind],
         ["predict_fn", "bytes", "the model"],
     ]
 
 
-def test_text_is_decoded_for_input_fn(telling: Server) -> None:
-    assert calls(telling, "1,ü".encode(), "text/csv")[1:] == [
+def test_text_is_decoded_for_input_fn(call_recorder: Server) -> None:
+    assert calls(call_recorder, "1,ü".encode(), "text/csv")[1:] == [
         ["input_fn", "str", "text/csv"],
         ["predict_fn", "str", "the model"],
         ["output_fn", 3, "application/json"],
     ]
 
 
-def test_a_charset_does_not_reach_handlers_that_compare_the_type(telling: Server) -> None:
-    assert calls(telling, b"1", "text/csv; charset=utf-8")[1] == ["input_fn", "str", "text/csv"]
+def test_a_charset_does_not_reach_handlers_that_compare_the_type(call_recorder: Server) -> None:
+    assert calls(call_recorder, b"1", "text/csv; charset=utf-8")[1] == ["input_fn", "str", "text/csv"]
 
 
 @pytest.mark.parametrize("accept", ["*/*", "", "application/json;q=0.9, */*;q=0.1"])
-def test_a_client_without_a_wish_gets_the_default_accept(telling: Server, accept: str) -> None:
-    assert calls(telling, b"1", "text/csv", Accept=accept)[3] == ["output_fn", 1, "application/json"]
+def test_a_client_without_a_wish_gets_the_default_accept(call_recorder: Server, accept: str) -> None:
+    assert calls(call_recorder, b"1", "text/csv", Accept=accept)[3] == ["output_fn", 1, "application/json"]
 
 
-def test_the_accept_of_the_client_reaches_output_fn(telling: Server) -> None:
-    answer = telling.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv", "Accept": "text/csv"})
+def test_the_accept_of_the_client_reaches_output_fn(call_recorder: Server) -> None:
+    answer = call_recorder.ask(
+        "POST", "/invocations", b"1", {"Content-Type": "text/csv", "Accept": "text/csv"}
+    )
     assert answer.headers["content-type"] == "text/csv"
     assert answer.json["calls"][-1] == ["output_fn", 1, "text/csv"]
 
 
-def test_model_fn_is_called_once_however_many_requests_come(telling: Server) -> None:
+def test_model_fn_is_called_once_however_many_requests_come(call_recorder: Server) -> None:
     for _ in range(5):
-        answer = telling.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv"})
+        answer = call_recorder.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv"})
     assert [call[0] for call in answer.json["calls"]].count("model_fn") == 1
 
 
@@ -168,17 +170,17 @@ def test_the_inference_id_comes_back(contextual: Server) -> None:
     assert answer.headers["x-amzn-sagemaker-inference-id"] == "order-66"
 
 
-def test_the_inference_id_comes_back_with_an_error_too(telling: Server) -> None:
+def test_the_inference_id_comes_back_with_an_error_too(call_recorder: Server) -> None:
     headers = {"Content-Type": "application/json", "X-Amzn-SageMaker-Inference-Id": "bad-1"}
-    answer = telling.ask("POST", "/invocations", b"\xff", headers)
+    answer = call_recorder.ask("POST", "/invocations", b"\xff", headers)
     assert (answer.status, answer.headers["x-amzn-sagemaker-inference-id"]) == (400, "bad-1")
 
 
 # /ping and its neighbours
 
 
-def test_ping_is_healthy_and_json(telling: Server) -> None:
-    answer = telling.ask("GET", "/ping")
+def test_ping_is_healthy_and_json(call_recorder: Server) -> None:
+    answer = call_recorder.ask("GET", "/ping")
     assert (answer.status, answer.headers["content-type"], answer.json) == (
         200,
         "application/json",
@@ -186,8 +188,8 @@ def test_ping_is_healthy_and_json(telling: Server) -> None:
     )
 
 
-def test_batch_transform_gets_the_execution_parameters(telling: Server) -> None:
-    received = telling.ask("GET", "/execution-parameters").json
+def test_batch_transform_gets_the_execution_parameters(call_recorder: Server) -> None:
+    received = call_recorder.ask("GET", "/execution-parameters").json
     assert received == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 25}
 
 
@@ -251,7 +253,7 @@ def test_ping_is_answered_many_times_while_the_model_holds_the_interpreter_once(
 
 
 def test_sagemaker_program_names_the_handler(tmp_path: Path) -> None:
-    folder = as_folder(tmp_path, TELLS)
+    folder = as_folder(tmp_path, RECORDS_CALLS)
     (folder / "code" / "inference.py").rename(folder / "code" / "my_entry.py")
     with served(tmp_path, folder, SAGEMAKER_PROGRAM="my_entry.py") as server:
         assert server.predict(1).status == 200
@@ -288,7 +290,7 @@ def test_sagemaker_model_server_workers_is_the_number_of_processes(tmp_path: Pat
         ThreadPoolExecutor(3) as pool,
     ):
         asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
-        server.until_it_has(3)
+        server.wait_for_requests(3)
         go.touch()
         assert sorted(one.result().json for one in asked) == sorted(server.workers)
 
@@ -317,7 +319,7 @@ def test_sagemaker_max_payload_in_mb_is_the_longest_body(tmp_path: Path) -> None
 
 
 def test_sagemaker_default_invocations_accept_is_for_clients_without_a_wish(tmp_path: Path) -> None:
-    with served(tmp_path, TELLS, SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT="text/csv") as server:
+    with served(tmp_path, RECORDS_CALLS, SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT="text/csv") as server:
         assert calls(server, b"1", "text/csv")[3] == ["output_fn", 1, "text/csv"]
         assert calls(server, b"1", "text/csv", Accept="application/json")[3][2] == "application/json"
 
@@ -333,7 +335,7 @@ def test_sagemaker_container_log_level_is_the_handlers_logging(tmp_path: Path) -
         folder.mkdir()
         with served(folder, logs, SAGEMAKER_CONTAINER_LOG_LEVEL=level) as server:
             server.predict(1)
-            heard = server.said + server.access_log.read_text()
+            heard = server.log_text + server.access_log.read_text()
         assert "said at error" in heard
         assert ("said at info" in heard) is expected, level
 
@@ -357,10 +359,10 @@ def test_omp_num_threads_reaches_the_handler(tmp_path: Path) -> None:
 def test_an_impossible_value_is_named_with_what_it_may_hold(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(AssertionError) as refused, served(tmp_path, ECHO, **{name: value}):
         pytest.fail("it started")
-    said = str(refused.value)
-    assert name in said
-    assert value in said
-    assert "Traceback" not in said
+    output = str(refused.value)
+    assert name in output
+    assert value in output
+    assert "Traceback" not in output
 
 
 def test_the_servers_own_modules_do_not_shadow_the_handlers(tmp_path: Path) -> None:
@@ -377,7 +379,7 @@ def test_the_servers_own_modules_do_not_shadow_the_handlers(tmp_path: Path) -> N
 def test_a_recorded_request_is_answered_before_ping_returns_200(tmp_path: Path) -> None:
     recorded = tmp_path / "request.json"
     recorded.write_text("[1]")
-    folder = as_folder(tmp_path, TELLS)
+    folder = as_folder(tmp_path, RECORDS_CALLS)
     with served(tmp_path, folder, "--warmup", str(recorded)) as server:
         received = server.predict(1).json["calls"]
         assert [call[0] for call in received].count("predict_fn") > 1

@@ -160,7 +160,7 @@ def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> N
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (b'{"inputs": ' + b"[" * 600 + b"1" + b"]" * 600 + b"}", "nested too deeply"),
         (b'{"a": ' * 900 + b"[1]" + b"}" * 900, "nested too deeply"),
@@ -171,14 +171,14 @@ def test_what_a_handlers_own_json_loads_cannot_read_is_400(raising: Server) -> N
     ],
 )
 def test_json_that_is_not_an_array_of_numbers_is_400_with_what_it_contains(
-    shaped: Server, body: bytes, said: str
+    shaped: Server, body: bytes, expected: str
 ) -> None:
     answer = ask(shaped, body)
-    assert (answer.status, said in answer.json["error"]) == (400, True), answer.json
+    assert (answer.status, expected in answer.json["error"]) == (400, True), answer.json
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "said"),
+    ("body", "kind", "expected"),
     [
         (b"[" * 700 + b"1" + b"]" * 700, "application/json", "nested too deeply"),
         (b"1,2\n3," + b"x" * 131_073, "text/csv", "line 2"),
@@ -186,10 +186,10 @@ def test_json_that_is_not_an_array_of_numbers_is_400_with_what_it_contains(
     ],
 )
 def test_what_a_model_in_numpy_cannot_be_given_is_400(
-    server: Server, body: bytes, kind: str, said: str
+    server: Server, body: bytes, kind: str, expected: str
 ) -> None:
     answer = ask(server, body, kind)
-    assert (answer.status, said in answer.json["error"]) == (400, True), answer.json
+    assert (answer.status, expected in answer.json["error"]) == (400, True), answer.json
 
 
 def test_csv_with_carriage_returns_alone_is_read(server: Server) -> None:
@@ -251,13 +251,13 @@ def test_an_image_is_415_where_the_model_takes_numbers(shaped: Server) -> None:
 
 
 def test_a_handler_that_refuses_a_content_type_in_words_is_415(raising: Server) -> None:
-    said = "ValueError('Unsupported content type: ' + 'application/json')"
-    assert raising.predict({"in": "input_fn", "raise": said}).status == 415
+    output = "ValueError('Unsupported content type: ' + 'application/json')"
+    assert raising.predict({"in": "input_fn", "raise": output}).status == 415
 
 
 def test_a_handler_that_refuses_an_accept_in_words_is_406(raising: Server) -> None:
-    said = "ValueError('Unsupported accept type: x')"
-    assert raising.predict({"in": "output_fn", "raise": said}).status == 406
+    output = "ValueError('Unsupported accept type: x')"
+    assert raising.predict({"in": "output_fn", "raise": output}).status == 406
 
 
 # 408, 413
@@ -324,12 +324,12 @@ def test_a_request_before_the_model_is_loaded_is_503_with_retry_after(tmp_path: 
 def test_what_a_function_raises_is_500_with_its_traceback_in_the_log_alone(
     raising: Server, place: str
 ) -> None:
-    said = f"KeyError('/opt/ml/model/{place}.bin')"
-    answer = raising.predict({"in": place, "raise": said})
+    output = f"KeyError('/opt/ml/model/{place}.bin')"
+    answer = raising.predict({"in": place, "raise": output})
     assert answer.status == 500
     assert answer.json["error"] == "the handler raised KeyError; see the traceback in the server's log"
-    until(lambda: f"{place}.bin" in raising.said, "the traceback in the log")
-    assert f"in {place}" in raising.said
+    until(lambda: f"{place}.bin" in raising.log_text, "the traceback in the log")
+    assert f"in {place}" in raising.log_text
 
 
 def test_a_500_shows_the_client_neither_paths_nor_secrets(server: Server) -> None:
@@ -356,8 +356,8 @@ def test_a_request_that_takes_too_long_is_504_and_the_next_is_answered(tmp_path:
             504,
             True,
         )
-        until(lambda: "it was interrupted at:" in server.said, "the log")
-        place = server.said.partition("it was interrupted at:\n")[2]
+        until(lambda: "it was interrupted at:" in server.log_text, "the log")
+        place = server.log_text.partition("it was interrupted at:\n")[2]
         assert place.lstrip().startswith(f'File "{tmp_path}')
         assert "time.sleep(data)" in place
         # On a slow machine a second may be too little for any answer.
@@ -376,7 +376,7 @@ def test_what_waits_behind_a_slow_request_gets_its_504_in_its_own_time(tmp_path:
     go = tmp_path / "go"
     with served(tmp_path, WAITS) as server, ThreadPoolExecutor(1) as pool:
         slow = pool.submit(server.predict, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         assert server.predict(0, X_Gpuproof_Timeout="0.2").status == 504
         assert not slow.done()
         go.touch()

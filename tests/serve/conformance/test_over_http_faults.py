@@ -52,7 +52,7 @@ def test_sys_exit_while_loading_is_reported_and_never_healthy(tmp_path: Path, pl
     text = "import sys; sys.exit(4)\n" if place == "import" else ECHO.replace('return "model"', "sys.exit(4)")
     with served(tmp_path, text, healthy=False) as server:
         until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
-        assert "SystemExit" in server.said
+        assert "SystemExit" in server.log_text
         assert server.predict(1).status == 503
 
 
@@ -148,8 +148,8 @@ def test_a_loop_in_c_that_no_signal_stops_is_killed_and_replaced(tmp_path: Path)
     with served(tmp_path, spins, "--timeout", "1") as server:
         assert server.predict("bad").status == 504
         until(lambda: server.predict("good").status == 200, "the replacement")
-        said = server.said.partition("hangs and is killed; its stack:")[2]
-        assert re.search(r'inference\.py", line \d+ in predict_fn', said), server.said
+        output = server.log_text.partition("hangs and is killed; its stack:")[2]
+        assert re.search(r'inference\.py", line \d+ in predict_fn', output), server.log_text
 
 
 def test_a_leak_is_seen_to_end_with_its_process_and_no_other(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_logs_on_a_full_disk_stop_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("def model_fn(: pass", "SyntaxError"),
         ("import nothing_like_it", "nothing_like_it"),
@@ -194,9 +194,9 @@ def test_logs_on_a_full_disk_stop_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_handler_that_cannot_serve_is_named_in_the_log_and_on_ping_without_a_restart_loop(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, expected: str
 ) -> None:
     with served(tmp_path, as_folder(tmp_path, text), healthy=False) as server:
         until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
-        assert said in server.said
+        assert expected in server.log_text
         assert server.workers == []

@@ -147,9 +147,9 @@ def test_the_gpus_are_in_the_metrics(on_gpus: Serve) -> None:
 
 def test_a_model_left_on_the_cpu_is_warned_of_with_the_line_to_add(on_gpus: Serve) -> None:
     with on_gpus(1, ON_THE_CPU) as server:
-        assert "warning: The model is on the CPU although there is a GPU" in server.said
-        assert "inference.py, line" in server.said
-        assert "model.to(" in server.said
+        assert "warning: The model is on the CPU although there is a GPU" in server.log_text
+        assert "inference.py, line" in server.log_text
+        assert "model.to(" in server.log_text
         assert server.ping() == 200
 
 
@@ -172,8 +172,8 @@ def test_with_require_gpu_a_machine_without_one_never_becomes_healthy(tmp_path: 
 def test_gpus_that_do_nothing_during_the_first_requests_are_warned_of(on_gpus: Serve) -> None:
     with on_gpus(1) as server:
         until(
-            lambda: server.predict(1).status == 200 and "did nothing" in server.said,
+            lambda: server.predict(1).status == 200 and "did nothing" in server.log_text,
             "the verdict of the first requests",
             20,
         )
-        assert "model.to('cuda')" in server.said
+        assert "model.to('cuda')" in server.log_text

@@ -48,7 +48,7 @@ def test_what_runs_and_what_waits_is_answered_before_the_server_ends(
     go = tmp_path / "go"
     with served(tmp_path, WAITS, under=under) as server, ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(server.predict, str(go)) for _ in range(4)]
-        server.until_it_has(4)
+        server.wait_for_requests(4)
         os.kill(front_of(server.process), number)
         until(lambda: is_refused(server.port), "the port to close")
         go.touch()
@@ -114,7 +114,7 @@ def test_a_second_sigterm_ends_it_without_waiting(tmp_path: Path) -> None:
         ThreadPoolExecutor(1) as pool,
     ):
         asked = pool.submit(server.predict, "/nowhere")
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         server.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(server.port), "the port to close")
         server.process.send_signal(signal.SIGTERM)
@@ -126,7 +126,7 @@ def test_on_a_kept_connection_a_draining_server_sends_connection_close(tmp_path:
     go = tmp_path / "go"
     with served(tmp_path, WAITS) as server, wire(server) as client:
         client.send(post(f'"{go}"'.encode()))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         server.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(server.port), "the port to close")
         go.touch()
@@ -158,7 +158,7 @@ def test_a_terminals_interrupt_to_the_whole_group_drains_too(tmp_path: Path) -> 
     go = tmp_path / "go"
     with served(tmp_path, WAITS, under=("setsid",)) as server, ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.predict, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         os.killpg(front_of(server.process), signal.SIGINT)
         until(lambda: is_refused(server.port), "the port to close")
         go.touch()

@@ -137,7 +137,7 @@ def test_a_model_that_cannot_be_loaded_is_500_without_its_traceback_and_is_not_l
     assert answer.status == 500
     assert b"secret" not in answer.body
     assert listed(server) == []
-    assert "secret weights" in server.said
+    assert "secret weights" in server.log_text
     assert server.ping() == 200
 
 

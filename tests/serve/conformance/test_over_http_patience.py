@@ -137,13 +137,13 @@ def test_a_reset_connection_cancels_its_request(server: Server, tmp_path: Path) 
     asked = f'{{"wait": "{go}"}}'.encode()
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(raw, server, post(asked))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         before = descriptors(server)
         for _ in range(5):
             there = server.has
             with wire(server) as client:
                 client.send(post(b'{"sleep": 600}'))
-                server.until_it_has(there + 1)
+                server.wait_for_requests(there + 1)
                 client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             until(lambda: descriptors(server) <= before, "the reset")
         go.touch()

@@ -40,20 +40,20 @@ def test_what_was_being_computed_goes_on(tmp_path: Path) -> None:
     with served(tmp_path, WAITS, "--timeout", str(_TIMEOUT_S)) as server, ThreadPoolExecutor(1) as pool:
         before = server.workers
         answer = pool.submit(server.predict, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         stop_for_long(server)
         # It has read its clock: otherwise it could not have answered.
         assert server.ping() == 200
         go.touch()
         assert answer.result(60).status == 200
         assert server.workers == before
-        assert "killed" not in server.said
+        assert "killed" not in server.log_text
 
 
 def test_what_takes_too_long_all_the_same_is_504(tmp_path: Path) -> None:
     with served(tmp_path, WAITS, "--timeout", "1") as server, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(server.predict, str(tmp_path / "never"))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         stop_for_long(server)
         assert answer.result(60).status == 504
 
@@ -71,7 +71,7 @@ def test_a_model_that_was_being_loaded_is_not_given_up(tmp_path: Path) -> None:
         assert server.ping() == 503
         go.touch()
         until(lambda: server.ping() == 200, "the model")
-        assert "killed" not in server.said
+        assert "killed" not in server.log_text
 
 
 def test_clients_may_go_on_with_what_they_were_sending(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_stream_that_fails_later_is_visibly_cut_short(server: Server) -> None:
     ):
         answer.read()
     assert cut.value.partial == b"0\n1\n2\n"
-    until(lambda: "no more words" in server.said, "the traceback in the log")
+    until(lambda: "no more words" in server.log_text, "the traceback in the log")
 
 
 def test_a_process_that_dies_in_a_stream_cuts_it_short_and_is_replaced(server: Server) -> None:

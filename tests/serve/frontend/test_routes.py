@@ -178,7 +178,7 @@ def test_a_hangup_loads_the_model_again_and_no_request_fails(tmp_path: Path) -> 
         assert gone(before)
         model_folder(tmp_path / "model", "not python(")
         one.process.send_signal(signal.SIGHUP)
-        until(lambda: "stays in service" in one.said, "the refusal")
+        until(lambda: "stays in service" in one.log_text, "the refusal")
         assert one.predict(1).json == 1
 
 

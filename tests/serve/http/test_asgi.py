@@ -88,9 +88,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         )
     one = Server(process, port, log, log)
     try:
-        until(lambda: "Traceback" in one.said or process.poll() is not None or _is_healthy(one), "/ping 200")
-        assert "Traceback" not in one.said, one.said
-        assert process.poll() is None, one.said
+        until(
+            lambda: "Traceback" in one.log_text or process.poll() is not None or _is_healthy(one), "/ping 200"
+        )
+        assert "Traceback" not in one.log_text, one.log_text
+        assert process.poll() is None, one.log_text
         yield one
         started = below(process.pid)
     finally:

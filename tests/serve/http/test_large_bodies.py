@@ -68,11 +68,11 @@ def test_a_head_that_comes_with_much_of_its_body(
         sent = before + first + post(b"next", "Connection: close\r\n")
         sender = threading.Thread(target=client.sendall, args=(sent,))
         sender.start()
-        said = answers.read()
+        output = answers.read()
         sender.join(60)
-    assert said.count(b"HTTP/1.1 200 ") == 2
-    assert body in said
-    assert said.endswith(b"next")
+    assert output.count(b"HTTP/1.1 200 ") == 2
+    assert body in output
+    assert output.endswith(b"next")
     assert running.server.buffered == 0
 
 

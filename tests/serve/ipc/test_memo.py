@@ -71,23 +71,23 @@ def test_a_malformed_head_stays_malformed() -> None:
             read_head(b"BREW / HTTP/3.0")
 
 
-def asked() -> Request:
+def request() -> Request:
     return request_from(pack_headers({"content-type": "text/csv", "x-user": "1"}.items()), memoryview(b""))
 
 
 def test_a_handler_that_changes_its_headers_affects_no_other_request() -> None:
-    context = Context("model", "/opt/ml/model", Device(), 1, asked())
+    context = Context("model", "/opt/ml/model", Device(), 1, request())
     context.get_all_request_header(0)["X-User"] = "changed"
-    of_the_container = serving_context("model", asked(), "http://127.0.0.1:1", "application/json").headers
+    of_the_container = serving_context("model", request(), "http://127.0.0.1:1", "application/json").headers
     assert isinstance(of_the_container, dict)
     of_the_container["x-user"] = "changed"
-    assert asked().headers["x-user"] == "1"
-    assert Context("model", "/opt/ml/model", Device(), 1, asked()).get_request_header(0, "X-User") == "1"
+    assert request().headers["x-user"] == "1"
+    assert Context("model", "/opt/ml/model", Device(), 1, request()).get_request_header(0, "X-User") == "1"
 
 
 def test_notes_are_each_requests_own() -> None:
-    asked().notes["context"] = 1
-    assert asked().notes == {}
+    request().notes["context"] = 1
+    assert request().notes == {}
 
 
 def test_packed_headers_are_those_at_the_time() -> None:

@@ -47,27 +47,27 @@ def test_a_name_that_no_header_may_have_is_the_handlers_own_error(name: str) -> 
 
 
 def test_how_an_answer_travels_is_not_the_handlers_to_say() -> None:
-    said = RequestProcessor({})
+    processor = RequestProcessor({})
     for name in ("Content-Length", "transfer-encoding", "Connection", "X-Own"):
-        said.add_response_property(name, "3")
-    assert with_context(Response(b"whole", "text/plain"), said).headers == {"X-Own": "3"}
+        processor.add_response_property(name, "3")
+    assert with_context(Response(b"whole", "text/plain"), processor).headers == {"X-Own": "3"}
 
 
 def test_a_content_type_among_the_headers_is_the_only_one() -> None:
-    said = RequestProcessor({})
-    said.add_response_property("Content-Type", "text/html")
-    answer = with_context(Response(b"<p>", "application/json"), said)
+    processor = RequestProcessor({})
+    processor.add_response_property("Content-Type", "text/html")
+    answer = with_context(Response(b"<p>", "application/json"), processor)
     assert (answer.content_type, dict(answer.headers)) == ("text/html", {})
 
 
 @pytest.mark.parametrize("status", [204, 304])
 def test_what_has_no_body_by_its_status_is_sent_without(status: int) -> None:
-    said = RequestProcessor({})
-    said.report_status(status)
-    assert with_context(Response(b"left over", "text/plain"), said).body == b""
+    processor = RequestProcessor({})
+    processor.report_status(status)
+    assert with_context(Response(b"left over", "text/plain"), processor).body == b""
 
 
 def test_a_header_cannot_break_the_fields_on_the_way_to_the_front() -> None:
-    said = RequestProcessor({})
-    said.add_response_property("X-Own", "a\0x-other\0b")
-    assert with_context(Response(b"", "text/plain"), said).headers == {"X-Own": "a x-other b"}
+    processor = RequestProcessor({})
+    processor.add_response_property("X-Own", "a\0x-other\0b")
+    assert with_context(Response(b"", "text/plain"), processor).headers == {"X-Own": "a x-other b"}

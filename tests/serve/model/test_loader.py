@@ -178,7 +178,7 @@ def test_a_folder_that_is_not_there_is_a_load_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "message"),
     [
         ("def model_fn(): return 1", r"model_fn\(\) cannot be called"),
         ("def model_fn(d): return 1\ndef input_fn(body): return 1", r"input_fn\(body, content_type\)"),
@@ -187,9 +187,11 @@ def test_a_folder_that_is_not_there_is_a_load_error(tmp_path: Path) -> None:
         ("def input_handler(data, context): pass", "has no output_handler"),
     ],
 )
-def test_wrong_arguments_are_found_before_the_first_request(tmp_path: Path, handler: str, said: str) -> None:
+def test_wrong_arguments_are_found_before_the_first_request(
+    tmp_path: Path, handler: str, message: str
+) -> None:
     write(tmp_path, handler)
-    with pytest.raises(LoadError, match=said):
+    with pytest.raises(LoadError, match=message):
         load(tmp_path)
 
 

@@ -37,11 +37,11 @@ def test_a_handler_that_cannot_be_loaded_begins_with_its_own_line(tmp_path: Path
 def test_a_failing_predict_fn_begins_with_its_own_line(tmp_path: Path) -> None:
     text = "def model_fn(d): return 1\ndef predict_fn(data, model):\n    return {}['age']\n"
     model = load_model(write(tmp_path, text), Settings(), Device())
-    said: list[str] = []
+    messages: list[str] = []
     task = Task(1, Request(b"1"), deadline=float("inf"))
-    compute(model, [task], operator.call, lambda _task, _outcome: None, lambda: None, said.append)
+    compute(model, [task], operator.call, lambda _task, _outcome: None, lambda: None, messages.append)
     model.unload()
-    assert frames(said[0]) == [str(tmp_path / "code" / "inference.py")]
+    assert frames(messages[0]) == [str(tmp_path / "code" / "inference.py")]
 
 
 def test_an_interrupted_worker_reports_where_it_was(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_an_interrupted_worker_reports_where_it_was(tmp_path: Path) -> None:
         raise HandlerTimeout
 
     before = signal.signal(signal.SIGUSR2, late)
-    said: list[str] = []
+    messages: list[str] = []
     try:
         model = load_model(write(tmp_path, text), Settings(), Device())
         compute(
@@ -65,14 +65,14 @@ def test_an_interrupted_worker_reports_where_it_was(tmp_path: Path) -> None:
             operator.call,
             lambda *_: None,
             lambda: None,
-            said.append,
+            messages.append,
         )
     finally:
         signal.signal(signal.SIGUSR2, before)
     model.unload()
-    assert "exceeded the timeout; it was interrupted at:" in said[0]
+    assert "exceeded the timeout; it was interrupted at:" in messages[0]
     inside, between = str(tmp_path / "code" / "inference.py"), collate.__file__
-    assert frames(said[0]) == [inside, between, inside, __file__]
+    assert frames(messages[0]) == [inside, between, inside, __file__]
 
 
 def test_what_was_interrupted_in_the_server_itself_has_no_place() -> None:

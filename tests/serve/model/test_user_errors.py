@@ -32,7 +32,7 @@ def _raised(call: Callable[[], Any]) -> BaseException:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("linear", "expected 4 values in the last dimension, given 3"),
         ("a single number", "expected at least 1 dimension"),
@@ -55,7 +55,7 @@ def _raised(call: Callable[[], Any]) -> BaseException:
         ("other names for a program", "expected inputs named 'input', given others"),
     ],
 )
-def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
+def test_pytorchs_refusals_are_422_with_shapes(given: str, message: str) -> None:
     torch = pytest.importorskip("torch")
     nn = torch.nn
     calls: dict[str, Callable[[], Any]] = {
@@ -82,7 +82,7 @@ def test_pytorchs_refusals_are_422_with_shapes(given: str, said: str) -> None:
     refusal = prediction_error(_raised(calls[given]))
     assert refusal is not None
     assert refusal.status == 422
-    assert said in refusal.message
+    assert message in refusal.message
 
 
 def _exported(torch: Any, *names: str) -> Any:
@@ -103,13 +103,13 @@ def test_a_compiled_models_refusal_is_422_with_shapes_too() -> None:
         assert refusal is not None
         assert refusal.status == 422
         last, whole = shape[-1], f"shape {shape}"
-        said = refusal.message.partition("expected 4 values in the last dimension, given ")[2]
-        assert said in (f"{last}.", f"{whole}.")
+        message = refusal.message.partition("expected 4 values in the last dimension, given ")[2]
+        assert message in (f"{last}.", f"{whole}.")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("axis", "expected 4 values in dimension -1, given shape (2, 3)"),
         ("shape", "expected shape (None, 4), given (2, 3)"),
@@ -120,7 +120,7 @@ def test_a_compiled_models_refusal_is_422_with_shapes_too() -> None:
         ("add", "expected what goes with shape [2,4], given [2,3]"),
     ],
 )
-def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None:
+def test_tensorflows_refusals_are_422_with_shapes(given: str, message: str) -> None:
     tf = pytest.importorskip("tensorflow")
     import keras
 
@@ -139,12 +139,12 @@ def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None
     }
     refusal = prediction_error(_raised(calls[given]))
     assert refusal is not None, _raised(calls[given])
-    assert said in refusal.message
+    assert message in refusal.message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model", "data", "said"),
+    ("model", "data", "message"),
     [
         ("linear", [["a", 2, 3, 4]], "expected numbers, given the text 'a' at [0][0]"),
         ("linear", [[1, 2, 3, None]], "expected numbers, given null at [0][3]"),
@@ -162,7 +162,7 @@ def test_tensorflows_refusals_are_422_with_shapes(given: str, said: str) -> None
         ("linear", json.loads("[" * 700 + '"a"' + "]" * 700), "given the text 'a' within 700 lists"),
     ],
 )
-def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> None:
+def test_scikit_learns_refusals_are_422(model: str, data: Any, message: str) -> None:
     """A tuple stands for an array."""
     np = pytest.importorskip("numpy")
     pytest.importorskip("sklearn")
@@ -176,12 +176,12 @@ def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> Non
     refusal = error if isinstance(error, RequestError) else prediction_error(error, given)
     assert refusal is not None, error
     assert refusal.status == 422
-    assert said in refusal.message
+    assert message in refusal.message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("columns", "expected 4 values in the last dimension, given 3"),
         ("columns in place", "expected 4 values in the last dimension, given 3"),
@@ -193,7 +193,7 @@ def test_scikit_learns_refusals_are_422(model: str, data: Any, said: str) -> Non
         ("no names", "expected inputs named a, b, c, d, given some without names"),
     ],
 )
-def test_xgboosts_refusals_are_422(given: str, said: str) -> None:
+def test_xgboosts_refusals_are_422(given: str, message: str) -> None:
     np = pytest.importorskip("numpy")
     xgboost: Any = pytest.importorskip("xgboost")
     rows, classes = np.eye(4), [0, 1, 0, 1]
@@ -217,12 +217,12 @@ def test_xgboosts_refusals_are_422(given: str, said: str) -> None:
     )
     assert refusal is not None
     assert refusal.status == 422
-    assert said in refusal.message
+    assert message in refusal.message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("shape", "kind", "said"),
+    ("shape", "kind", "message"),
     [
         ((1, 3), "f8", "expected 4 values in the last dimension, given 3"),
         ((4,), "f8", "expected 2 dimensions, given shape (4,)"),
@@ -230,7 +230,7 @@ def test_xgboosts_refusals_are_422(given: str, said: str) -> None:
         ((1, 4), "U1", "expected numbers, given texts"),
     ],
 )
-def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, said: str) -> None:
+def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, message: str) -> None:
     np = pytest.importorskip("numpy")
     lightgbm: Any = pytest.importorskip("lightgbm")
     rows, classes = np.eye(4).repeat(20, 0), [0, 1, 0, 1] * 20
@@ -239,7 +239,7 @@ def test_lightgbms_refusals_are_422(shape: tuple[int, ...], kind: str, said: str
     refusal = prediction_error(_raised(lambda: booster.predict(given)), given)
     assert refusal is not None
     assert refusal.status == 422
-    assert said in refusal.message
+    assert message in refusal.message
 
 
 def test_a_models_own_mistake_with_strings_is_not_a_client_error() -> None:
@@ -327,7 +327,7 @@ def test_pytorchs_own_allocator_is_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("message", "status"),
     [
         ("Requested unsupported ContentType in content_type: text/x", 415),
         ("This model only supports application/json input; content-type text/x is not supported", 415),
@@ -335,8 +335,8 @@ def test_pytorchs_own_allocator_is_recognised() -> None:
         ("Content type text/x is not supported by this framework.", 415),
     ],
 )
-def test_what_published_handlers_raise_for_a_type_is_415(said: str, status: int) -> None:
-    refusal = decoding_error(ValueError(said), b"", "text/x")
+def test_what_published_handlers_raise_for_a_type_is_415(message: str, status: int) -> None:
+    refusal = decoding_error(ValueError(message), b"", "text/x")
     assert refusal is not None
     assert refusal.status == status
 

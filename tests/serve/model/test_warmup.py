@@ -31,24 +31,26 @@ def predict_fn(data, model):
 def warmed(tmp_path: Path, handler: str) -> tuple[list[object], str]:
     """The inputs of the model, and the reported lines."""
     model = load_model(model_folder(tmp_path, handler), Settings(), Device())
-    said: list[str] = []
-    warm_up(model, "auto", said.append)
+    messages: list[str] = []
+    warm_up(model, "auto", messages.append)
     asked = list(model._model)  # type: ignore[attr-defined]
     model.unload()
-    return asked, "\n".join(said)
+    return asked, "\n".join(messages)
 
 
 def test_the_shape_is_learnt_from_the_models_refusals(tmp_path: Path) -> None:
-    asked, said = warmed(tmp_path, PICKY)
+    asked, messages = warmed(tmp_path, PICKY)
     assert asked == [(1, 4)] * 3
-    assert "zeros of shape (1, 4)" in said
+    assert "zeros of shape (1, 4)" in messages
 
 
 @pytest.mark.parametrize("error", ["ValueError('no')", "KeyError('text')"])
 def test_a_model_that_takes_no_zeros_is_served_all_the_same(tmp_path: Path, error: str) -> None:
-    _, said = warmed(tmp_path, f"def model_fn(d):\n    return []\ndef predict_fn(x, m):\n    raise {error}\n")
-    assert "could not guess" in said
-    assert "--warmup FILE" in said
+    _, messages = warmed(
+        tmp_path, f"def model_fn(d):\n    return []\ndef predict_fn(x, m):\n    raise {error}\n"
+    )
+    assert "could not guess" in messages
+    assert "--warmup FILE" in messages
 
 
 def test_a_handler_that_fails_at_a_recorded_request_is_reported_with_its_name_and_line(
@@ -69,9 +71,9 @@ def test_an_exported_program_of_images_provides_its_input_shape(tmp_path: Path) 
     program = torch.export.export(torch.nn.Conv2d(3, 1, 3), (torch.zeros(1, 3, 8, 8),))
     torch.export.save(program, tmp_path / "model.pt2")
     model = load_model(tmp_path, Settings(), Device())
-    said: list[str] = []
-    warm_up(model, "auto", said.append)
-    assert said == ["warmed up with zeros of shape (1, 3, 8, 8)"]
+    messages: list[str] = []
+    warm_up(model, "auto", messages.append)
+    assert messages == ["warmed up with zeros of shape (1, 3, 8, 8)"]
     model.unload()
 
 
@@ -84,7 +86,7 @@ def test_a_keras_model_provides_its_input_shape(tmp_path: Path) -> None:
         tmp_path / "model.keras"
     )
     model = load_model(tmp_path, Settings(), Device())
-    said: list[str] = []
-    warm_up(model, "auto", said.append)
-    assert said == ["warmed up with zeros of shape (1, 8, 8, 1)"]
+    messages: list[str] = []
+    warm_up(model, "auto", messages.append)
+    assert messages == ["warmed up with zeros of shape (1, 8, 8, 1)"]
     model.unload()

@@ -121,7 +121,7 @@ def test_a_collector_that_is_not_there_delays_neither_answers_nor_the_end(
             server.process.terminate()
             assert server.process.wait(60) == 0
             # Its own words, not a clock: the SDK by itself waits for ten seconds.
-            assert "did not accept the last spans within 1 s" in server.said
+            assert "did not accept the last spans within 1 s" in server.log_text
 
 
 def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
@@ -133,10 +133,10 @@ def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
 def test_what_the_sdk_refuses_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
-    said: list[str] = []
-    write = span_writer({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, said.append)
+    messages: list[str] = []
+    write = span_writer({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, messages.append)
     assert write is not None
     for _ in range(2):
         write([RequestRecord(0.0, "GET", "/", 200, 0.0, 0, 0)])
-    assert len(said) == 1
-    assert "no traces are written" in said[0]
+    assert len(messages) == 1
+    assert "no traces are written" in messages[0]

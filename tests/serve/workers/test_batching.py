@@ -70,15 +70,15 @@ def answers(model: Model, *bodies: str, accept: str = "") -> tuple[list[Any], li
         Task(n, Request(body.encode(), accept=accept), time.monotonic() + 60) for n, body in enumerate(bodies)
     ]
     outcomes: dict[int, Outcome] = {}
-    said: list[str] = []
+    messages: list[str] = []
 
     def answer(task: Task, outcome: Outcome) -> None:
         assert task.id not in outcomes, "answered twice"
         outcomes[task.id] = outcome
 
-    compute(model, tasks, lambda f, *a: f(*a), answer, lambda: None, said.append)
+    compute(model, tasks, lambda f, *a: f(*a), answer, lambda: None, messages.append)
     found = [outcomes[task.id] for task in tasks]
-    return [o.status if isinstance(o, RequestError) else o.body for o in found], tasks, said
+    return [o.status if isinstance(o, RequestError) else o.body for o in found], tasks, messages
 
 
 def test_what_arrived_together_is_computed_together() -> None:
@@ -118,10 +118,10 @@ def test_one_bad_request_fails_alone(bad: str, status: int) -> None:
 
 def test_too_few_predictions_for_a_batch_are_no_answers() -> None:
     model = Doubling()
-    found, _, said = answers(model, "1", "silent")
+    found, _, messages = answers(model, "1", "silent")
     assert found == [b"2", b"0"]
     assert model.alone == [1, "silent"]
-    assert "0 predictions were returned for 2 requests" in said[0]
+    assert "0 predictions were returned for 2 requests" in messages[0]
 
 
 def test_a_batch_that_does_not_fit_is_halved_until_it_does() -> None:
@@ -154,6 +154,6 @@ def test_the_phases_are_measured() -> None:
 
 
 def test_the_log_gets_the_traceback_and_the_client_does_not() -> None:
-    _, _, said = answers(Doubling(batching=False), "bad")
-    assert "ValueError: bad" in said[0]
-    assert "Traceback" in said[0]
+    _, _, messages = answers(Doubling(batching=False), "bad")
+    assert "ValueError: bad" in messages[0]
+    assert "Traceback" in messages[0]

@@ -84,7 +84,7 @@ class BusyServer:
 
     def until_all_are_there(self, but: int = 0) -> None:
         """Wait until the server has all requests except `but` ones that are already answered."""
-        self.server.until_it_has(self._asked - but)
+        self.server.wait_for_requests(self._asked - but)
 
     def go(self) -> None:
         self._go.touch()
@@ -211,13 +211,13 @@ def test_a_reader_that_dies_takes_no_request_along_and_has_a_successor(tmp_path:
         several = [busy.ask(rows(number)) for number in range(1, 4)]
         busy.until_all_are_there()
         os.kill(pid, signal.SIGKILL)
-        until(lambda: ENDED in busy.server.said, "its end")
+        until(lambda: ENDED in busy.server.log_text, "its end")
         busy.go()
         assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
     with busy_server(tmp_path / "again") as busy:
         first = busy.reader()
         os.kill(first, signal.SIGKILL)
-        until(lambda: ENDED in busy.server.said, "its end")
+        until(lambda: ENDED in busy.server.log_text, "its end")
         assert busy.reader() != first
 
 
@@ -226,7 +226,7 @@ def test_a_reader_that_hangs_is_ended_and_predictors_read(tmp_path: Path) -> Non
         pid = busy.reader()
         os.kill(pid, signal.SIGSTOP)
         several = [busy.ask(rows(number)) for number in range(1, 4)]
-        until(lambda: ENDED in busy.server.said, "its end")
+        until(lambda: ENDED in busy.server.log_text, "its end")
         assert gone(pid)
         busy.go()
         assert [right(one.result(), number) for number, one in enumerate(several, 1)] == [True] * 3
@@ -240,7 +240,7 @@ def test_a_reader_that_dies_before_it_has_read_anything_is_not_started_for_ever(
             until(lambda: busy.readers, "a reader")
             for pid in busy.readers:
                 os.kill(pid, signal.SIGKILL)
-            until(lambda count=count: busy.server.said.count(ENDED) == count + 1, "its end")
+            until(lambda count=count: busy.server.log_text.count(ENDED) == count + 1, "its end")
         several += [busy.ask(rows(number)) for number in range(3, 6)]
         busy.until_all_are_there()
         time.sleep(0.5)

@@ -51,9 +51,9 @@ class Bench:
         assert memory is not None
         self.memory = memory
         self.spawner = Started()
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.back: list[int] = []
-        self.reader = DecoderClient(self.spawner, ["reader"], {}, memory, self.said.append)
+        self.reader = DecoderClient(self.spawner, ["reader"], {}, memory, self.messages.append)
 
     def ask(self, number: int, body: bytes = BODY) -> bool:
         view = self.memory.take(len(body))
@@ -147,7 +147,7 @@ def test_requests_move_to_another_worker_only_after_the_first_has_died(ended_fir
             bench.reader.on_exit(-1)
         theirs.close()
         await bench.until(lambda: bench.back)
-        assert bench.said == ["the decoder of large bodies has ended; workers decode them themselves"]
+        assert bench.messages == ["the decoder of large bodies has ended; workers decode them themselves"]
         if not ended_first:
             assert bench.spawner.signals == [(-1, 9)]
             assert bench.free == 2
@@ -180,7 +180,7 @@ def test_one_that_cannot_read_is_not_started_again() -> None:
         await bench.until(lambda: bench.spawner.signals)
         assert not bench.ask(1)
         assert len(bench.spawner.sockets) == 1
-        assert bench.said == []
+        assert bench.messages == []
 
     on_a_loop(test)
 

@@ -82,9 +82,9 @@ def test_what_merely_waited_for_a_predictor_that_died_is_answered_by_the_next(tm
     text = handler(f"if data.get('die'):\n        {waits}\n        os._exit(7)\n    return data")
     with serving(tmp_path, text) as server, ThreadPoolExecutor(4) as pool:
         dying = pool.submit(server.predict, {"die": str(go)})
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         others = [pool.submit(server.predict, {"n": n}) for n in range(3)]
-        server.until_it_has(4)
+        server.wait_for_requests(4)
         go.touch()
         assert dying.result().status == 500
         assert [other.result().json for other in others] == [{"n": 0}, {"n": 1}, {"n": 2}]
@@ -111,8 +111,8 @@ def test_a_predictor_that_cannot_be_loaded_again_is_abandoned_and_ping_reports_i
     with serving(tmp_path, handler("os._exit(9)", load=once)) as server:
         assert server.predict(1).status == 500
         until(lambda: "worker is lost" in server.ask("GET", "/ping").body.decode(), "the loss")
-        assert server.said.count("is ready again") == 0
-        assert server.said.count("ended (exit code 1); restarting it in") == 4
+        assert server.log_text.count("is ready again") == 0
+        assert server.log_text.count("ended (exit code 1); restarting it in") == 4
         assert server.predict(1).status == 503
 
 
@@ -120,7 +120,7 @@ def test_ping_is_503_and_the_port_open_after_a_load_that_failed(tmp_path: Path) 
     with serving(tmp_path, handler(load="raise ValueError('no weights')"), healthy=False) as server:
         until(lambda: "worker is lost" in server.ask("GET", "/ping").json["reason"], "the load to fail")
         assert server.ping() == 503
-        assert "no weights" in server.said
+        assert "no weights" in server.log_text
         assert "no weights" not in server.predict(1).body.decode()
 
 
@@ -159,7 +159,7 @@ def test_a_handler_that_cannot_be_interrupted_is_killed_and_replaced(tmp_path: P
         assert gone(before)
         # A second may be too little for the next one to load.
         until(lambda: server.predict({"a": 1}).status == 200, "the new worker")
-        assert 'inference.py", line' in server.said.partition("its stack:")[2]
+        assert 'inference.py", line' in server.log_text.partition("its stack:")[2]
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,14 @@ def test_a_killed_spawner_takes_the_server_with_it(tmp_path: Path) -> None:
         os.kill(everything[0], signal.SIGKILL)
         assert server.process.wait(60) == 1
         assert all(gone(pid) for pid in everything)
-        assert "process that starts the workers was killed" in server.said
+        assert "process that starts the workers was killed" in server.log_text
 
 
 def test_sigterm_lets_what_runs_end_and_takes_nothing_more(tmp_path: Path) -> None:
     go = tmp_path / "go"
     with serving(tmp_path, WAITS) as server, ThreadPoolExecutor(1) as pool:
         running = pool.submit(server.predict, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         server.process.send_signal(signal.SIGTERM)
         until(lambda: _refused(server.port), "the port to close")
         go.touch()
@@ -235,7 +235,7 @@ def test_draining_ends_after_its_time(tmp_path: Path) -> None:
         ThreadPoolExecutor(1) as pool,
     ):
         running = pool.submit(server.predict, "/nowhere")
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
         assert running.result().status == 503
@@ -285,7 +285,7 @@ def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> No
     head = b"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(never)
     with serving(tmp_path, WAITS) as server:
         busy = in_background(server, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         for _ in range(5):
             with server.connect() as client:
                 client.sendall(head + never)

@@ -66,7 +66,7 @@ def test_a_gpu_that_does_nothing_in_the_first_requests_is_warned_of(tmp_path: Pa
 
         def warned() -> bool:
             server.predict(1)
-            return "did nothing in the first" in server.said
+            return "did nothing in the first" in server.log_text
 
         until(warned, "the warning")
         assert server.ping() == 200
@@ -74,8 +74,8 @@ def test_a_gpu_that_does_nothing_in_the_first_requests_is_warned_of(tmp_path: Pa
 
 def test_a_model_left_on_the_cpu_is_reported_and_served(tmp_path: Path) -> None:
     with serving(tmp_path, ON_THE_CPU, "--workers", "1", **two_gpus(tmp_path)) as server:
-        assert "warning: The model is on the CPU" in server.said
-        assert 'model.to(torch.device("cuda"' in server.said
+        assert "warning: The model is on the CPU" in server.log_text
+        assert 'model.to(torch.device("cuda"' in server.log_text
 
 
 def test_a_required_gpu_that_the_model_does_not_use_is_never_healthy(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_model_that_moves_at_its_first_request_is_checked_again(tmp_path: Path
         until(lambda: "on the CPU" in server.ask("GET", "/ping").json["reason"], "the refusal")
         assert server.predict([[1, 2]]).status == 200
         until(lambda: server.ping() == 200, "its health")
-        assert "the model is now on cuda:0" in server.said
+        assert "the model is now on cuda:0" in server.log_text
 
 
 def test_a_required_gpu_that_does_nothing_in_the_first_requests_is_no_longer_healthy(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_work_goes_to_the_least_loaded(tmp_path: Path) -> None:
         ThreadPoolExecutor(3) as pool,
     ):
         asked = [pool.submit(server.predict, str(go)) for _ in range(3)]
-        server.until_it_has(3)
+        server.wait_for_requests(3)
         go.touch()
         assert len({one.result().json[1] for one in asked}) == 3
 
@@ -124,7 +124,7 @@ def test_one_worker_that_hangs_does_not_hold_up_the_other(tmp_path: Path) -> Non
     go = tmp_path / "go"
     with serving(tmp_path, WAITS, "--workers", "2") as server, ThreadPoolExecutor(8) as pool:
         hanging = pool.submit(server.predict, str(go))
-        server.until_it_has(1)
+        server.wait_for_requests(1)
         others = [pool.submit(server.predict, 0) for _ in range(6)]
         # One may have been sent ahead to the busy one before that was known to be slow.
         until(lambda: sum(one.done() for one in others) >= 5, "the other's answers")

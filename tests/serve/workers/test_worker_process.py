@@ -24,7 +24,7 @@ from gpuproof.serve.workers.worker_process import MAX_PIECES_AHEAD, WorkerProces
 from support.cli_sandbox import until
 
 
-class Held(Model):
+class PausableModel(Model):
     """Answers with the body once it is released; a body of `stream N` is answered with N pieces."""
 
     def __init__(self, *, batching: bool = False) -> None:
@@ -75,7 +75,7 @@ class Held(Model):
 class WorkerLink:
     """The frontend's end of a worker that runs in a thread."""
 
-    def __init__(self, model: Held) -> None:
+    def __init__(self, model: PausableModel) -> None:
         self.model = model
         self.front, theirs = socket.socketpair()
         self.front.settimeout(60)
@@ -115,7 +115,7 @@ class WorkerLink:
 
 @pytest.fixture
 def link() -> Iterator[WorkerLink]:
-    one = WorkerLink(Held())
+    one = WorkerLink(PausableModel())
     yield one
     one.stop()
 
@@ -126,7 +126,7 @@ def test_each_call_is_answered_under_its_number(link: WorkerLink) -> None:
 
 
 def test_what_arrives_while_it_is_busy_is_one_batch() -> None:
-    one = WorkerLink(Held(batching=True))
+    one = WorkerLink(PausableModel(batching=True))
     one.model.leave.clear()
     one.send(one.call(1, b"a"))
     assert one.model.began.wait(60)
@@ -195,7 +195,7 @@ def test_attributes_and_id_reach_the_handler(link: WorkerLink) -> None:
 
 
 def test_stop_answers_first_what_has_come() -> None:
-    one = WorkerLink(Held())
+    one = WorkerLink(PausableModel())
     one.model.leave.clear()
     one.send(one.call(1, b"a"), one.call(2, b"b"), pack(frames.STOP, 0))
     one.model.leave.set()

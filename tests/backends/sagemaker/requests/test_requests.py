@@ -222,19 +222,19 @@ def test_a_value_that_is_too_long_is_caught_and_a_variable_is_never_shown(
     request_of_training: dict[str, Any],
 ) -> None:
     request_of_training["Environment"]["TOKEN"] = "s3cret" * 100
-    said = limit_problems("CreateTrainingJob", request_of_training)
-    assert "environment TOKEN has 600 characters, but SageMaker allows at most 512" in said
-    assert "s3cret" not in said
+    message = limit_problems("CreateTrainingJob", request_of_training)
+    assert "environment TOKEN has 600 characters, but SageMaker allows at most 512" in message
+    assert "s3cret" not in message
 
 
 def test_processing_takes_shorter_variables_than_training() -> None:
     job = ProcessingJob(entry_point="prep.py", environment={"LONG": "x" * 300})
-    said = limit_problems("CreateProcessingJob", processing_request(request(job), job))
-    assert "environment LONG has 300 characters, but SageMaker allows at most 256" in said
+    message = limit_problems("CreateProcessingJob", processing_request(request(job), job))
+    assert "environment LONG has 300 characters, but SageMaker allows at most 256" in message
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"HyperParameters": {"a": "x" * 2501}}, "hyperparameters a has 2501 characters"),
         ({"HyperParameters": {str(n): "x" for n in range(101)}}, "hyperparameters has 101 entries"),
@@ -246,9 +246,9 @@ def test_processing_takes_shorter_variables_than_training() -> None:
     ],
 )
 def test_what_the_api_would_refuse_is_caught_before(
-    request_of_training: dict[str, Any], change: dict[str, Any], said: str
+    request_of_training: dict[str, Any], change: dict[str, Any], message: str
 ) -> None:
-    assert said in limit_problems("CreateTrainingJob", {**request_of_training, **change})
+    assert message in limit_problems("CreateTrainingJob", {**request_of_training, **change})
 
 
 def test_tags_may_hold_letters_of_every_script() -> None:

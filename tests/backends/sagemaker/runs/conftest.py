@@ -21,7 +21,7 @@ class SageMakerSandbox:
     def __init__(self, emulator: RunningEmulator, jobs: Jobs) -> None:
         self.emulator = emulator
         self.jobs = jobs
-        self.aws = Aws(sleep=hurried)
+        self.aws = Aws(sleep=fast_sleep)
 
     def start(self, script: str, **options: object) -> SageMakerRun:
         """Start a job."""
@@ -30,7 +30,7 @@ class SageMakerSandbox:
 
     def look_at(self, run_id: str, kind: str = "training") -> SageMakerRun:
         """A job as another machine would look at it: nothing is remembered."""
-        return SageMakerRun(self.aws, run_id, kind, clock=hurried_clock, sleep=hurried)  # type: ignore[arg-type]
+        return SageMakerRun(self.aws, run_id, kind, clock=fast_clock, sleep=fast_sleep)  # type: ignore[arg-type]
 
     def ended(self, script: str, **options: object) -> SageMakerRun:
         """A job that has ended, as another machine looks at it."""
@@ -43,11 +43,11 @@ class SageMakerSandbox:
         return sorted(item.key for item in self.aws.list_objects(bucket or self.jobs.bucket, prefix))
 
 
-def hurried(seconds: float) -> None:
+def fast_sleep(seconds: float) -> None:
     time.sleep(seconds / _HURRY)
 
 
-def hurried_clock() -> float:
+def fast_clock() -> float:
     return time.monotonic() * _HURRY
 
 

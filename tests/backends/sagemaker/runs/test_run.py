@@ -304,7 +304,7 @@ class TestPulling:
         assert not (tmp_path / "absent").exists()
 
 
-class TestTheVerdict:
+class TestVerdict:
     def test_there_is_none_while_it_runs(self, running: Any) -> None:
         assert running.verdict is None
 
@@ -330,8 +330,8 @@ class TestTheVerdict:
 
 class TestExplaining:
     def test_a_failure_is_explained_by_the_log_and_by_the_instance(self, aws: Any) -> None:
-        said = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
-        run = aws.ended(f"raise {said[:12]}({said[14:]!r})", instance="ml.p3.2xlarge")
+        printed = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+        run = aws.ended(f"raise {printed[:12]}({printed[14:]!r})", instance="ml.p3.2xlarge")
         explained = run.explanations()
         assert explained
         assert explained[0].log == "algo-1"
@@ -356,14 +356,14 @@ class TestRemoving:
         bucket = aws.emulator.bucket(f"models-{time.time_ns()}")
         run = aws.ended(SAVES, output=f"s3://{bucket}/models")
         other = aws.ended(SAVES)
-        said = run.remove()
+        printed = run.remove()
         assert aws.keys(f"gpuproof/runs/{run.id}/") == []
         assert aws.keys(bucket=bucket) == [
             f"models/{run.id}/output/model.tar.gz",
             f"models/{run.id}/output/output.tar.gz",
         ]
         assert aws.keys(f"gpuproof/runs/{other.id}/") != []
-        assert "SageMaker keeps its record of the job" in said
+        assert "SageMaker keeps its record of the job" in printed
 
     def test_one_that_goes_on_is_refused(self, aws: Any, running: Any) -> None:
         with pytest.raises(UsageError, match="is still running") as caught:
@@ -377,7 +377,7 @@ class TestRemoving:
             run.remove()
 
 
-class TestLooking:
+class TestDescribing:
     def test_everything_printed_so_far_can_be_written_down(self, aws: Any) -> None:
         run = aws.ended("print('one')\nprint('two')")
         sink = io.BytesIO()

@@ -15,8 +15,8 @@ def test_checkpoints_are_kept_with_a_note_how_to_remove_them(aws: Any) -> None:
     prefix = "gpuproof/checkpoints/train/first/"
     address = f"s3://{aws.jobs.bucket}/{prefix}"
     run = aws.ended(SAVES, CheckpointConfig={"S3Uri": address, "LocalPath": "/opt/ml/checkpoints"})
-    said = run.remove()
-    assert f"aws s3 rm --recursive {address}" in said
+    output = run.remove()
+    assert f"aws s3 rm --recursive {address}" in output
     assert aws.keys(prefix) == [f"{prefix}step"]
     assert aws.keys(f"gpuproof/runs/{run.id}/") == []
 

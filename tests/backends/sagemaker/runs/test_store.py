@@ -25,7 +25,7 @@ def runs(aws: Any) -> SageMakerRunStore:
     return SageMakerRunStore(aws.aws)
 
 
-class Behind(Aws):
+class StaleSearch(Aws):
     """Its Search knows an older state than its lists, as SageMaker's may for some seconds."""
 
     def search_training_jobs(self, tag: str) -> Iterator[dict[str, Any]]:
@@ -119,7 +119,7 @@ class TestListing:
 
     def test_a_search_that_is_behind_the_list_is_not_believed(self, aws: Any) -> None:
         run = aws.ended("", name="behind")
-        (record,) = [one for one in SageMakerRunStore(Behind()).records() if one.id == run.id]
+        (record,) = [one for one in SageMakerRunStore(StaleSearch()).records() if one.id == run.id]
         assert (record.status, record.billed_seconds) == ("Completed", None)
 
     def test_removed_runs_are_not_listed(self, aws: Any, runs: SageMakerRunStore) -> None:

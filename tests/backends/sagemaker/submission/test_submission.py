@@ -147,9 +147,9 @@ def test_no_quota_for_any_type_lists_all_that_was_tried_and_what_each_needs(
     job = sandbox.training(instance_type="ml.g5.xlarge", fallbacks=["ml.g6.xlarge"])
     with injected_faults(sandbox.emulator, "quota"), pytest.raises(NoCapacity) as raised:
         backend.submit_once(backend.plan(job))
-    said, remedy = raised.value.message, raised.value.remedy or ""
-    assert "ml.g5.xlarge: ResourceLimitExceeded" in said
-    assert "ml.g6.xlarge: ResourceLimitExceeded" in said
+    output, remedy = raised.value.message, raised.value.remedy or ""
+    assert "ml.g5.xlarge: ResourceLimitExceeded" in output
+    assert "ml.g6.xlarge: ResourceLimitExceeded" in output
     assert "request-service-quota-increase --service-code sagemaker --quota-code L-B6D80D9C" in remedy
     assert "'ml.g6.xlarge for training job usage'" in remedy
     assert raised.value.exit_code == ExitCode.AWS_REFUSED

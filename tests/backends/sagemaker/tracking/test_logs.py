@@ -155,15 +155,15 @@ class TestTheVerdictLine:
         assert text(log) == "said\n"
         assert log.verdicts == {"algo-1": VERDICT}
 
-    @pytest.mark.parametrize("said", ["hello", "[1, 2]", '{"outcome" 3}', '{"no": "verdict"}', "{]"])
-    def test_a_script_that_prints_the_same_word_keeps_its_line(self, streams: Streams, said: str) -> None:
-        streams.say("algo-1", VERDICT_MARKER + said, "more")
+    @pytest.mark.parametrize("suffix", ["hello", "[1, 2]", '{"outcome" 3}', '{"no": "verdict"}', "{]"])
+    def test_a_script_that_prints_the_same_word_keeps_its_line(self, streams: Streams, suffix: str) -> None:
+        streams.say("algo-1", VERDICT_MARKER + suffix, "more")
         log = reader(streams)
-        assert text(log) == f"{VERDICT_MARKER}{said}\nmore\n"
+        assert text(log) == f"{VERDICT_MARKER}{suffix}\nmore\n"
         assert log.verdicts == {}
 
 
-class TestTheAgentsWords:
+class TestAgentMessages:
     def test_they_are_taken_out_and_kept_by_host(self, streams: Streams) -> None:
         streams.say("algo-1", "one", f"{MESSAGE_MARKER}it saved no model", "two")
         streams.say("algo-2", f"{MESSAGE_MARKER}it failed", at=1)
@@ -176,7 +176,7 @@ class TestTheAgentsWords:
         assert text(reader(streams)) == "gpuproof: PyTorch runs on the CPU\n"
 
 
-class TestTheEndOfTheLog:
+class TestTails:
     def test_the_last_lines_and_the_verdict_come_without_reading_the_rest(self, streams: Streams) -> None:
         streams.say("algo-1", *map(str, range(100)), LINE)
         tail = read_tails(streams, "training", "job")["algo-1"]  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ class TestSeveralHosts:
         assert merge_verdicts({"algo-1": verdict("new word"), "algo-2": verdict("used")}) is not None
 
 
-class TestWhatTheAgentsSay:
+class TestAgentReports:
     def test_notes_of_all_hosts_are_shown_once_and_others_with_their_hosts(self) -> None:
         reports = {
             "algo-1": AgentReport(state={"exit_code": 0, "notes": ["both", "mine"]}),

@@ -19,7 +19,7 @@ from gpuproof.backends.sagemaker.upload.input_folder import InputFolder, hash_fo
 from gpuproof.backends.sagemaker.upload.upload import upload_folder, upload_object
 from gpuproof.errors import GPUproofError, UsageError
 from gpuproof.jobs.source.tree import SourceFile, SourceTree, collect
-from support.faulty_aws import FakeResponse, FaultyAws, hang_up, xml_error
+from support.faulty_aws import FakeResponse, FaultyAws, disconnect, xml_error
 from support.s3_server import Bucket, MotoServer
 
 
@@ -231,7 +231,7 @@ def test_a_large_file_that_was_written_meanwhile_does_not_stay(
 def test_a_connection_that_is_lost_for_good_leaves_nothing(
     faulty: FaultyAws, aws: Aws, bucket: Bucket, project: Path
 ) -> None:
-    faulty.fault("PUT", hang_up(), times=None)
+    faulty.fault("PUT", disconnect(), times=None)
     with pytest.raises(AwsUnreachable, match=f"s3://{bucket.name}/gpuproof/objects/") as caught:
         upload_object(aws, bucket.name, hash_file(project / "train.py"))
     assert caught.value.remedy

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said", "reason"),
+    ("outcome", "message", "reason"),
     [
         (ContainerOutcome(1), "boom", "AlgorithmError: boom, exit code: 1"),
         (ContainerOutcome(137), "", "AlgorithmError: , exit code: 137"),
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.slow
         (ContainerOutcome(None, "no /opt/ml", internal=True), "", "InternalServerError: no /opt/ml"),
     ],
 )
-def test_failure_reasons_have_sagemakers_form(outcome: ContainerOutcome, said: str, reason: str) -> None:
-    assert failure_reason(outcome, said) == reason
+def test_failure_reasons_have_sagemakers_form(outcome: ContainerOutcome, message: str, reason: str) -> None:
+    assert failure_reason(outcome, message) == reason
 
 
 def test_a_job_reads_its_channel_and_its_model_comes_to_s3(aws: Account) -> None:

@@ -108,5 +108,5 @@ def remove(sagemaker):
 
 client = boto3.client("sagemaker")
 status, artifact = train(client)
-said = {"status": status, "names": process(client, artifact), "answer": serve(client, artifact)}
-print(json.dumps({**said, "left": [str(item) for item in remove(client)]}))
+output = {"status": status, "names": process(client, artifact), "answer": serve(client, artifact)}
+print(json.dumps({**output, "left": [str(item) for item in remove(client)]}))
