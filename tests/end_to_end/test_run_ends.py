@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuproof.util.process_tree import descendants
-from support.cli_sandbox import GPUPROOF, CliSandbox, gone, until
+from support.cli_sandbox import GPUPROOF, CliSandbox, gone, is_ready, until
 
 pytestmark = pytest.mark.journey
 
@@ -24,11 +24,6 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_n
 print("ready", flush=True)
 time.sleep(600)
 """
-
-
-def ready(folder: Path) -> bool:
-    log = folder / "logs" / "algo-1.log"
-    return log.exists() and b"ready" in log.read_bytes()
 
 
 def killed_in_the_end(sandbox: CliSandbox, folder: Path) -> bool:
@@ -85,7 +80,7 @@ def test_what_a_failed_script_saved_is_kept(sandbox: CliSandbox) -> None:
 def test_when_the_agent_is_killed_the_whole_tree_dies_and_the_run_has_failed(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", FAMILY)
     folder = sandbox.detached("train.py")
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     pids = until(lambda: len(found := family(sandbox, folder)) >= 4 and found, "the whole tree")
     os.kill(pids[0], signal.SIGKILL)
     assert [pid for pid in pids if not gone(pid)] == []
@@ -101,7 +96,7 @@ def test_a_killed_agent_is_reported_at_once_to_followers(sandbox: CliSandbox) ->
     folder = until(
         lambda: sandbox.runs.exists() and any(sandbox.runs.iterdir()) and sandbox.newest(), "the run"
     )
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     os.kill(sandbox.state(folder)["agent_pid"], signal.SIGKILL)
     _, printed = following.communicate(timeout=300)
     assert following.returncode == 1
@@ -119,7 +114,7 @@ def test_when_gpuproof_run_is_killed_the_run_goes_on_and_logs_take_it_up(sandbox
     folder = until(
         lambda: sandbox.runs.exists() and any(sandbox.runs.iterdir()) and sandbox.newest(), "the run"
     )
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     following.kill()
     following.communicate()
     again = sandbox.start("logs", "-f")
@@ -143,7 +138,7 @@ def test_ctrl_c_and_sigterm_stop_the_run(number: signal.Signals, sandbox: CliSan
     folder = until(
         lambda: sandbox.runs.exists() and any(sandbox.runs.iterdir()) and sandbox.newest(), "the run"
     )
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     following.send_signal(number)
     out, printed = following.communicate(timeout=300)
     assert following.returncode == 130
@@ -158,7 +153,7 @@ def test_a_second_ctrl_c_kills_a_script_that_will_not_stop(sandbox: CliSandbox) 
     folder = until(
         lambda: sandbox.runs.exists() and any(sandbox.runs.iterdir()) and sandbox.newest(), "the run"
     )
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     following.send_signal(signal.SIGINT)
     until(lambda: sandbox.state(folder)["status"] == "Stopping", "the stop")
     following.send_signal(signal.SIGINT)
@@ -175,7 +170,7 @@ def test_gpuproof_stop_lets_the_script_save_first(sandbox: CliSandbox) -> None:
         "signal.signal(signal.SIGTERM, save)\n" + FOREVER,
     )
     folder = sandbox.detached("train.py")
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     done = sandbox.gpuproof("stop", folder.name)
     assert done.stdout == f"{folder.name}: Stopped\n"
     assert (folder / "artifacts" / "model.tar.gz").exists()
@@ -205,43 +200,6 @@ def test_a_detached_run_outlives_its_terminal(sandbox: CliSandbox) -> None:
     go.touch()
     assert sandbox.gpuproof("wait").returncode == 0
     assert sandbox.gpuproof("logs").stdout == "done\n"
-
-
-def test_checkpoints_of_a_failed_attempt_are_there_on_the_next_and_gone_after_success(
-    sandbox: CliSandbox,
-) -> None:
-    sandbox.write(
-        "train.py",
-        "import os, pathlib\np = pathlib.Path('/opt/ml/checkpoints/step')\n"
-        "step = int(p.read_text()) if p.exists() else 0\nprint('from', step)\np.write_text(str(step + 1))\nraise SystemExit(step < 2)",
-    )
-    first, second, third, fourth = (sandbox.gpuproof("run", "train.py") for _ in range(4))
-    assert [done.stdout for done in (first, second, third)] == ["from 0\n", "from 1\n", "from 2\n"]
-    assert "1 checkpoint file" in second.stderr
-    assert third.returncode == 0
-    assert fourth.stdout == "from 0\n"
-
-
-def test_fresh_begins_without_checkpoints_and_loses_none(sandbox: CliSandbox) -> None:
-    sandbox.write(
-        "train.py",
-        "import os; print(os.listdir('/opt/ml/checkpoints')); open('/opt/ml/checkpoints/a', 'w'); raise SystemExit(1)",
-    )
-    sandbox.gpuproof("run", "train.py")
-    first = sandbox.newest()
-    assert sandbox.gpuproof("run", "train.py", "--fresh").stdout == "[]\n"
-    assert (first / "checkpoints" / "a").exists()
-
-
-def test_a_checkpoint_folder_of_the_users_is_used_every_time(sandbox: CliSandbox) -> None:
-    sandbox.write(
-        "train.py",
-        "import os; print(sorted(os.listdir('/opt/ml/checkpoints'))); open('/opt/ml/checkpoints/a', 'w')",
-    )
-    sandbox.write("gpuproof.yaml", "entry_point: train.py\ncheckpoint: ./ckpt\n")
-    assert sandbox.gpuproof("run").stdout == "[]\n"
-    assert sandbox.gpuproof("run").stdout == "['a']\n"
-    assert (sandbox.project / "ckpt" / "a").exists()
 
 
 @pytest.mark.parametrize(
@@ -343,27 +301,13 @@ def test_a_script_of_an_old_python_runs_beside_an_agent_of_ours(sandbox: CliSand
 def test_a_stop_signal_that_another_thread_gets_is_not_lost(sandbox: CliSandbox) -> None:
     sandbox.write("train.py", FOREVER)
     folder = sandbox.detached("train.py")
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     agent = sandbox.state(folder)["agent_pid"]
     others = [int(name) for name in os.listdir(f"/proc/{agent}/task") if int(name) != agent]
     assert others
     # tgkill(2): to the sampler's or the output's thread, as the kernel may choose by itself.
     assert ctypes.CDLL(None).syscall(234, agent, others[0], signal.SIGTERM) == 0
     until(lambda: sandbox.state(folder)["status"] == "Stopped", "the stop")
-
-
-def test_checkpoints_are_found_behind_an_attempt_that_left_none(sandbox: CliSandbox) -> None:
-    sandbox.write(
-        "train.py",
-        "import os, sys\nprint(sorted(os.listdir('/opt/ml/checkpoints')))\n"
-        "if '--save' in sys.argv: open('/opt/ml/checkpoints/a', 'w').close()\n"
-        "if '--wait' in sys.argv:\n    print('ready', flush=True)\n    import time; time.sleep(600)\nraise SystemExit(1)",
-    )
-    first = sandbox.detached("train.py", "--", "--save", "--wait")
-    until(lambda: ready(first), "the first attempt")
-    assert sandbox.gpuproof("run", "train.py").stdout == "[]\n"
-    sandbox.gpuproof("stop", "--now", first.name)
-    assert sandbox.gpuproof("run", "train.py").stdout == "['a']\n"
 
 
 def test_an_argument_that_no_program_can_get_is_refused_in_words(sandbox: CliSandbox) -> None:

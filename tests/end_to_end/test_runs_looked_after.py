@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from support.cli_sandbox import CliSandbox, until
+from support.cli_sandbox import CliSandbox, is_ready, until
 
 pytestmark = pytest.mark.journey
 
@@ -19,11 +19,6 @@ FOREVER = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
 SAVES = (
     "open('/opt/ml/model/w', 'w').write('w')\nopen('/opt/ml/output/data/m', 'w').write('m')\nprint('saved')"
 )
-
-
-def ready(folder: Path) -> bool:
-    log = folder / "logs" / "algo-1.log"
-    return log.exists() and b"ready" in log.read_bytes()
 
 
 @pytest.fixture
@@ -39,7 +34,7 @@ def running(sandbox: CliSandbox) -> Path:
     """The folder of a running run."""
     sandbox.write("train.py", FOREVER)
     folder = sandbox.detached("train.py")
-    until(lambda: ready(folder), "the script's start")
+    until(lambda: is_ready(folder), "the script's start")
     return folder
 
 
@@ -129,7 +124,7 @@ class TestLogs:
 class TestStopAndWait:
     def test_several_runs_are_stopped_by_name(self, sandbox: CliSandbox, running: Path) -> None:
         second = sandbox.detached("train.py")
-        until(lambda: ready(second), "the second start")
+        until(lambda: is_ready(second), "the second start")
         done = sandbox.gpuproof("stop", running.name, second.name)
         assert done.stdout == f"{running.name}: Stopped\n{second.name}: Stopped\n"
 
@@ -141,14 +136,14 @@ class TestStopAndWait:
     def test_now_waits_for_no_grace(self, sandbox: CliSandbox) -> None:
         sandbox.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
         folder = sandbox.detached("train.py")
-        until(lambda: ready(folder), "the script's start")
+        until(lambda: is_ready(folder), "the script's start")
         assert sandbox.gpuproof("stop", "--now", "train").stdout == f"{folder.name}: Stopped\n"
         assert not any("of SIGTERM and was killed" in note for note in sandbox.state(folder)["notes"])
 
     def test_without_waiting_it_returns_before_the_end(self, sandbox: CliSandbox) -> None:
         sandbox.write("train.py", "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER)
         folder = sandbox.detached("train.py")
-        until(lambda: ready(folder), "the script's start")
+        until(lambda: is_ready(folder), "the script's start")
         assert sandbox.gpuproof("stop", "--no-wait", "train").returncode == 0
         until(lambda: sandbox.state(folder)["status"] == "Stopping", "the stop")
 

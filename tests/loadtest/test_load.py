@@ -129,9 +129,7 @@ def test_a_server_that_closes_after_each_answer_gets_a_new_connection_each_time(
         (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", "200"),
     ],
 )
-def test_answers_that_break_off_are_counted_as_what_they_are(
-    server: Any, sent: bytes, outcome: str
-) -> None:
+def test_answers_that_break_off_are_counted_as_what_they_are(server: Any, sent: bytes, outcome: str) -> None:
     def behave(connection: socket.socket, _number: int) -> bool:
         connection.sendall(sent)
         return False

@@ -106,6 +106,12 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> An
     return value
 
 
+def is_ready(folder: Path) -> bool:
+    """Returns whether the script of a run in this folder has printed `ready`."""
+    log = folder / "logs" / "algo-1.log"
+    return log.exists() and b"ready" in log.read_bytes()
+
+
 def nothing_new_in_opt(before: Collection[str]) -> None:
     """Waits until the host's `/opt` has no new entries: proot creates a folder there while it runs."""
     until(lambda: {*os.listdir("/opt")} <= {*before}, "the end of what is new in /opt")

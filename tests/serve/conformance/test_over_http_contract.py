@@ -69,7 +69,7 @@ def output_fn(prediction, accept, context):
 
 
 @pytest.fixture(scope="module")
-def call_recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with served(tmp_path_factory.mktemp("telling"), RECORDS_CALLS) as server:
         yield server
 
@@ -90,8 +90,8 @@ def calls(server: Server, body: bytes, content_type: str, **headers: str) -> lis
 # The handler's functions
 
 
-def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(call_recorder: Server) -> None:
-    model, *request = calls(call_recorder, b"[1]", "application/json", Accept="application/json")
+def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(recorder: Server) -> None:
+    model, *request = calls(recorder, b"[1]", "application/json", Accept="application/json")
     assert model[0] == "model_fn"
     assert Path(str(model[1])).joinpath("code", "inference.py").is_file()
     assert request == [
@@ -102,42 +102,40 @@ def test_the_four_functions_are_called_in_order_with_sagemakers_arguments(call_r
 
 
 @pytest.mark.parametrize("kind", ["application/octet-stream", "image/jpeg", "application/x-npy", "audio/wav"])
-def test_bytes_reach_input_fn_as_they_came(call_recorder: Server, kind: str) -> None:
+def test_bytes_reach_input_fn_as_they_came(recorder: Server, kind: str) -> None:
     body = bytes(range(256))
-    assert calls(call_recorder, body, kind)[1:3] == [
+    assert calls(recorder, body, kind)[1:3] == [
         ["input_fn", "bytes", kind],
         ["predict_fn", "bytes", "the model"],
     ]
 
 
-def test_text_is_decoded_for_input_fn(call_recorder: Server) -> None:
-    assert calls(call_recorder, "1,ü".encode(), "text/csv")[1:] == [
+def test_text_is_decoded_for_input_fn(recorder: Server) -> None:
+    assert calls(recorder, "1,ü".encode(), "text/csv")[1:] == [
         ["input_fn", "str", "text/csv"],
         ["predict_fn", "str", "the model"],
         ["output_fn", 3, "application/json"],
     ]
 
 
-def test_a_charset_does_not_reach_handlers_that_compare_the_type(call_recorder: Server) -> None:
-    assert calls(call_recorder, b"1", "text/csv; charset=utf-8")[1] == ["input_fn", "str", "text/csv"]
+def test_a_charset_does_not_reach_handlers_that_compare_the_type(recorder: Server) -> None:
+    assert calls(recorder, b"1", "text/csv; charset=utf-8")[1] == ["input_fn", "str", "text/csv"]
 
 
 @pytest.mark.parametrize("accept", ["*/*", "", "application/json;q=0.9, */*;q=0.1"])
-def test_a_client_without_a_wish_gets_the_default_accept(call_recorder: Server, accept: str) -> None:
-    assert calls(call_recorder, b"1", "text/csv", Accept=accept)[3] == ["output_fn", 1, "application/json"]
+def test_a_client_without_a_wish_gets_the_default_accept(recorder: Server, accept: str) -> None:
+    assert calls(recorder, b"1", "text/csv", Accept=accept)[3] == ["output_fn", 1, "application/json"]
 
 
-def test_the_accept_of_the_client_reaches_output_fn(call_recorder: Server) -> None:
-    answer = call_recorder.ask(
-        "POST", "/invocations", b"1", {"Content-Type": "text/csv", "Accept": "text/csv"}
-    )
+def test_the_accept_of_the_client_reaches_output_fn(recorder: Server) -> None:
+    answer = recorder.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv", "Accept": "text/csv"})
     assert answer.headers["content-type"] == "text/csv"
     assert answer.json["calls"][-1] == ["output_fn", 1, "text/csv"]
 
 
-def test_model_fn_is_called_once_however_many_requests_come(call_recorder: Server) -> None:
+def test_model_fn_is_called_once_however_many_requests_come(recorder: Server) -> None:
     for _ in range(5):
-        answer = call_recorder.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv"})
+        answer = recorder.ask("POST", "/invocations", b"1", {"Content-Type": "text/csv"})
     assert [call[0] for call in answer.json["calls"]].count("model_fn") == 1
 
 
@@ -170,17 +168,17 @@ def test_the_inference_id_comes_back(contextual: Server) -> None:
     assert answer.headers["x-amzn-sagemaker-inference-id"] == "order-66"
 
 
-def test_the_inference_id_comes_back_with_an_error_too(call_recorder: Server) -> None:
+def test_the_inference_id_comes_back_with_an_error_too(recorder: Server) -> None:
     headers = {"Content-Type": "application/json", "X-Amzn-SageMaker-Inference-Id": "bad-1"}
-    answer = call_recorder.ask("POST", "/invocations", b"\xff", headers)
+    answer = recorder.ask("POST", "/invocations", b"\xff", headers)
     assert (answer.status, answer.headers["x-amzn-sagemaker-inference-id"]) == (400, "bad-1")
 
 
 # /ping and its neighbours
 
 
-def test_ping_is_healthy_and_json(call_recorder: Server) -> None:
-    answer = call_recorder.ask("GET", "/ping")
+def test_ping_is_healthy_and_json(recorder: Server) -> None:
+    answer = recorder.ask("GET", "/ping")
     assert (answer.status, answer.headers["content-type"], answer.json) == (
         200,
         "application/json",
@@ -188,8 +186,8 @@ def test_ping_is_healthy_and_json(call_recorder: Server) -> None:
     )
 
 
-def test_batch_transform_gets_the_execution_parameters(call_recorder: Server) -> None:
-    received = call_recorder.ask("GET", "/execution-parameters").json
+def test_batch_transform_gets_the_execution_parameters(recorder: Server) -> None:
+    received = recorder.ask("GET", "/execution-parameters").json
     assert received == {"MaxConcurrentTransforms": 1, "BatchStrategy": "MULTI_RECORD", "MaxPayloadInMB": 25}
 
 

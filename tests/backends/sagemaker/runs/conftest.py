@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from gpuproof.backends.aws import Aws
+from gpuproof.backends.base import Output
 from gpuproof.backends.sagemaker.run import SageMakerRun
 from support.aws_emulator import RunningEmulator, running_emulator
 from support.container_jobs import Jobs
 
 _HURRY = 10
+_FOREVER = "import time\nprint('ready', flush=True)\ntime.sleep(600)\n"
 
 
 class SageMakerSandbox:
@@ -72,3 +74,13 @@ def aws(emulator: RunningEmulator, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) 
     emulator.faults()
     yield SageMakerSandbox(emulator, jobs)
     emulator.faults()
+
+
+@pytest.fixture
+def running(aws: SageMakerSandbox) -> Iterator[SageMakerRun]:
+    """A running job, which is stopped after the test."""
+    run = aws.start(_FOREVER)
+    next(event for event in run.follow() if isinstance(event, Output))
+    yield run
+    aws.emulator.faults()
+    run.stop()
