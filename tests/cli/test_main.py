@@ -20,14 +20,14 @@ from gpuproof.util.atomic import write_json
 
 HEAVY = ("boto3", "botocore", "pydantic", "yaml", "torch", "tensorflow", "keras", "numpy", "pynvml")
 
-Said = tuple[int, str, str]
+CommandResult = tuple[int, str, str]
 
 
 @pytest.fixture
-def gpuproof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def gpuproof(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Run a command; returns the exit code, standard output and standard error."""
 
-    def run(*words: str) -> Said:
+    def run(*words: str) -> CommandResult:
         try:
             code = main(list(words))
         except SystemExit as end:
@@ -57,7 +57,7 @@ def imported_by(*words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_help_lists_every_command(gpuproof: Callable[..., Said]) -> None:
+def test_help_lists_every_command(gpuproof: Callable[..., CommandResult]) -> None:
     code, out, _ = gpuproof("--help")
     assert code == 0
     for name, command in COMMANDS.items():
@@ -66,7 +66,7 @@ def test_help_lists_every_command(gpuproof: Callable[..., Said]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(gpuproof: Callable[..., Said], command: str) -> None:
+def test_every_command_explains_itself(gpuproof: Callable[..., CommandResult], command: str) -> None:
     code, out, _ = gpuproof(command, "--help")
     assert code == 0
     assert f"gpuproof {command}" in out
@@ -103,7 +103,7 @@ def test_looking_after_runs_imports_nothing_heavy(
     assert imported_by(*words).isdisjoint(HEAVY)
 
 
-def test_the_version_is_the_packages(gpuproof: Callable[..., Said]) -> None:
+def test_the_version_is_the_packages(gpuproof: Callable[..., CommandResult]) -> None:
     assert gpuproof("--version") == (0, f"gpuproof {__version__}\n", "")
 
 
@@ -116,23 +116,25 @@ def test_python_m_gpuproof_is_the_same() -> None:
     ("word", "near"),
     [("rnu", "run"), ("log", "logs"), ("puls", "pull"), ("catalog", "catalogue"), ("gpu", "gpus")],
 )
-def test_a_misspelt_command_suggests_the_nearest(gpuproof: Callable[..., Said], word: str, near: str) -> None:
+def test_a_misspelt_command_suggests_the_nearest(
+    gpuproof: Callable[..., CommandResult], word: str, near: str
+) -> None:
     code, _, output = gpuproof(word, "x")
     assert code == ExitCode.USAGE
     assert output == f"gpuproof: Unknown command '{word}'.\n          Did you mean `gpuproof {near}`?\n"
 
 
-def test_a_script_without_a_command_is_understood(gpuproof: Callable[..., Said]) -> None:
+def test_a_script_without_a_command_is_understood(gpuproof: Callable[..., CommandResult]) -> None:
     assert "gpuproof run train.py" in gpuproof("train.py")[2]
 
 
-def test_a_command_that_is_like_none_names_the_help(gpuproof: Callable[..., Said]) -> None:
+def test_a_command_that_is_like_none_names_the_help(gpuproof: Callable[..., CommandResult]) -> None:
     code, _, output = gpuproof("xyzzy")
     assert code == ExitCode.USAGE
     assert "gpuproof --help" in output
 
 
-def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., Said]) -> None:
+def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., CommandResult]) -> None:
     code, _, output = gpuproof()
     assert code == ExitCode.USAGE
     assert output.startswith("usage: gpuproof")
@@ -150,7 +152,7 @@ def test_without_a_command_the_usage_is_shown(gpuproof: Callable[..., Said]) -> 
     ],
 )
 def test_an_unknown_argument_is_named_with_a_hint(
-    gpuproof: Callable[..., Said], words: tuple[str, ...], hint: str
+    gpuproof: Callable[..., CommandResult], words: tuple[str, ...], hint: str
 ) -> None:
     code, _, output = gpuproof(*words)
     assert code == ExitCode.USAGE
@@ -159,7 +161,7 @@ def test_an_unknown_argument_is_named_with_a_hint(
 
 
 def test_what_follows_two_dashes_is_never_ours(
-    gpuproof: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., CommandResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -169,14 +171,14 @@ def test_what_follows_two_dashes_is_never_ours(
 
 
 def test_an_error_has_its_message_its_remedy_and_its_code(
-    gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raising(monkeypatch, GpuRequired("It needs a GPU.", remedy="Find one."))
     assert gpuproof("ps") == (ExitCode.GPU_UNUSED, "", "gpuproof: It needs a GPU.\n          Find one.\n")
 
 
 def test_an_error_without_a_remedy_is_one_line(
-    gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    gpuproof: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raising(monkeypatch, GPUproofError("It is so."))
     assert gpuproof("ps") == (ExitCode.FAILED, "", "gpuproof: It is so.\n")
@@ -188,7 +190,9 @@ def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["ps"])
 
 
-def test_an_interrupt_has_its_code(gpuproof: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_has_its_code(
+    gpuproof: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
     raising(monkeypatch, KeyboardInterrupt())
     assert gpuproof("ps") == (ExitCode.INTERRUPTED, "", "")
 

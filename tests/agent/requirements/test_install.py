@@ -139,7 +139,7 @@ def test_a_newer_package_beside_the_installed_one_is_brought_for_the_run(
     assert [(pin.name, pin.version) for pin in pins] == [("numpy-like", "2.5")]
 
 
-def test_a_file_that_asks_for_another_torch_is_refused(python: str, packages: Path, write: Write) -> None:
+def test_a_file_that_requires_another_torch_is_refused(python: str, packages: Path, write: Write) -> None:
     with pytest.raises(RequirementsConflict) as refusal:
         install_requirements(python, write("torch==2.1"), packages, io.BytesIO())
     assert "conflicts with the installed torch 2.0+cpu: it requires torch==2.1." in str(refusal.value)

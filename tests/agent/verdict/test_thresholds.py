@@ -57,7 +57,7 @@ def test_a_share_that_nvml_reported_for_most_of_the_run_decides() -> None:
     assert judge(ONE, watched(60, unclear_at_the_end)).outcome == IDLE
 
 
-def test_the_message_says_for_how_long_nvml_reported_the_share() -> None:
+def test_the_message_states_how_long_nvml_reported_the_share() -> None:
     def unclear_for_a_third(index: int, t: float) -> GpuReading:
         reading = gpu(90, **SHARED, process_utilization=((STRANGER, 90),))(index, t)  # type: ignore[arg-type]
         return replace(reading, process_utilization=None) if t > 40 else reading
@@ -67,7 +67,7 @@ def test_the_message_says_for_how_long_nvml_reported_the_share() -> None:
     assert "NVML reported the job's share for only 40 s of 60 s" in verdict.reason
 
 
-def test_no_sample_of_any_process_on_a_busy_gpu_is_no_report() -> None:
+def test_a_busy_gpu_without_process_samples_has_no_report() -> None:
     verdict = judge(ONE, watched(60, gpu(90, **SHARED, process_utilization=())))  # type: ignore[arg-type]
     assert verdict.outcome == UNKNOWN
     assert "does not report each process's share" in verdict.reason

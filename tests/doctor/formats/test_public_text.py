@@ -152,7 +152,7 @@ def test_a_variable_shows_numbers_and_usual_words(value: str, published: str) ->
 
 @pytest.mark.slow
 def test_a_whole_machine_full_of_secrets_prints_none(tmp_path: Path) -> None:
-    readings = read_scenario(SCENARIOS / "somebody_else_trains_here")
+    readings = read_scenario(SCENARIOS / "another_process_trains_here")
     built = build_machine(readings, tmp_path / "machine", tmp_path / "libraries")
     folder = tmp_path / "quorvix"
     folder.mkdir()

@@ -181,7 +181,7 @@ def test_a_head_request_returns_the_length_and_no_body(server: Server) -> None:
         assert client.answer().json == 7
 
 
-def test_a_connection_is_kept_unless_the_client_says_otherwise(server: Server) -> None:
+def test_a_connection_is_kept_unless_the_client_sends_close(server: Server) -> None:
     with wire(server) as client:
         client.send(GET + b"\r\n")
         assert "connection" not in client.answer().headers

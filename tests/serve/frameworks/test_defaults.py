@@ -195,7 +195,7 @@ def test_instances_come_to_a_handlers_own_predict_fn_as_a_tensor(net: Path) -> N
     assert json.loads(ask(model, b'{"instances": [[1, 2]]}').body) == [[3]]
 
 
-def test_arrays_of_a_handlers_own_input_fn_reach_a_model_that_is_no_module(net: Path) -> None:
+def test_arrays_of_a_handlers_own_input_fn_reach_a_model_that_is_not_a_module(net: Path) -> None:
     own = """
 import json
 import numpy as np
