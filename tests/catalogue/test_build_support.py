@@ -77,7 +77,7 @@ def test_unknown_builds_and_gpus_are_unknown_and_never_an_error(build: str | Non
     assert CATALOGUE.runs_on(build, gpu).kind == "unknown"
 
 
-def test_a_build_whose_kernels_nobody_read_is_unknown() -> None:
+def test_a_build_whose_kernels_were_not_read_is_unknown() -> None:
     assert CATALOGUE.runs_on("torch==2.13+cu126", "T4").kind == "unknown"
 
 
