@@ -74,7 +74,7 @@ def render_markdown_of(report: Report) -> str:
     return render_markdown(report, machine, Private())
 
 
-def test_what_was_not_asked_says_why_and_what_is_not_there_says_so() -> None:
+def test_skipped_layers_show_the_reason_and_empty_ones_a_note() -> None:
     assert ".. compute       skipped: depends on driver, which failed" in text()
     assert "-- cloud         nothing to check" in text()
 
