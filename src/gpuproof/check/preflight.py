@@ -11,7 +11,9 @@ from gpuproof.check.analysis.values import ABSENT, Entries, Value, known
 from gpuproof.check.config import read_settings
 from gpuproof.check.engine import check_project, sorted_hits
 from gpuproof.check.jobs.definition import JobDefinition, ProcessingMount
+from gpuproof.check.knowledge.script_contract import flag_of
 from gpuproof.check.project import Project, Target
+from gpuproof.check.reach.blocking import JobReach
 from gpuproof.check.registry import Selection, select_rules
 from gpuproof.check.rule import Hit
 from gpuproof.check.source.decode import Unreadable
@@ -22,16 +24,18 @@ if TYPE_CHECKING:
     from gpuproof.jobs.script_job import AnyJob
 
 
-def check_job(job: AnyJob, region: str | None = None) -> list[Hit]:
+def check_job(job: AnyJob, region: str | None = None, *, is_remote: bool = True) -> list[Hit]:
     """Check a job and its script, with the settings in `[tool.gpuproof.check]` of the script's project.
 
     Args:
         job: a job from `gpuproof.jobs.load`, with absolute paths.
         region: the region of the job, for prices.
+        is_remote: whether the job runs on a machine that is deleted when it ends.
 
     Returns:
-        Findings, sorted by location. Findings about the job itself are on the first line of the script. Empty for an
-        entry point that is not Python.
+        Findings, sorted by location. Only those that are certain, and that this job reaches with its arguments, are
+        errors. Findings about the job itself are on the first line of the script. Empty for an entry point that is not
+        Python.
 
     Raises:
         UsageError: the project's settings are invalid.
@@ -47,12 +51,22 @@ def check_job(job: AnyJob, region: str | None = None) -> list[Hit]:
         # The backend reports unreadable files.
         return []
     project = Project(units, Target(settings.sagemaker_sdk, region or settings.region))
+    project.workspace.set_job_arguments(units[0], _command_line(job))
     script = project.workspace.module(units[0])
     definition = _definition(job, units[0], script)
     if script is not None:
         units = [one.unit for one in local_modules(script)]
     found = check_project(project, units, select_rules(selection), jobs=[definition])
-    return sorted_hits(hit for hit in found if not settings.ignores(hit))
+    kept = sorted_hits(hit for hit in found if not settings.ignores(hit))
+    requests_gpu = True if job.resources.gpu is not None else None
+    return list(JobReach(project, definition, has_gpu=requests_gpu, is_remote=is_remote).settle(kept))
+
+
+def _command_line(job: AnyJob) -> list[str]:
+    """The arguments of the script: hyperparameters, as SageMaker's toolkit passes them, then the job's own."""
+    given: dict[str, Any] = {} if job.kind == "processing" else job.model_dump().get("hyperparameters", {})
+    passed = [(flag_of(name), value) for name, value in sorted(given.items())]
+    return [*(str(word) for pair in passed for word in pair), *job.arguments]
 
 
 def _definition(job: AnyJob, unit: Unit, script: Module | None) -> JobDefinition:

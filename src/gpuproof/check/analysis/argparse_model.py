@@ -19,6 +19,8 @@ class Argument:
         flags: as declared: `("-b", "--batch-size")`; for a positional argument, its name.
         dest: its attribute of the parsed arguments.
         default: its default; absent if none is declared.
+        declared: the default as it is written: known where nothing but the command line can override it.
+        value: its value in the script: the default, or the value in the job that is about to run.
         action: `store`, `store_true`, ...; None if it is unknown.
         type: the qualified or bare name of its type: `int`, `bool`; None without a type.
         node: the `add_argument` call.
@@ -27,6 +29,8 @@ class Argument:
     flags: tuple[str, ...]
     dest: str
     default: Value
+    declared: Value
+    value: Value
     action: str | None
     type: str | None
     node: ast.Call
@@ -146,6 +150,8 @@ def _argument(module: Module, node: ast.Call, evaluate: Evaluate) -> Argument | 
         flags=tuple(flags),
         dest=dest,
         default=default.as_default() if not default.is_absent else ABSENT,
+        declared=default,
+        value=default.as_default() if not default.is_absent else ABSENT,
         action=action.text if action.options else ("store" if action.is_absent else None),
         type=module.qualified(kind) or (kind.id if isinstance(kind, ast.Name) else None),
         node=node,

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuproof.check.analysis import container_env
 from gpuproof.check.analysis.argparse_model import CommandLine, is_parsed_arguments, read_command_line
+from gpuproof.check.analysis.bound_arguments import bind_arguments
 from gpuproof.check.analysis.evaluate_operators import (
     arithmetic,
     concatenate,
@@ -60,12 +61,14 @@ def evaluate(module: Module, node: ast.expr | None) -> Value:
 
 
 def command_line(module: Module) -> CommandLine:
-    """The command line that a module's `argparse` parser declares."""
+    """The command line that a module's `argparse` parser declares, with the values of the job that is about to run."""
     return module.derived(_command_line)
 
 
 def _command_line(module: Module) -> CommandLine:
-    return read_command_line(module, evaluate)
+    line = read_command_line(module, evaluate)
+    words = module.loader.job_arguments(module.unit)
+    return line if words is None else bind_arguments(module, line, words)
 
 
 class _Evaluator:
@@ -99,7 +102,7 @@ class _Evaluator:
         module = self._module
         if is_parsed_arguments(module, node.value):
             argument = command_line(module).by_dest(node.attr)
-            return argument.default if argument is not None and argument.default.options else UNKNOWN
+            return argument.value if argument is not None and argument.value.options else UNKNOWN
         if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self._own_attribute(node, depth)
         if node.attr in ("name", "value", "default_value"):

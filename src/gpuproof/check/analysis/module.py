@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -33,6 +33,10 @@ class ModuleLoader(Protocol):
 
     def imported_module(self, module: Module, dotted: str) -> Module | None:
         """The model of `imported_unit`."""
+        ...
+
+    def job_arguments(self, unit: Unit) -> Sequence[str] | None:
+        """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""
         ...
 
     def cached(self, fact: str, unit: Unit, compute: Callable[[], T]) -> T:

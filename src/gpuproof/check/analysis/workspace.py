@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ class Workspace:
         self._script_folders: list[str] = []
         self._imported: dict[tuple[str, str], Unit | None] = {}
         self._facts: dict[tuple[str, Unit], Any] = {}
+        self._job_arguments: dict[Unit, tuple[str, ...]] = {}
         self._cached = 0
         self._entries: dict[str, set[str]] = {}
         for unit in units:
@@ -105,6 +106,14 @@ class Workspace:
         if key not in self._imported:
             self._imported[key] = self._find_import(folder, dotted)
         return self._imported[key]
+
+    def job_arguments(self, unit: Unit) -> Sequence[str] | None:
+        """The command line with which the only job runs a unit; None if it is unknown or there are several jobs."""
+        return self._job_arguments.get(unit)
+
+    def set_job_arguments(self, unit: Unit, words: Sequence[str]) -> None:
+        """Set the command line with which the only job runs a script: its arguments are then evaluated with it."""
+        self._job_arguments[unit] = tuple(words)
 
     def cached(self, fact: str, unit: Unit, compute: Callable[[], T]) -> T:
         """A fact about a unit, computed at the first request.

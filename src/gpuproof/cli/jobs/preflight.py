@@ -18,18 +18,27 @@ class ChecksFailed(GPUproofError):
     """The job has errors that would waste the run."""
 
 
-def check_before_running(job: AnyJob, console: Console, region: str | None = None) -> None:
-    """Print each error with its remedy and each warning, and reject a job with errors.
+def check_before_running(
+    job: AnyJob, console: Console, region: str | None = None, *, is_remote: bool = True
+) -> None:
+    """Print each error with its remedy and each warning on one line, and reject a job with errors.
 
     Args:
+        job: the job.
+        console: where to print.
         region: the AWS region of the run, for prices.
+        is_remote: whether the job runs on a machine that is deleted when it ends.
 
     Raises:
         ChecksFailed: there are errors.
     """
     from gpuproof.check.preflight import check_job
 
-    hits = [hit for hit in check_job(job, region) if hit.finding.severity is not Severity.NOTE]
+    hits = [
+        hit
+        for hit in check_job(job, region, is_remote=is_remote)
+        if hit.finding.severity is not Severity.NOTE
+    ]
     for hit in hits:
         console.label(hit.finding.severity, _finding_text(hit))
     errors = [hit for hit in hits if hit.finding.severity is Severity.ERROR]

@@ -73,11 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
     options = PlanOptions(fresh=arguments.fresh, flags=flags)
     if backend.is_remote:
         # Findings come before the requests that planning makes.
-        _check(job, arguments, console)
+        _check(job, arguments, console, is_remote=True)
         plan = backend.plan(job, options)
     else:
         plan = backend.plan(job, options)
-        _check(job, arguments, console)
+        _check(job, arguments, console, is_remote=False)
     if arguments.dry_run:
         show_dry_run(plan, console, as_json=as_json)
         return ExitCode.OK
@@ -178,12 +178,12 @@ def _deliver(job: AnyJob, run: Run, console: Console) -> None:
         console.label("here", str(path))
 
 
-def _check(job: AnyJob, arguments: argparse.Namespace, console: Console) -> None:
+def _check(job: AnyJob, arguments: argparse.Namespace, console: Console, *, is_remote: bool) -> None:
     if not arguments.no_check:
         from gpuproof.cli.jobs.preflight import check_before_running
         from gpuproof.settings import aws_region
 
-        check_before_running(job, console, job.resources.region or aws_region())
+        check_before_running(job, console, job.resources.region or aws_region(), is_remote=is_remote)
 
 
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:

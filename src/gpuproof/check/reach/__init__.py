@@ -1,0 +1,1 @@
+"""What one job certainly runs, and which findings stop it before it starts."""

@@ -1,0 +1,76 @@
+"""Scripts in the styles of public examples: the preflight check stops none of them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpuproof.check.preflight import check_job
+from gpuproof.check.rule import Hit
+from gpuproof.findings import Severity
+from gpuproof.jobs.load import load
+
+SCRIPTS = sorted(path for path in (Path(__file__).parent / "scripts").glob("*.py") if path.stem != "tiny_gpt")
+GPU = "ml.g5.xlarge"
+
+
+@pytest.fixture(autouse=True)
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy outside `tests/`: rules do not report what would be a test."""
+    shutil.copytree(Path(__file__).parent / "scripts", tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+
+
+def hits_in(name: str, *arguments: str, instance_type: str | None = GPU, is_remote: bool = True) -> list[Hit]:
+    job = load(Path(name)).model_copy(update={"instance_type": instance_type, "arguments": arguments})
+    return check_job(job, is_remote=is_remote)
+
+
+def errors_in(
+    name: str, *arguments: str, instance_type: str | None = GPU, is_remote: bool = True
+) -> list[str]:
+    found = hits_in(name, *arguments, instance_type=instance_type, is_remote=is_remote)
+    return [hit.code for hit in found if hit.finding.severity is Severity.ERROR]
+
+
+def test_there_are_thirty_scripts() -> None:
+    assert len(SCRIPTS) >= 30
+
+
+@pytest.mark.parametrize("instance_type", [None, GPU])
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_an_ordinary_script_is_not_stopped(script: Path, instance_type: str | None) -> None:
+    assert errors_in(script.name, instance_type=instance_type) == []
+
+
+def test_a_script_that_certainly_needs_a_gpu_is_stopped_on_a_cpu_instance() -> None:
+    assert errors_in("benchmark_tool.py", instance_type="ml.m5.xlarge") == ["IN104"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_each_warning_is_one_line(script: Path) -> None:
+    assert all("\n" not in hit.finding.message for hit in hits_in(script.name))
+
+
+@pytest.mark.parametrize(
+    ("script", "option"),
+    [
+        ("mnist_save_option.py", "--save-model"),
+        ("mnist_save_option.py", "--save"),
+        ("siamese.py", "--save-model"),
+        ("mnist_rnn.py", "--save-model"),
+        ("forward_forward.py", "--save_model"),
+        ("hogwild.py", "--save_model"),
+        ("keras_save_option.py", "--export"),
+    ],
+)
+def test_a_model_that_the_job_saves_and_loses_stops_it(script: str, option: str) -> None:
+    assert errors_in(script, option) == ["SM101"]
+    assert errors_in(script, option, is_remote=False) == []
+
+
+def test_the_warning_says_why_the_job_is_not_stopped() -> None:
+    by_code = {hit.code: hit.finding.message for hit in hits_in("mnist_save_option.py")}
+    assert by_code["SM101"].endswith("This job does not run the line: `args.save_model` is false.")
+    by_code = {hit.code: hit.finding.message for hit in hits_in("sagemaker_train_and_serve.py")}
+    assert by_code["PT112"].endswith("sagemaker_train_and_serve.py does not call `predict_fn` directly.")
