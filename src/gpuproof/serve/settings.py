@@ -34,6 +34,12 @@ class Settings:
     """`SAGEMAKER_BASE_DIR`: contains the model in `model`, or models in `models` with `multi_model`."""
     multi_model: bool = False
     """`SAGEMAKER_MULTI_MODEL`: models are loaded and unloaded through `/models`."""
+    models_roots: tuple[str, ...] = ()
+    """`GPUPROOF_SERVE_MODELS_ROOTS`: folders, separated by `:`, that `POST /models` may load models from; by default `models`
+    in `base_dir`."""
+    models_token: str = ""
+    """`GPUPROOF_SERVE_MODELS_TOKEN`: requests to `/models` that list, load or unload models must carry it
+    (`Authorization: Bearer TOKEN`)."""
 
     host: str = "0.0.0.0"  # noqa: S104 - SageMaker connects from outside the container
     """`GPUPROOF_SERVE_HOST`: the address to listen on."""
@@ -118,6 +124,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         install=first(_flag, defaults.install, "GPUPROOF_SERVE_INSTALL"),
         base_dir=first(_text, defaults.base_dir, "SAGEMAKER_BASE_DIR"),
         multi_model=first(_flag, defaults.multi_model, "SAGEMAKER_MULTI_MODEL"),
+        models_roots=first(_folders, (), "GPUPROOF_SERVE_MODELS_ROOTS"),
+        models_token=first(_text, "", "GPUPROOF_SERVE_MODELS_TOKEN"),
         host=first(_text, defaults.host, "GPUPROOF_SERVE_HOST"),
         port=first(_port, defaults.port, "SAGEMAKER_BIND_TO_PORT"),
         safe_port_range=first(_ports, None, "SAGEMAKER_SAFE_PORT_RANGE"),
@@ -193,6 +201,13 @@ def port(value: str) -> int:
 
 def _text(_name: str, value: str) -> str:
     return value
+
+
+def _folders(name: str, value: str) -> tuple[str, ...]:
+    folders = tuple(part for part in value.split(":") if part)
+    if not folders or not all(folder.startswith("/") for folder in folders):
+        raise _invalid(name, value, "absolute paths of folders, separated by colons")
+    return folders
 
 
 def _optional(read: Callable[[str, str], _T]) -> Callable[[str, str], _T | None]:

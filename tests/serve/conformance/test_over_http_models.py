@@ -28,7 +28,8 @@ def handler(answer: str = "data", load: str = "pass") -> str:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("models")
-    with served(folder, None, SAGEMAKER_MULTI_MODEL="true") as server:
+    roots = {"GPUPROOF_SERVE_MODELS_ROOTS": str(tmp_path_factory.getbasetemp())}
+    with served(folder, None, SAGEMAKER_MULTI_MODEL="true", **roots) as server:
         yield server
 
 

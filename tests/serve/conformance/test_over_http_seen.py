@@ -227,7 +227,8 @@ def test_the_description_matches_every_response(tmp_path: Path, multi_model: boo
 
     handler = ECHO.replace("return json.loads(body)", "return len(body)")
     folder = model_folder(tmp_path / "model", handler)
-    environment = {"SAGEMAKER_MULTI_MODEL": "true"} if multi_model else {}
+    roots = {"GPUPROOF_SERVE_MODELS_ROOTS": str(tmp_path)}
+    environment = {"SAGEMAKER_MULTI_MODEL": "true", **roots} if multi_model else {}
     with served(tmp_path, None if multi_model else folder, **environment) as server:
         if multi_model:
             document = json.dumps({"model_name": "name", "url": str(folder)})

@@ -67,7 +67,9 @@ class Store:
     """The store over those, with memory that a test sets."""
 
     def __init__(self, folder: Path, batch_size: int) -> None:
-        self.core = InferenceCore(Settings(multi_model=True), lambda _record: None)
+        self.core = InferenceCore(
+            Settings(multi_model=True, models_roots=(str(folder.parent),)), lambda _record: None
+        )
         self.predictors = Predictors(self.core, batch_size)
         self.memory = (100 * GIB, 100 * GIB)
         self.folder = folder

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.frontend.routes import Router
 from gpuproof.serve.http.asgi import AsgiApp
+from gpuproof.serve.http.parser import read_head
 from gpuproof.serve.main import main
 from gpuproof.serve.settings import Settings
 from support.cli_sandbox import gone, until
@@ -197,7 +200,7 @@ def test_it_is_not_healthy_before_the_warm_up_request_was_answered(tmp_path: Pat
         "    return data if", "    print('asked', data, flush=True)\n    return data if"
     )
     with serving(tmp_path, counting, "--warmup", str(tmp_path / "warm.json")) as one:
-        assert one.access_log.read_text().count("asked 1") == 3
+        assert one.said.count("asked 1") == 3
 
 
 def test_a_warm_up_request_that_the_model_refuses_is_a_failure(tmp_path: Path) -> None:
@@ -215,7 +218,10 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     for name in ("one", "two", "three"):
         model_folder(folder / "models" / name, HANDLER)
     model_folder(folder / "models" / "broken", "raise ValueError('no')")
-    with serving(folder, ECHO, SAGEMAKER_MULTI_MODEL="true") as server:
+    model_folder(folder / "elsewhere", HANDLER)
+    (folder / "models" / "link").symlink_to(folder / "elsewhere")
+    environment = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_BASE_DIR": str(folder)}
+    with serving(folder, ECHO, **environment) as server:
         yield server, folder / "models"
 
 
@@ -260,7 +266,10 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_leaves_nothing(several: t
     assert load(server, "broken", models / "broken") == 500
     assert load(server, "missing", models / "missing") == 404
     assert load(server, "relative", Path("models")) == 404
-    assert load(server, "root", Path("/")) in (500, 507)
+    assert load(server, "root", Path("/")) == 403
+    assert load(server, "elsewhere", models.parent / "elsewhere") == 403
+    assert load(server, "link", models / "link") == 403
+    assert load(server, "dots", models / ".." / "elsewhere") == 403
     assert server.ask("POST", "/models", "{").status == 400
     assert server.ask("POST", "/models", '{"model_name": 1, "url": 2}').status == 400
     assert server.ask("GET", "/models").json == {"models": []}
@@ -278,6 +287,52 @@ def test_a_crash_of_one_model_does_not_affect_others(several: tuple[Server, Path
     assert server.ask("POST", "/models/x/invoke", "1").json == 1
     for name in ("x", "y"):
         server.ask("DELETE", f"/models/{name}")
+
+
+def test_models_are_managed_with_the_token_only() -> None:
+    settings = Settings(multi_model=True, models_token="secret", models_roots=("/none",))
+    router = Router(InferenceCore(settings, lambda _record: None), lambda: iter(()), SimpleNamespace())  # type: ignore[arg-type]
+
+    def admit(method: str, path: str, *authorization: str) -> object:
+        lines = "".join(f"Authorization: {value}\r\n" for value in authorization)
+        return router.admit(read_head(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{lines}".encode().strip()))
+
+    for method, path in (
+        ("POST", "/models"),
+        ("GET", "/models"),
+        ("GET", "/models/a"),
+        ("DELETE", "/models/a"),
+    ):
+        for wrong in ((), ("Bearer wrong",), ("Basic secret",), ("Bearer \xe4",)):
+            refused = admit(method, path, *wrong)
+            assert isinstance(refused, tuple)
+            assert refused[0] == 401
+        assert isinstance(admit(method, path, "Bearer secret"), int)
+    for method, path in (("POST", "/invocations"), ("POST", "/models/a/invoke"), ("GET", "/ping")):
+        assert isinstance(admit(method, path), int)
+
+
+def test_gzip_bodies_are_decoded_and_other_codings_refused(server: Server) -> None:
+    kind = {"Content-Type": "application/json"}
+    body = gzip.compress(b'"' + b"a" * 100_000 + b'"')
+    assert (
+        server.ask("POST", "/invocations", body, {**kind, "Content-Encoding": "gzip"}).json == "a" * 100_000
+    )
+    broken = server.ask("POST", "/invocations", body[:-9], {**kind, "Content-Encoding": "gzip"})
+    assert (broken.status, "not valid gzip" in broken.json["error"]) == (400, True)
+    refused = server.ask("POST", "/invocations", body, {**kind, "Content-Encoding": "br"})
+    assert (refused.status, refused.headers["accept-encoding"]) == (415, "gzip, identity")
+
+
+def test_what_a_handler_prints_stays_out_of_the_access_log(tmp_path: Path) -> None:
+    text = ECHO.replace(
+        "    return data", "    print('half a line', end='')\n    os.write(1, b'bytes')\n    return data"
+    )
+    with serving(tmp_path, text) as one:
+        assert one.predict([1]).json == [1]
+        until(lambda: "half a line" in one.said and "bytes" in one.said, "the handler's output")
+        until(lambda: "/invocations" in one.access_log.read_text(), "the access log")
+        assert all(json.loads(line) for line in one.access_log.read_text().splitlines())
 
 
 # Under another HTTP server: the plain ASGI callable.

@@ -99,14 +99,14 @@ def test_zeros_have_their_shape() -> None:
 
 @pytest.mark.slow
 def test_a_package_that_answers_its_request_serves(model: Path) -> None:
-    checked = check(model, SERVER, SampleRequest(b'{"value": 21}', required=True), startup_s=30)
+    checked = check(model, SERVER, SampleRequest(b'{"value": 21}'), startup_s=30)
     assert (checked.ok, checked.status, checked.answer) == (True, 200, "42")
     assert checked.ready_s is not None
 
 
 @pytest.mark.slow
 def test_a_request_that_it_does_not_answer_fails_the_check_with_the_log(model: Path) -> None:
-    checked = check(model, SERVER, SampleRequest(b'{"other": 1}', required=True), startup_s=30)
+    checked = check(model, SERVER, SampleRequest(b'{"other": 1}'), startup_s=30)
     assert (checked.ok, checked.status) == (False, 500)
     assert "KeyError: 'value'" in checked.log
 
@@ -124,6 +124,13 @@ def test_the_request_of_a_bare_program_is_guessed(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     checked = check(example("torchscript_default").build(tmp_path / "model"), SERVER, startup_s=60)
     assert (checked.ok, checked.status, checked.request) == (True, 200, "zeros of shape (1, 3)")
+
+
+@pytest.mark.slow
+def test_a_handler_that_answers_no_guessed_request_fails_the_check(model: Path) -> None:
+    checked = check(model, SERVER, startup_s=30)
+    assert (checked.ok, checked.status) == (False, 500)
+    assert "--request FILE" in checked.message
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from gpuproof.serve.model.user_errors import (
     decoding_error,
     encoding_error,
     handler_error,
+    is_out_of_host_memory,
     is_out_of_memory,
     prediction_error,
 )
@@ -323,7 +324,9 @@ def test_running_out_of_memory_is_distinguished(error: BaseException, expected: 
 @pytest.mark.slow
 def test_pytorchs_own_allocator_is_recognised() -> None:
     torch = pytest.importorskip("torch")
-    assert is_out_of_memory(_raised(lambda: torch.empty(1 << 55)))
+    error = _raised(lambda: torch.empty(1 << 55))
+    assert is_out_of_memory(error)
+    assert is_out_of_host_memory(error)
 
 
 @pytest.mark.parametrize(

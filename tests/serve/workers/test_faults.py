@@ -301,7 +301,12 @@ def test_a_client_that_leaves_frees_its_place_in_the_queue(tmp_path: Path) -> No
 def test_a_handler_that_runs_out_of_memory_fails_its_request_alone(tmp_path: Path) -> None:
     leaks = "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); data['x'] = bytes(2 << 30)"
     with serving(tmp_path, handler(f"if data.get('leak'):\n        {leaks}\n    return data")) as server:
-        assert server.predict({"leak": 1}).status == 500
+        failed = server.predict({"leak": 1})
+        assert (failed.status, "device" in failed.json["error"], "RAM" in failed.json["error"]) == (
+            500,
+            False,
+            True,
+        )
         assert server.predict({"a": 1}).json == {"a": 1}
 
 

@@ -108,7 +108,7 @@ def _ask(arguments: argparse.Namespace) -> SampleRequest | None:
     if not path.is_file():
         raise UsageError(f"--request {path} does not exist.", remedy="Use a file with the body of a request.")
     kind = arguments.content_type or content_type_of(path)
-    return SampleRequest(path.read_bytes(), kind, required=True)
+    return SampleRequest(path.read_bytes(), kind)
 
 
 def _server(arguments: argparse.Namespace) -> list[str]:

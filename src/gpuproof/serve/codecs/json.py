@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
-from typing import Any
+from typing import Any, Callable
 
 from gpuproof.serve import media_types
 from gpuproof.serve.codecs import arrays, json_fast
@@ -83,25 +84,28 @@ def is_numeric(body: Body) -> bool:
 
 
 def write(value: Any) -> bytes:
-    """Write a value as JSON: arrays of numpy, torch and TensorFlow as lists, NaN and Infinity as null.
+    """Write a value as JSON: arrays of numpy, torch and TensorFlow as lists; NaN and Infinity as AWS's toolkits do, by name.
 
     Raises:
         TypeError: it contains a value that JSON cannot represent.
     """
-    if _orjson is not None:
-        options = _orjson.OPT_SERIALIZE_NUMPY | _orjson.OPT_NON_STR_KEYS
-        try:
-            return _orjson.dumps(value, default=_to_plain, option=options)
-        except _orjson.JSONEncodeError:
-            pass  # integers beyond 64 bits, or types for which Python's error message is clearer
+    if _orjson is None:
+        return _dump(value, _to_plain)
+    options = _orjson.OPT_SERIALIZE_NUMPY | _orjson.OPT_NON_STR_KEYS
     try:
-        return _dump(value)
-    except ValueError:
-        return _dump(_without_non_finite(value))
+        text = _orjson.dumps(value, default=_to_plain, option=options)
+    except _orjson.JSONEncodeError:
+        # Integers beyond 64 bits, or types for which Python's error message is clearer.
+        return _dump(value, _to_plain)
+    if b"null" in text and _has_non_finite(value):
+        # orjson writes NaN and Infinity as null. It also writes types that Python's module does not.
+        with contextlib.suppress(TypeError):
+            return _dump(value, _to_shortest, ensure_ascii=False)
+    return text
 
 
-def _dump(value: Any) -> bytes:
-    return json.dumps(value, default=_to_plain, allow_nan=False, separators=(",", ":")).encode()
+def _dump(value: Any, default: Callable[[Any], Any], *, ensure_ascii: bool = True) -> bytes:
+    return json.dumps(value, default=default, ensure_ascii=ensure_ascii, separators=(",", ":")).encode()
 
 
 def _to_plain(value: Any) -> Any:
@@ -120,16 +124,26 @@ def _to_plain(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__} cannot be represented in JSON")
 
 
-def _without_non_finite(value: Any) -> Any:
+def _to_shortest(value: Any) -> Any:
+    """As `_to_plain`, but 32-bit floats with as few digits as orjson writes: 0.1 instead of 0.10000000149011612."""
+    if str(getattr(value, "dtype", "")) in ("float16", "float32") and hasattr(value, "astype"):
+        return value.astype("U").astype(float).tolist()
+    return _to_plain(value)
+
+
+def _has_non_finite(value: Any) -> bool:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return not math.isfinite(value)
     if isinstance(value, dict):
-        return {key: _without_non_finite(item) for key, item in value.items()}
+        return any(map(_has_non_finite, value.values()))
     if isinstance(value, (list, tuple)):
-        return [_without_non_finite(item) for item in value]
-    if value is None or isinstance(value, (str, int)):
-        return value
-    return _without_non_finite(_to_plain(value))
+        return any(map(_has_non_finite, value))
+    if value is None or isinstance(value, (str, int, bytes)):
+        return False
+    try:
+        return _has_non_finite(_to_plain(value))
+    except TypeError:
+        return False
 
 
 def _read_array(body: Body, dtype: Any, plain_objects: bool) -> Any:

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpuproof.serve.errors import LoadError
@@ -130,9 +130,10 @@ class Frontend:
                 self._core, supervisor, lambda: self._assign_one_more(assignments), read_memory, log
             )
         router = Router(self._core, self._metrics, self._manager)
+        limits = self._options.limits
         server = HttpServer(
             router,
-            self._options.limits,
+            replace(limits, body_s=min(limits.body_s, self._settings.timeout_s)),
             lambda head, status: self._on_rejected(router, head, status),
             memory,
         )

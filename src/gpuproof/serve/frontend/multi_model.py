@@ -64,10 +64,17 @@ class ModelManager:
         self._measuring: set[str] = set()
 
     def load(self, name: str, url: str, on_done: OnDone) -> None:
-        """Load a model. Reports 200, 404 if there is none, 507 if it does not fit, 500 if its handler fails."""
+        """Load a model. Reports 200, 404 if there is none, 403 if it is not below a root, 507 if it does not fit, 500 if its handler fails."""
         folder = Path(url)
         if not folder.is_absolute() or not folder.is_dir():
             on_done(404, "url is not the absolute path of a folder")
+            return
+        if not self._is_below_root(folder):
+            self._log(
+                f"refused to load {name} from {url}: it is not below {' or '.join(self._roots)}; "
+                "set GPUPROOF_SERVE_MODELS_ROOTS"
+            )
+            on_done(403, "url is not in a folder that models may be loaded from; see the server's log")
             return
         if name in self._measuring:
             on_done(409, f"{name} is being loaded already")
@@ -116,6 +123,16 @@ class ModelManager:
         if free < total * _MIN_FREE:
             self._evict(lambda: None)
         asyncio.get_running_loop().call_later(_MEMORY_CHECK_S, self.watch_memory)
+
+    @property
+    def _roots(self) -> tuple[str, ...]:
+        """The folders that models may be loaded from."""
+        settings = self._core.settings
+        return settings.models_roots or (str(Path(settings.base_dir) / "models"),)
+
+    def _is_below_root(self, folder: Path) -> bool:
+        real = Path(os.path.realpath(folder))
+        return any(Path(os.path.realpath(root)) in real.parents for root in self._roots)
 
     def _start(self, name: str, url: str, needed: int, on_done: OnDone) -> None:
         if self._memory()[0] >= needed:

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Iterator
 from typing import Callable, Protocol
 from urllib.parse import parse_qs, unquote
 
+from gpuproof.serve.codecs.content_coding import is_supported
 from gpuproof.serve.frontend.inference import InferenceCore
 from gpuproof.serve.frontend.openapi import describe
 from gpuproof.serve.http.exchange import JSON_HEADERS, Exchange
@@ -22,6 +24,7 @@ from gpuproof.serve.workers.model_state import ModelState
 _MIB = 1024 * 1024
 _SMALL = 64 * 1024
 _PAGE = 100
+_OPEN = ("/ping", "/metrics", "/openapi.json", "/execution-parameters")
 
 Rejection = tuple[int, str, Headers]
 
@@ -71,7 +74,25 @@ class Router:
                 f"{head.path[:100]} accepts only {' and '.join(allowed)}",
                 (("allow", ", ".join(allowed)),),
             )
+        if not self._may_manage(head):
+            return 401, "the token is missing or wrong", (("www-authenticate", "Bearer"),)
+        coding = head.headers.get("content-encoding")
+        if coding and head.method == "POST" and not (_is_inference(head.path) and is_supported(coding)):
+            return (
+                415,
+                f"the content coding {coding[:40]!r} is not supported; send the body as it is, or with gzip",
+                (("accept-encoding", "gzip, identity"),),
+            )
         return self._core.settings.max_payload if _is_inference(head.path) else _SMALL
+
+    def _may_manage(self, head: Head) -> bool:
+        """Whether a request may list, load or unload models; others need no token."""
+        token = self._core.settings.models_token
+        if not token or head.path in _OPEN or _is_inference(head.path):
+            return True
+        scheme, _, given = head.headers.get("authorization", "").partition(" ")
+        # Compared in constant time.
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
 
     def handle(self, exchange: Exchange) -> None:
         """Respond to a request that was admitted."""

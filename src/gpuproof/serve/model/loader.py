@@ -225,6 +225,8 @@ def _warn_ignored_settings(settings: Settings, framework: Framework) -> None:
 def _memory_remedy(error: BaseException) -> str | None:
     if not user_errors.is_out_of_memory(error):
         return None
+    if user_errors.is_out_of_host_memory(error):
+        return "The model does not fit into the free memory: use fewer workers, a lower precision or a larger instance."
     return "The model does not fit into the free GPU memory: use fewer workers, a lower precision or a larger GPU."
 
 

@@ -16,6 +16,8 @@ _OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|DefaultCPUAllocator: (?:can't|not enough)"
     r"|OOM when allocating|failed to allocate memory|Out of memory while trying to allocate|RESOURCE_EXHAUSTED"
 )
+_HOST_MEMORY = re.compile(r"DefaultCPUAllocator|device:CPU:\d+ by allocator|by allocator cpu\b|mklcpu")
+"""Of PyTorch, and of TensorFlow."""
 _TYPE_WORDS = re.compile(
     r"(unsupported|not supported|invalid|unknown|unrecogni[sz]ed|cannot|can't|only)", re.IGNORECASE
 )
@@ -24,8 +26,13 @@ _OUTPUT_WORDS = re.compile(r"content[\s_-]*type|media[\s_-]*type|mime|accept", r
 _IMAGE_ERRORS = frozenset({"UnidentifiedImageError", "DecompressionBombError"})
 
 
+def is_out_of_host_memory(error: BaseException) -> bool:
+    """Whether it was the memory of the machine that ran out, not that of a GPU."""
+    return isinstance(error, MemoryError) or bool(_HOST_MEMORY.search(str(error)))
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the device ran out of memory."""
+    """Whether the device or the machine ran out of memory."""
     if isinstance(error, MemoryError):
         return True
     names = {cls.__name__ for cls in type(error).__mro__}

@@ -13,7 +13,7 @@ from typing import Any, Callable, Protocol, Union
 from gpuproof.serve.errors import RequestError
 from gpuproof.serve.interface import Model, Request, Response
 from gpuproof.serve.model.tracebacks import format_handler_traceback, interrupted_at
-from gpuproof.serve.model.user_errors import is_out_of_memory
+from gpuproof.serve.model.user_errors import is_out_of_host_memory, is_out_of_memory
 
 Outcome = Union[Response, RequestError]
 
@@ -219,6 +219,8 @@ def to_request_error(error: BaseException, log: Callable[[str], None]) -> Reques
     if isinstance(error, SystemExit):
         return RequestError(500, "the handler called sys.exit")
     if is_out_of_memory(error):
+        if is_out_of_host_memory(error):
+            return RequestError(500, "the server ran out of memory (RAM) for this single request")
         return RequestError(500, "the device ran out of memory for this single request")
     return RequestError(
         500, f"the handler raised {type(error).__name__}; see the traceback in the server's log"

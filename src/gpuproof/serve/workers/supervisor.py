@@ -9,7 +9,7 @@ import json
 import signal
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
@@ -220,7 +220,8 @@ class Supervisor:
             "folder": str(slot.folder),
             "name": slot.model.name,
             "device": asdict(slot.assignment.device),
-            "settings": asdict(settings),
+            # The command line is readable by other users of the machine.
+            "settings": asdict(replace(settings, models_token="")),
         }
         environment = {**self._environ, **slot.assignment.environment}
         descriptors = {"channel": theirs.fileno(), "status": status.descriptor}

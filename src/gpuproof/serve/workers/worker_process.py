@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
+from gpuproof.serve.codecs import content_coding
 from gpuproof.serve.errors import LoadError, RequestError
 from gpuproof.serve.interface import Device, Model
 from gpuproof.serve.ipc import frames
@@ -43,6 +44,7 @@ from gpuproof.serve.model.loader import load_model
 from gpuproof.serve.model.tracebacks import format_handler_traceback
 from gpuproof.serve.model.user_errors import is_out_of_memory
 from gpuproof.serve.model.warmup import warm_up
+from gpuproof.serve.observability.worker_log import log, print_to_log
 from gpuproof.serve.settings import Settings
 from gpuproof.serve.workers.batching import HandlerTimeout, Outcome, Task, compute, to_request_error
 from gpuproof.serve.workers.shared_status import DUMP_STACK_SIGNAL, TIMEOUT_SIGNAL, SharedStatus
@@ -62,13 +64,14 @@ def main(words: list[str]) -> int:
         if name in config:
             os.set_inheritable(config[name], False)
     settings = _read_settings(config["settings"])
+    print_to_log()
     # A crash in native code then logs at least the line of Python.
     with contextlib.suppress(OSError, RuntimeError, ValueError, AttributeError):
         faulthandler.enable()
         faulthandler.register(DUMP_STACK_SIGNAL)
     # As in AWS's containers, which configure logging before the handler is imported.
     logging.basicConfig(level=settings.log_level, format="%(levelname)s %(name)s: %(message)s")
-    worker = WorkerProcess(channel, status, settings.timeout_s, memory)
+    worker = WorkerProcess(channel, status, settings.timeout_s, memory, settings.max_payload)
     code = 0
     try:
         model = worker.load(Path(config["folder"]), settings, Device(**config["device"]), config["name"])
@@ -98,6 +101,7 @@ class WorkerProcess:
         status: where it publishes its status.
         timeout_s: how long one call of a user's function may take, in seconds.
         memory: shared memory with large bodies.
+        max_payload: maximum size of a body in bytes.
     """
 
     def __init__(
@@ -106,7 +110,9 @@ class WorkerProcess:
         status: SharedStatus,
         timeout_s: float,
         memory: OpenedMemory | None = None,
+        max_payload: int = Settings.max_payload,
     ) -> None:
+        self._max_payload = max_payload
         self._channel = channel
         self._status = status
         self._timeout = timeout_s
@@ -235,7 +241,8 @@ class WorkerProcess:
             self._taken += 1
             task.taken = now
             if task.id not in self._cancelled and now < task.deadline:
-                tasks.append(task)
+                if content_coding.HEADER not in task.request.headers or self._decode_content(task):
+                    tasks.append(task)
             else:
                 # No client waits for it, but the frontend must know that it no longer counts.
                 self._cancelled.discard(task.id)
@@ -246,6 +253,14 @@ class WorkerProcess:
         self._status.publish(self._taken, now if tasks else 0.0)
         self._flush()
         return tasks
+
+    def _decode_content(self, task: Task) -> bool:
+        try:
+            task.request = content_coding.decoded(task.request, self._max_payload)
+        except RequestError as error:
+            self._answer(task, error)
+            return False
+        return True
 
     def _set_idle(self) -> None:
         self._status.set_busy_since(0.0)
@@ -356,16 +371,6 @@ class _Stream:
             guard(close)
         except BaseException as error:  # noqa: BLE001 - no client waits for it
             to_request_error(error, log)
-
-
-def log(text: str) -> None:
-    """Write a line to the server's log, even if the handler has replaced or closed standard error."""
-    try:
-        sys.stderr.write(f"gpuproof serve: {text.rstrip()}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        # Closed or replaced by the handler.
-        return
 
 
 def _device_message(model: Model) -> DeviceMessage:
